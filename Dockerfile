@@ -1,0 +1,25 @@
+# One image for every service; docker-compose.yml gives each its command.
+
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+RUN python -m venv /opt/minutehand
+COPY requirements.lock ./
+RUN /opt/minutehand/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY . .
+RUN /opt/minutehand/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
+
+FROM python:3.11-slim-bookworm
+# No root: what runs here needs one folder and the network.
+RUN useradd --uid 10001 --create-home --home-dir /home/minutehand minutehand \
+    && install --directory --owner minutehand --group minutehand /data
+COPY --from=build /opt/minutehand /opt/minutehand
+# The scheduler is started by its file, as in a checkout.
+COPY --chown=root:root scheduler_server.py /app/
+ENV PATH=/opt/minutehand/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    MINUTEHAND_HOME=/data
+WORKDIR /app
+USER minutehand
+VOLUME /data
+# Python as process 1 ignores signals it does not handle; compose adds an init.
+CMD ["minutehand", "up"]

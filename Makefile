@@ -1,0 +1,104 @@
+# `make help` lists the targets. Needs Python 3.11 or later with venv, and nothing else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+# Two cores are common; more workers start more servers than they save time.
+WORKERS ?= 2
+ARGS ?=
+
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist worksteal
+MAIN_TESTS = --ignore tests/time -m "not rabbit and not chaos"
+
+# The first interpreter of the PATH that is new enough; `make PYTHON=... test` for another.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then command -v "$$name"; break; fi; done)
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Minutehand needs Python 3.11 or later, and none is on the PATH. Install it, or say where it is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv .venv || { echo "$(PYTHON) cannot make a virtual environment (on Debian: apt-get install python3-venv)." >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@# "compat" puts this folder itself on the path, so that a new package needs no new install.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--config-settings editable_mode=compat --editable .
+	@touch $@
+
+.PHONY: install
+install: $(STAMP) ## Make .venv from the lock
+
+.PHONY: demo
+demo: $(STAMP) ## Show what Minutehand does, in a folder of its own (ARGS=...)
+	$(BIN)/minutehand demo $(ARGS)
+
+.PHONY: up
+up: $(STAMP) ## Run everything in one process on one SQLite file (ARGS=...)
+	$(BIN)/minutehand up $(ARGS)
+
+.PHONY: test
+test: $(STAMP) ## Run the tests, but for those that are long or need RabbitMQ (ARGS=...)
+	$(PYTEST) $(MAIN_TESTS) $(ARGS)
+
+.PHONY: coverage
+coverage: $(STAMP) ## The same, and fail below the branch coverage gate
+	$(PYTEST) $(MAIN_TESTS) --cov --cov-report term $(ARGS)
+
+.PHONY: test-time
+test-time: $(STAMP) ## Compare every clock change of every zone with the oracles (minutes)
+	$(PYTEST) tests/time $(ARGS)
+
+.PHONY: test-rabbit
+test-rabbit: $(STAMP) ## Run the tests that need rabbitmq-server (Debian: apt-get install rabbitmq-server)
+	$(BIN)/pytest -m rabbit $(ARGS)
+
+.PHONY: chaos
+chaos: $(STAMP) ## Kill, freeze and cut off everything at random for five minutes (ARGS=--seed 1)
+	$(BIN)/python -m tests.chaos --seconds 300 $(ARGS)
+
+.PHONY: simulate
+simulate: $(STAMP) ## Live through hours of faults in simulated time (SEEDS=, HOURS=, ARGS=)
+	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS)) $(ARGS)
+
+.PHONY: bench
+bench: $(STAMP) ## Measure, also against other schedulers (ARGS=...)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: check
+check: $(STAMP) ## Lint, types, import directions, spelling: what CI checks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+.PHONY: format
+format: $(STAMP) ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: lock
+lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	for lock in "dev --extra build --extra check --extra test" "bench --extra bench" "runtime --extra build"; do \
+		set -- $$lock; name=$$1; shift; \
+		file=requirements-$$name.lock; constraint=(); \
+		if [ $$name = runtime ]; then file=requirements.lock; fi; \
+		if [ $$name != dev ]; then constraint=(--constraint requirements-dev.lock); fi; \
+		$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+			--no-emit-index-url --no-header --no-annotate "$$@" "$${constraint[@]}" \
+			--output-file $$file pyproject.toml; \
+	done
+
+.PHONY: clean
+clean: ## Remove what can be made again
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

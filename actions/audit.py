@@ -1,0 +1,233 @@
+"""
+An independent check: what the rules say against what was recorded.
+
+Reads cron rules with cronsim and intervals with plain arithmetic, not with the
+finders that the tick uses, so that a mistake there cannot hide itself here.
+Calendar rules have no second reader here; theirs is systemd, in the tests.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from cronsim import CronSim
+
+from actions.occurrences import find_each
+from actions.when import FINDERS
+from actions.when.cron import LOOKBACK
+from actions.why import RecordedOperation, Revision, find_exit
+from models.duration import Duration
+from models.operation_state import OperationState, Trigger
+from models.when import CronModel, IntervalModel, TimeModel, TimingModel
+from models.zone import load_zone
+
+#: Macros that cronsim leaves to its callers.
+_MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+#: Changes that take an action out of the tick until the next revision.
+_OUT = frozenset({"paused", "deleted", "quarantined"})
+
+#: The window is as seen from the tick, which takes up to a minute to come.
+_TICK = timedelta(minutes=1)
+
+_SECOND = timedelta(seconds=1)
+
+
+class Fault(StrEnum):
+    """What is wrong with a decision, or with its absence."""
+
+    MISS = "miss"  # due, and no decision
+    EXTRA = "extra"  # a decision, and not due
+    EARLY = "early"  # recorded before it was due
+    LATE = "late"  # recorded after the window, and not as caught up
+    DOUBLED = "doubled"  # two decisions about one occurrence
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault; *occurrence* is aware UTC."""
+
+    fault: Fault
+    action_uid: str
+    occurrence: datetime
+    detail: str
+
+
+def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
+    uid: str,
+    revisions: Sequence[Revision],
+    decided: Sequence[RecordedOperation],
+    *,
+    since: datetime,
+    until: datetime,
+    catches_up: bool = False,
+    lookback: timedelta = LOOKBACK,
+) -> list[Finding]:
+    """
+    Compare what one time-driven action should have got with what it got.
+
+    Args:
+        uid: Of the action.
+
+        revisions: All of them, in order.
+
+        decided: Its scheduled decisions about occurrences in the period, and every
+            missed row that may reach into it.
+
+        since: Aware; inclusive.
+
+        until: Aware; exclusive. No later than the last tick.
+
+        catches_up: Whether runs older than the window are allowed.
+
+        lookback: The window.
+
+    Returns:
+        The faults, in order of occurrence; none if all is well.
+    """
+    expected = set(_expect(revisions, since, until))
+    overtaken = lookback + _TICK
+    by_hand = [each for each in decided if each.trigger != Trigger.SCHEDULE]
+    scheduled = [each for each in decided if each not in by_hand]
+    single: dict[datetime, list[RecordedOperation]] = defaultdict(list)
+    ranges = []
+    for operation in scheduled:
+        missed = operation.missed_range
+        if missed is not None:
+            ranges.append(missed)
+        elif since <= operation.occurrence < until:
+            single[operation.occurrence].append(operation)
+    findings: list[Finding] = []
+    for occurrence, operations in single.items():
+        findings += _judge(uid, occurrence, operations, expected, lookback, catches_up)
+    for occurrence in expected:
+        covering = [r for r in ranges if r[0] <= occurrence <= r[1]]
+        count = len(covering) + len(single.get(occurrence, ()))
+        if count == 0 and not _is_overtaken(revisions, occurrence, overtaken):
+            findings.append(Finding(Fault.MISS, uid, occurrence, "no decision"))
+        elif count > 1 and covering:
+            detail = "recorded as missed, and decided on besides"
+            findings.append(Finding(Fault.DOUBLED, uid, occurrence, detail))
+    return sorted(findings, key=lambda each: (each.occurrence, each.fault))
+
+
+def _judge(
+    uid: str,
+    occurrence: datetime,
+    operations: Sequence[RecordedOperation],
+    expected: set[datetime],
+    lookback: timedelta,
+    catches_up: bool,  # noqa: FBT001 - passed through
+) -> Iterator[Finding]:
+    first = operations[0]
+    if len(operations) > 1:
+        ids = ", ".join(str(each.id) for each in operations)
+        yield Finding(Fault.DOUBLED, uid, occurrence, f"decided on by {ids}")
+    if occurrence not in expected:
+        detail = f"the rule is not due then; operation {first.id}"
+        yield Finding(Fault.EXTRA, uid, occurrence, detail)
+        return
+    delay = first.recorded_at - occurrence
+    if delay < timedelta(0):
+        detail = f"recorded {-delay} before it was due; operation {first.id}"
+        yield Finding(Fault.EARLY, uid, occurrence, detail)
+    limit = lookback + _TICK
+    missed = first.state == OperationState.MISSED
+    if delay > limit and not missed and not catches_up:
+        detail = f"recorded {delay} after it was due; operation {first.id}"
+        yield Finding(Fault.LATE, uid, occurrence, detail)
+
+
+def _expect(
+    revisions: Sequence[Revision], since: datetime, until: datetime
+) -> Iterator[datetime]:
+    """Yield what was due under each revision while it was in force."""
+    for number, revision in enumerate(revisions):
+        if revision.timing is None or not revision.active:
+            continue
+        if find_exit(revisions[: number + 1]) is not None:
+            continue
+        begin = max(since, revision.effective_from)
+        end = until
+        if number + 1 < len(revisions):
+            end = min(end, revisions[number + 1].recorded_at)
+            begin = max(begin, revision.recorded_at) if number else begin
+        elif number:
+            begin = max(begin, min(revision.recorded_at, until))
+        yield from _read(TimingModel.model_validate_json(revision.timing), begin, end)
+
+
+def _is_overtaken(
+    revisions: Sequence[Revision], occurrence: datetime, within: timedelta
+) -> bool:
+    """Tell whether an edit came between an occurrence and the tick to decide it."""
+    return any(
+        occurrence < each.recorded_at <= occurrence + within
+        and (each.effective_from > occurrence or each.change in _OUT or not each.active)
+        for each in revisions
+    )
+
+
+def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datetime]:
+    """Yield the occurrences of *timing* in ``[begin, end)``, by our own reading."""
+    if timing.starts_at is not None:
+        begin = max(begin, timing.starts_at)
+    if timing.ends_at is not None:
+        end = min(end, timing.ends_at)
+    for rule in timing.when:
+        zone = load_zone(rule.timezone)
+        for occurrence in _read_rule(rule, begin, end):
+            day = occurrence.astimezone(zone).date()
+            if not any(first <= day <= last for first, last in timing.excluded):
+                yield occurrence
+
+
+def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[datetime]:
+    if isinstance(rule, CronModel):
+        yield from _read_cron(rule, begin, end)
+    elif isinstance(rule, IntervalModel) and _is_elapsed(rule):
+        every = Duration.parse(rule.every).rest
+        anchor = _read_anchor(rule)
+        steps = max(0, -((anchor - begin) // every))
+        occurrence = anchor + steps * every
+        while occurrence < end:
+            if occurrence >= begin:
+                yield occurrence
+            occurrence += every
+    else:
+        yield from find_each(FINDERS[type(rule)](rule), begin, end)
+
+
+def _read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datetime]:
+    text = _MACROS.get(rule.cron_rule.strip().lower(), rule.cron_rule)
+    local = (begin - _SECOND).astimezone(load_zone(rule.timezone))
+    for found in CronSim(text, local):
+        occurrence = found.astimezone(UTC)
+        if occurrence >= end:
+            return
+        if occurrence >= begin:
+            yield occurrence
+
+
+def _is_elapsed(rule: IntervalModel) -> bool:
+    return Duration.parse(rule.every).months == 0 and rule.anchor is not None
+
+
+def _read_anchor(rule: IntervalModel) -> datetime:
+    assert rule.anchor is not None  # asked by _is_elapsed
+    anchor = datetime.fromisoformat(rule.anchor)
+    if anchor.tzinfo is None:
+        anchor = anchor.replace(tzinfo=load_zone(rule.timezone))
+    return anchor.astimezone(UTC)

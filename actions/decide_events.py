@@ -1,0 +1,165 @@
+"""What a tick decides about an event-driven action: a run for each user. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from actions.due import CATCH_UP_LIMIT, DueAction, make_missed, reach_back
+from actions.when.event import (
+    delay_bounds,
+    event_due_at,
+    event_occurrence,
+    is_recorded_late,
+)
+from models.decision import Decision, NewOperation, make_triggered_by
+from models.duration import Duration
+from models.occurrence import make_missed_id, make_operation_id
+from models.operation_state import OperationState, Reason, Trigger
+from models.zone import load_zone
+
+_RESOLUTION = timedelta.resolution
+
+
+@dataclass(frozen=True, slots=True)
+class EventCandidate:
+    """An event that an action may wait for; times are aware UTC."""
+
+    user_id: str
+    at: datetime
+    recorded_at: datetime
+
+
+def decide_event(
+    action: DueAction,
+    candidates: Sequence[EventCandidate],
+    *,
+    now: datetime,
+    lookback: timedelta,
+    next_event_at: datetime | None,
+) -> Decision:
+    """
+    Decide an event-driven action: one occurrence for each event due by now.
+
+    Args:
+        action: As read.
+
+        candidates: Every event that can be due in ``[next_due_at, now]``, and every
+            later one whose instant plus the least of the delay has passed.
+
+        now: Aware UTC.
+
+        lookback: What is older goes to ``catch_up``.
+
+        next_event_at: The first event later than all candidates, if there is one.
+    """
+    delay = Duration.parse(action.delay or "PT0S")
+    zone = load_zone(action.zone)
+    due: list[tuple[datetime, datetime, EventCandidate]] = []
+    waiting: list[datetime] = []
+    for event in candidates:
+        occurrence = event_occurrence(event.at, delay, zone)
+        if not _is_within(action, occurrence):
+            continue
+        due_at = event_due_at(occurrence, event.recorded_at)
+        if due_at > now:
+            waiting.append(due_at)
+        elif due_at >= max(action.next_due_at, action.effective_from):
+            due.append((due_at, occurrence, event))
+    due.sort(key=lambda each: (each[0], each[1], each[2].user_id))
+    if next_event_at is not None:
+        waiting.append(next_event_at + delay_bounds(delay)[0])
+    operations = _sort_out_events(action, due, now, lookback)
+    return Decision(
+        action.uid,
+        action.revision,
+        max(min(waiting), now + _RESOLUTION) if waiting else None,
+        tuple(operations),
+        action.wakes,
+    )
+
+
+def _is_within(action: DueAction, occurrence: datetime) -> bool:
+    """Tell whether *occurrence* keeps to the bounds of an event-driven action."""
+    if action.starts_at is not None and occurrence < action.starts_at:
+        return False
+    return action.ends_at is None or occurrence < action.ends_at
+
+
+def _sort_out_events(
+    action: DueAction,
+    due: Sequence[tuple[datetime, datetime, EventCandidate]],
+    now: datetime,
+    lookback: timedelta,
+) -> list[NewOperation]:
+    """Run what the window holds; the rest by ``catch_up``, as for time."""
+    late, outage, window = [], [], []
+    for each in due:
+        due_at, occurrence, event = each
+        if is_recorded_late(occurrence, event.recorded_at):
+            late.append(each)
+        elif due_at <= now - lookback:
+            outage.append(each)
+        else:
+            window.append(each)
+    # What runs of an outage is one piece of it, so that what is missed is the rest.
+    begin, end = 0, 0
+    if action.catch_up == "all":
+        begin = _skip_older(outage, action, now)
+        end = min(len(outage), begin + CATCH_UP_LIMIT)
+    elif action.catch_up == "latest" and not window:
+        end = len(outage)
+        begin = max(end - 1, _skip_older(outage, action, now))
+    chosen = outage[begin:end]
+    lost = outage[:begin] + outage[end:]
+    operations = [_make_late(action, *each[1:]) for each in late]
+    if lost:
+        occurrences = [each[1] for each in lost]
+        first, last = min(occurrences), max(occurrences)
+        count = min(len(lost), CATCH_UP_LIMIT)
+        row = make_missed(action, first, last, count, len(lost) > CATCH_UP_LIMIT)
+        # Two outages may begin with the same occurrence (of an event that was
+        # recorded between them), but never with the same instant to be sent.
+        operations.append(replace(row, id=make_missed_id(action.uid, lost[0][0])))
+    operations += [
+        _make_event_operation(action, *each[1:]) for each in [*chosen, *window]
+    ]
+    return operations
+
+
+def _skip_older(
+    outage: Sequence[tuple[datetime, datetime, EventCandidate]],
+    action: DueAction,
+    now: datetime,
+) -> int:
+    """Return where ``within`` begins in *outage*."""
+    if action.catch_up_within is None:
+        return 0
+    start = reach_back(now, Duration.parse(action.catch_up_within))
+    return sum(1 for due_at, _occurrence, _event in outage if due_at < start)
+
+
+def _make_event_operation(
+    action: DueAction, occurrence: datetime, event: EventCandidate
+) -> NewOperation:
+    return NewOperation(
+        id=make_operation_id(action.uid, occurrence, event.user_id),
+        action_uid=action.uid,
+        action_revision=action.revision,
+        app=action.app,
+        trigger=Trigger.EVENT,
+        triggered_by=make_triggered_by(action.name),
+        occurrence=occurrence,
+        queue=action.queue,
+        overlap=action.overlap,
+        user_id=event.user_id,
+        event_at=event.at,
+    )
+
+
+def _make_late(
+    action: DueAction, occurrence: datetime, event: EventCandidate
+) -> NewOperation:
+    row = _make_event_operation(action, occurrence, event)
+    return replace(row, state=OperationState.MISSED, reason=Reason.RECORDED_LATE)

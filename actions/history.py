@@ -1,0 +1,162 @@
+"""Fetch what an explanation or an audit needs: revisions, decisions, last tick."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from actions.leader import get_last_tick_at
+from actions.why import History, RecordedOperation, Revision
+from models.database import read_clock
+from models.errors import NotFoundError
+from models.operation_state import OperationState
+from models.tables import operations, scheduled_action_revisions, scheduled_actions
+
+_revised = scheduled_action_revisions.c
+_REVISION = (
+    _revised.uid,
+    _revised.revision,
+    _revised.change,
+    _revised.recorded_at,
+    _revised.timing,
+    _revised.active,
+    _revised.effective_from,
+)
+_OPERATION = tuple(
+    operations.c[name]
+    for name in (
+        "id",
+        "action_uid",
+        "trigger",
+        "occurrence",
+        "user_id",
+        "state",
+        "reason",
+        "queue",
+        "recorded_at",
+        "send_at",
+        "sent_at",
+        "started_at",
+        "finished_at",
+        "details",
+    )
+)
+
+
+def fetch_history(
+    connection: sa.Connection, uid: str, *, since: datetime, until: datetime
+) -> History:
+    """
+    Return all revisions of an action, and its decisions about ``[since, until)``.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+        since: Aware.
+
+        until: Aware.
+
+    Raises:
+        NotFoundError: There never was such an action.
+    """
+    kept = scheduled_actions.c
+    action = connection.execute(
+        sa.select(kept.name, kept.quarantine_reason).where(kept.uid == uid)
+    ).one_or_none()
+    if action is None:
+        msg = f"there is no scheduled action {uid!r}"
+        raise NotFoundError(msg)
+    revisions = connection.execute(
+        sa.select(*_REVISION).where(_revised.uid == uid).order_by(_revised.revision)
+    )
+    found = connection.execute(
+        sa.select(*_OPERATION)
+        .where(operations.c.action_uid == uid, _concerns(since, until))
+        .order_by(operations.c.occurrence)
+    )
+    return History(
+        uid=uid,
+        name=action.name,
+        quarantine_reason=action.quarantine_reason,
+        revisions=tuple(Revision(*row[1:]) for row in revisions),
+        operations=tuple(RecordedOperation(**row._asdict()) for row in found),
+        last_claims=_fetch_last_claims(connection),
+        last_tick_at=get_last_tick_at(connection),
+        now=read_clock(connection),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeHistory:
+    """What an audit compares, of one time-driven action."""
+
+    uid: str
+    revisions: Sequence[Revision]
+    decided: Sequence[RecordedOperation]
+    catches_up: bool
+
+
+def fetch_time_histories(
+    connection: sa.Connection,
+    *,
+    since: datetime,
+    until: datetime,
+    app: str | None = None,
+) -> Iterator[TimeHistory]:
+    """
+    Yield every time-driven action with its decisions about ``[since, until)``.
+
+    Args:
+        connection: Any.
+
+        since: Aware.
+
+        until: Aware.
+
+        app: Uid of a small app; None: of all.
+    """
+    kept = scheduled_actions.c
+    query = sa.select(kept.uid, kept.catch_up)
+    if app is not None:
+        query = query.where(kept.app == app)
+    catch_up = {row.uid: row.catch_up for row in connection.execute(query)}
+    revisions: dict[str, list[Revision]] = defaultdict(list)
+    for row in connection.execute(
+        sa.select(*_REVISION).order_by(_revised.uid, _revised.revision)
+    ):
+        revisions[row.uid].append(Revision(*row[1:]))
+    decided: dict[str, list[RecordedOperation]] = defaultdict(list)
+    for row in connection.execute(
+        sa.select(*_OPERATION).where(_concerns(since, until))
+    ):
+        decided[row.action_uid].append(RecordedOperation(**row._asdict()))
+    for uid, runs in catch_up.items():
+        known = revisions[uid]
+        if any(revision.timing is not None for revision in known):
+            yield TimeHistory(uid, known, decided.get(uid, []), runs != "none")
+
+
+def _concerns(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
+    """Match decisions about ``[since, until)``, and missed rows that may reach in."""
+    occurrence = operations.c.occurrence
+    # A missed row is found by the first of its range, which may lie far back.
+    return sa.or_(
+        sa.and_(occurrence >= since, occurrence < until),
+        sa.and_(operations.c.state == OperationState.MISSED, occurrence < until),
+    )
+
+
+def _fetch_last_claims(connection: sa.Connection) -> dict[str, datetime]:
+    """Return when a worker last took something from each queue."""
+    rows = connection.execute(
+        sa.select(operations.c.queue, sa.func.max(operations.c.started_at)).group_by(
+            operations.c.queue
+        )
+    )
+    return {queue: at for queue, at in rows if at is not None}

@@ -1,0 +1,280 @@
+"""
+One leader among many schedulers: a lease in the database, judged by its clock.
+
+The lease is an optimisation; what guards the data is the fence, a number that
+each take-over raises and each transaction of a leader checks.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database import Identifier, db_now, reading, writing
+from models.errors import MinutehandError
+from models.tables import leases
+
+#: The one lease there is.
+LEASE_NAME = "scheduler"
+
+TTL = timedelta(seconds=60)
+HEARTBEAT = timedelta(seconds=10)  # a sixth of TTL: several may fail
+
+#: A leader stops trusting its lease this long before it ends, for the statement
+#: that it is about to send takes time to arrive.
+MARGIN_S = 1.0
+
+
+class LeadershipLostError(MinutehandError):
+    """Somebody else leads, or our lease ran out; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lease, for people; times are aware UTC."""
+
+    hostname: str
+    pid: int
+    acquired_at: datetime
+    heartbeat_at: datetime
+    expires_at: datetime
+    fence: int
+    heartbeat_age: timedelta
+    is_stale: bool
+    last_tick_at: datetime | None
+
+
+class Leader:
+    """
+    This process's part in the election.
+
+    Args:
+        engine: Of the scheduler.
+
+        ttl: How long the lease holds without a heartbeat.
+
+        heartbeat: How often it is renewed; a third of *ttl* at most.
+
+        monotonic: Seconds that never jump; only measures our own trust in the lease.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        *,
+        ttl: timedelta = TTL,
+        heartbeat: timedelta = HEARTBEAT,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start without the lease; ``hold`` takes it."""
+        self._engine = engine
+        self._ttl = ttl
+        self._heartbeat_s = heartbeat.total_seconds()
+        self._monotonic = monotonic
+        # Random per start, never the pid: in containers everyone is pid 1.
+        self._token: UUID = uuid4()
+        self._fence: int | None = None
+        self._trusted_until = 0.0
+        self._renew_at = 0.0
+
+    @property
+    def fence(self) -> int | None:
+        """The number of our leadership; None while we do not lead."""
+        return self._fence
+
+    def hold(self) -> bool:
+        """
+        Lead if we can: renew our lease when it is time, or take one that ran out.
+
+        Returns:
+            Whether we lead now.
+
+        Raises:
+            UnreachableError: The database is away. The lease is trusted for the
+                rest of its time, no longer.
+        """
+        if self._fence is not None and self._monotonic() >= self._trusted_until:
+            self._fence = None
+        if self._fence is None:
+            self._take()
+        elif self._monotonic() >= self._renew_at:
+            self._renew()
+        return self._fence is not None
+
+    def check(self, connection: sa.Connection) -> int:
+        """
+        Hold off every other leader until *connection*'s transaction ends.
+
+        Returns:
+            The fence, to be stored with what is written.
+
+        Raises:
+            LeadershipLostError: We do not lead any more.
+        """
+        if self._fence is not None and self._monotonic() < self._trusted_until:
+            row = connection.execute(_check_statement(), self._ours()).one_or_none()
+            if row is not None:
+                return self._fence
+        self._fence = None
+        msg = "the lease of the scheduler is no longer ours"
+        raise LeadershipLostError(msg)
+
+    def release(self) -> None:
+        """Let a standby lead at once; does nothing if we do not lead."""
+        if self._fence is None:
+            return
+        with writing(self._engine) as connection:
+            connection.execute(
+                sa.update(leases)
+                .where(*_IS_OURS)
+                .values(holder=None, expires_at=db_now()),
+                self._ours(),
+            )
+        self._fence = None
+
+    def _take(self) -> None:
+        asked_at = self._monotonic()
+        with writing(self._engine) as connection:
+            connection.execute(_first_statement())
+            self._fence = connection.execute(
+                _take_statement(self._ttl),
+                {
+                    "token": self._token,
+                    "host": socket.gethostname(),
+                    "process": os.getpid(),
+                },
+            ).scalar_one_or_none()
+        self._trust_from(asked_at)
+
+    def _renew(self) -> None:
+        asked_at = self._monotonic()
+        with writing(self._engine) as connection:
+            renewed = connection.execute(_renew_statement(self._ttl), self._ours())
+        if renewed.rowcount == 1:
+            self._trust_from(asked_at)
+        else:
+            self._fence = None
+
+    def _trust_from(self, asked_at: float) -> None:
+        self._trusted_until = asked_at + self._ttl.total_seconds() - MARGIN_S
+        self._renew_at = asked_at + self._heartbeat_s
+
+    def _ours(self) -> dict[str, object]:
+        return {"held_token": self._token, "held_fence": self._fence}
+
+
+#: What every write of a leader is conditional on; ``Leader._ours`` binds it.
+_IS_OURS = (
+    leases.c.name == LEASE_NAME,
+    leases.c.holder == sa.bindparam("held_token", type_=Identifier),
+    leases.c.fence == sa.bindparam("held_fence", type_=sa.BigInteger),
+)
+
+# Built once: a leader asks several times a second, a standby each second.
+
+
+@cache
+def _first_statement() -> sa.Executable:
+    """Make the lease, if there is none yet, as one that has run out."""
+    return (
+        insert(leases)
+        .values(name=LEASE_NAME, fence=0, expires_at=db_now())
+        .on_conflict_do_nothing(index_elements=["name"])
+    )
+
+
+@cache
+def _take_statement(ttl: timedelta) -> sa.Executable:
+    return (
+        sa.update(leases)
+        .where(leases.c.name == LEASE_NAME, leases.c.expires_at <= db_now())
+        .values(
+            holder=sa.bindparam("token", type_=Identifier),
+            hostname=sa.bindparam("host"),
+            pid=sa.bindparam("process"),
+            acquired_at=db_now(),
+            heartbeat_at=db_now(),
+            expires_at=db_now(ttl),
+            fence=leases.c.fence + 1,
+        )
+        .returning(leases.c.fence)
+    )
+
+
+@cache
+def _renew_statement(ttl: timedelta) -> sa.Executable:
+    return (
+        sa.update(leases)
+        .where(*_IS_OURS, leases.c.expires_at > db_now())
+        .values(heartbeat_at=db_now(), expires_at=db_now(ttl))
+    )
+
+
+@cache
+def _check_statement() -> sa.Executable:
+    return (
+        sa.select(leases.c.fence)
+        .where(*_IS_OURS, leases.c.expires_at > db_now())
+        .with_for_update(read=True)
+    )
+
+
+def record_tick(connection: sa.Connection, now: datetime) -> None:
+    """Store when the last tick was, by the database's clock; call ``check`` first."""
+    connection.execute(
+        sa.update(leases).where(leases.c.name == LEASE_NAME).values(last_tick_at=now)
+    )
+
+
+def get_last_tick_at(connection: sa.Connection) -> datetime | None:
+    """Return when the last tick was, aware UTC; None if there never was one."""
+    return connection.execute(
+        sa.select(leases.c.last_tick_at).where(leases.c.name == LEASE_NAME)
+    ).scalar_one_or_none()
+
+
+def expire_lease(connection: sa.Connection) -> bool:
+    """
+    End the lease of a holder that is known to be dead; its fence stays raised.
+
+    Returns:
+        False if nobody held it.
+    """
+    expired = connection.execute(
+        sa.update(leases)
+        .where(leases.c.name == LEASE_NAME, leases.c.holder.is_not(None))
+        .values(holder=None, expires_at=db_now())
+    )
+    return expired.rowcount == 1
+
+
+def get_holder(engine: sa.Engine) -> Holder | None:
+    """Return who holds the lease, or let it run out; None if it was released."""
+    with reading(engine) as connection:
+        row = connection.execute(
+            sa.select(leases, db_now().label("now")).where(
+                leases.c.name == LEASE_NAME, leases.c.holder.is_not(None)
+            )
+        ).one_or_none()
+    if row is None:
+        return None
+    return Holder(
+        hostname=row.hostname,
+        pid=row.pid,
+        acquired_at=row.acquired_at,
+        heartbeat_at=row.heartbeat_at,
+        expires_at=row.expires_at,
+        fence=row.fence,
+        heartbeat_age=row.now - row.heartbeat_at,
+        is_stale=row.expires_at <= row.now,
+        last_tick_at=row.last_tick_at,
+    )

@@ -1,0 +1,254 @@
+"""
+Read what small apps and scheduled actions there are, for people and programs.
+
+Nothing here writes, and nothing here is asked by the tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.occurrences import find_due, parse_timing
+from models.errors import ConflictError, NotFoundError
+from models.tables import (
+    app_documents,
+    domains,
+    holidays,
+    memberships,
+    scheduled_action_revisions,
+    scheduled_actions,
+    small_apps,
+    templates,
+    users,
+)
+
+#: Later than any occurrence.
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+_kept = scheduled_actions.c
+
+
+def fetch_apps(connection: sa.Connection) -> list[sa.Row[Any]]:
+    """Return every small app with the number of its users, domains and actions."""
+
+    def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> Any:
+        return (
+            sa.select(sa.func.count())
+            .select_from(table)
+            .where(table.c.app == small_apps.c.uid, *where)
+            .scalar_subquery()
+            .label(table.name)
+        )
+
+    return list(
+        connection.execute(
+            sa.select(
+                small_apps.c.uid,
+                small_apps.c.name,
+                small_apps.c.timezone,
+                count(users),
+                count(domains),
+                count(scheduled_actions, _kept.deleted_at.is_(None)),
+            ).order_by(small_apps.c.uid)
+        )
+    )
+
+
+def fetch_app(connection: sa.Connection, uid: str) -> sa.Row[Any]:
+    """
+    Return a small app: uid, name, timezone, created_at, updated_at.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    row = connection.execute(
+        sa.select(small_apps).where(small_apps.c.uid == uid)
+    ).one_or_none()
+    if row is None:
+        msg = f"there is no small app {uid!r}. List them with: minutehand apps list"
+        raise NotFoundError(msg)
+    return row
+
+
+def fetch_domains(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
+    """Return the domains of *app* by name, with the versions staged and live."""
+    return list(
+        connection.execute(
+            sa.select(domains).where(domains.c.app == app).order_by(domains.c.name)
+        )
+    )
+
+
+def fetch_groups(connection: sa.Connection, app: str) -> dict[str, int]:
+    """Return how many members each group of *app* has."""
+    rows = connection.execute(
+        sa.select(memberships.c.group_name, sa.func.count().label("members"))
+        .where(memberships.c.app == app)
+        .group_by(memberships.c.group_name)
+        .order_by(memberships.c.group_name)
+    )
+    return {row.group_name: row.members for row in rows}
+
+
+def count_users(connection: sa.Connection, app: str) -> int:
+    """Return how many users *app* has."""
+    return connection.execute(
+        sa.select(sa.func.count()).select_from(users).where(users.c.app == app)
+    ).scalar_one()
+
+
+def has_user(connection: sa.Connection, app: str, user_id: str) -> bool:
+    """Tell whether *app* has the user *user_id*."""
+    found = sa.exists().where(users.c.app == app, users.c.id == user_id)
+    return bool(connection.execute(sa.select(found)).scalar())
+
+
+def fetch_names(connection: sa.Connection, app: str) -> dict[str, list[str]]:
+    """Return the names of the templates, documents and holiday calendars of *app*."""
+    columns = {
+        "templates": templates.c.name,
+        "documents": app_documents.c.part,
+        "holidays": holidays.c.name,
+    }
+    return {
+        part: list(
+            connection.execute(
+                sa.select(column)
+                .where(column.table.c.app == app)
+                .distinct()
+                .order_by(column)
+            ).scalars()
+        )
+        for part, column in columns.items()
+    }
+
+
+def fetch_actions(
+    connection: sa.Connection, *, app: str | None = None, deleted: bool = False
+) -> list[sa.Row[Any]]:
+    """Return the actions of *app* (None: of all), the next due first."""
+    query = sa.select(scheduled_actions)
+    if app is not None:
+        query = query.where(_kept.app == app)
+    if not deleted:
+        query = query.where(_kept.deleted_at.is_(None))
+    return list(
+        connection.execute(
+            query.order_by(_kept.next_due_at.nulls_last(), _kept.app, _kept.name)
+        )
+    )
+
+
+def find_action(
+    connection: sa.Connection, given: str, *, app: str | None = None
+) -> sa.Row[Any]:
+    """
+    Return the action whose uid is *given*, deleted or not, or else whose name it is.
+
+    Raises:
+        NotFoundError: There is none.
+
+        ConflictError: Several small apps have an action of that name.
+    """
+    same = sa.or_(
+        _kept.uid == given,
+        sa.and_(_kept.name == given, _kept.deleted_at.is_(None)),
+    )
+    query = sa.select(scheduled_actions).where(same)
+    if app is not None:
+        query = query.where(_kept.app == app)
+    rows = connection.execute(query).all()
+    exact = [row for row in rows if row.uid == given]
+    if len(exact or rows) == 1:
+        return (exact or rows)[0]
+    if rows:
+        uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in rows))
+        msg = f"several actions are named {given!r}: {uids}. Give the uid."
+        raise ConflictError(msg)
+    msg = (
+        f"there is no scheduled action {given!r}. "
+        "List them with: minutehand actions list"
+    )
+    raise NotFoundError(msg)
+
+
+def get_action_state(row: sa.Row[Any]) -> str:
+    """Return why *row* (an action) does not run, in a word; "active" if it does."""
+    if row.deleted_at is not None:
+        return "deleted"
+    if row.quarantined_at is not None:
+        return "quarantined"
+    if row.paused_at is not None:
+        return "paused"
+    return "active" if row.active else "inactive"
+
+
+def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:
+    """Return the next *count* occurrences of *row* (an action), aware UTC."""
+    if (
+        row.timing is None
+        or row.next_due_at is None
+        or get_action_state(row) != "active"
+    ):
+        return []
+    due = find_due(
+        parse_timing(row.timing),
+        row.uid,
+        start=row.next_due_at,
+        now=_END_OF_TIME,
+        limit=count,
+        effective_from=row.effective_from,
+    )
+    return [each.occurrence for each in due]
+
+
+def fetch_documents(
+    connection: sa.Connection, keys: Collection[tuple[str, int]]
+) -> Mapping[tuple[str, int], dict[str, Any]]:
+    """Return the documents of revisions, by (uid of the action, revision)."""
+    kept = scheduled_action_revisions.c
+    rows = connection.execute(
+        sa.select(kept.uid, kept.revision, kept.document).where(
+            sa.tuple_(kept.uid, kept.revision).in_(list(keys))
+        )
+    )
+    return {(row.uid, row.revision): row.document for row in rows}
+
+
+def fetch_next_due(connection: sa.Connection, *, limit: int) -> list[sa.Row[Any]]:
+    """Return the actions that are due next, oldest first, as the tick would."""
+    return list(
+        connection.execute(
+            sa.select(_kept.uid, _kept.app, _kept.name, _kept.next_due_at, _kept.event)
+            .where(
+                _kept.next_due_at.is_not(None),
+                _kept.active,
+                _kept.paused_at.is_(None),
+                _kept.quarantined_at.is_(None),
+                _kept.deleted_at.is_(None),
+            )
+            .order_by(_kept.next_due_at)
+            .limit(limit)
+        )
+    )
+
+
+def fetch_quarantined(connection: sa.Connection) -> list[sa.Row[Any]]:
+    """Return the actions that the tick leaves out because they could not be read."""
+    return list(
+        connection.execute(
+            sa.select(
+                _kept.uid,
+                _kept.app,
+                _kept.name,
+                _kept.quarantined_at,
+                _kept.quarantine_reason,
+            )
+            .where(_kept.quarantined_at.is_not(None), _kept.deleted_at.is_(None))
+            .order_by(_kept.quarantined_at)
+        )
+    )

@@ -1,0 +1,388 @@
+"""
+When a scheduled action is due. Pure: time in, occurrences out.
+
+Everything is derived from one question, "what is the first occurrence at or after
+this instant?", so looking back finds exactly what looking ahead promised. Every
+occurrence is aware UTC on a whole second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from actions.when import FINDERS
+from actions.when.cron import LOOKBACK
+from actions.when.excluding import find_allowed
+from actions.when.rule import Rule
+from models.duration import Duration
+from models.scheduled_action import ScheduledActionModel
+from models.timing import DayRange, make_timing, merge_days
+from models.when import TimingModel
+
+#: Parsed schedules kept: the distinct timings of the actions that are due in one
+#: tick, at a few kilobytes each. A miss costs a parse, about 0.2 ms.
+PARSED_TIMINGS = 4096
+
+#: Rules are only ever asked about these years, see Rule.next_from.
+_EARLIEST = datetime(1900, 1, 2, tzinfo=UTC)
+_LATEST = datetime(9990, 1, 1, tzinfo=UTC)
+
+_SECOND = timedelta(seconds=1)
+_MINUTE = timedelta(minutes=1)
+
+
+class Finder(Protocol):
+    """A Rule or a Schedule: all that the searches below ask for."""
+
+    def next_from(self, instant: datetime) -> datetime | None:
+        """Return the first occurrence at or after *instant*; None if none is left."""
+        ...
+
+
+class Due(NamedTuple):
+    """
+    An occurrence and when it is to be dispatched, both aware UTC.
+
+    Args:
+        occurrence: What the rules say; identity and ``effective_from`` use this.
+
+        due_at: The same plus the jitter of the action.
+    """
+
+    occurrence: datetime
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """
+    The rules of one action, parsed: their union, less what is excluded.
+
+    Args:
+        rules: At least one.
+
+        starts_at: Aware UTC, inclusive. None: no lower bound.
+
+        ends_at: Aware UTC, exclusive; bounds occurrences, so the jitter of the last
+            one may reach past it. None: no upper bound.
+
+        excluded: Local days of each rule's own zone, as merge_days returns them.
+
+        jitter: Whole minutes, not negative: the longest delay of an occurrence.
+    """
+
+    rules: tuple[Rule, ...]
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    excluded: tuple[DayRange, ...] = ()
+    jitter: timedelta = timedelta()
+
+    def next_from(self, instant: datetime) -> datetime | None:
+        """
+        Return the first occurrence at or after *instant*, without jitter.
+
+        Args:
+            instant: Aware, any zone.
+
+        Returns:
+            Aware UTC, whole seconds; one for all rules that are due at the same
+            instant. None if nothing is due any more.
+        """
+        start = max(_as_utc(instant), self.starts_at or _EARLIEST)
+        if start > _LATEST:
+            return None
+
+        earliest = None
+        for rule in self.rules:
+            found = find_allowed(rule, start, self.excluded)
+            if earliest is None or (found is not None and found < earliest):
+                earliest = found
+        if earliest is None or (self.ends_at and earliest >= self.ends_at):
+            return None
+        return earliest
+
+    def due_at(self, occurrence: datetime, uid: str) -> datetime:
+        """
+        Return when *occurrence* is dispatched: some whole minutes later.
+
+        How many is a fixed share, computed from *uid*, of the jitter or of the time
+        to the next occurrence, whichever is shorter. So a thousand actions due at
+        07:00 are spread evenly, each keeps its minute, and none is ever overtaken
+        by its own next occurrence.
+
+        Args:
+            occurrence: One of this schedule, aware UTC.
+
+            uid: Of the action.
+
+        Returns:
+            In ``[occurrence, occurrence + jitter]`` and before the next occurrence.
+        """
+        if not self.jitter:
+            return occurrence
+
+        minutes = self.jitter // _MINUTE
+        following = self.next_from(occurrence + _SECOND)
+        if following is not None:
+            room = (following - occurrence - _SECOND) // _MINUTE
+            minutes = min(minutes, room)
+        return occurrence + _share_of(minutes, uid) * _MINUTE
+
+
+def _share_of(minutes: int, uid: str) -> int:
+    """Return a number of ``[0, minutes]``; even over uids, fixed for each."""
+    digest = hashlib.sha256(uid.encode()).digest()
+    # A share rather than a remainder: less room never means a later minute.
+    return int.from_bytes(digest[:8], "big") * (minutes + 1) >> 64
+
+
+def make_schedule(timing: TimingModel) -> Schedule:
+    """
+    Return *timing* parsed.
+
+    Args:
+        timing: Its bounds are aware; every interval has an anchor.
+
+    Raises:
+        RuleError: If a rule, zone or duration cannot be read. What the door has let
+            in never raises.
+    """
+    return Schedule(
+        rules=tuple(FINDERS[type(rule)](rule) for rule in timing.when),
+        starts_at=None if timing.starts_at is None else _as_utc(timing.starts_at),
+        ends_at=None if timing.ends_at is None else _as_utc(timing.ends_at),
+        excluded=merge_days(timing.excluded),
+        jitter=_read_jitter(timing.jitter),
+    )
+
+
+def _read_jitter(text: str | None) -> timedelta:
+    """Return a jitter without its fraction of a minute; the door refuses one."""
+    if text is None:
+        return timedelta()
+    return Duration.parse(text).rest // _MINUTE * _MINUTE
+
+
+@lru_cache(maxsize=PARSED_TIMINGS)
+def parse_timing(text: str) -> Schedule:
+    """
+    Return the schedule of a stored timing; the same object for the same text.
+
+    Args:
+        text: The canonical JSON of a TimingModel.
+
+    Raises:
+        RuleError: If a rule cannot be read any more (a zone was withdrawn).
+    """
+    return make_schedule(TimingModel.model_validate_json(text))
+
+
+def find_each(finder: Finder, start: datetime, end: datetime) -> Iterator[datetime]:
+    """Yield the occurrences in ``[start, end)`` one by one; both aware, any zone."""
+    end = _as_utc(end)
+    occurrence = finder.next_from(_as_utc(start))
+    while occurrence is not None and occurrence < end:
+        yield occurrence
+        occurrence = finder.next_from(occurrence + _SECOND)
+
+
+def find_occurrences(
+    finder: Finder, start: datetime, end: datetime, *, limit: int | None = None
+) -> list[datetime]:
+    """
+    Return the occurrences in ``[start, end)``, oldest first, without jitter.
+
+    Args:
+        finder: A Schedule or one Rule.
+
+        start: Aware, any zone; inclusive.
+
+        end: Aware, any zone; exclusive.
+
+        limit: The most to return. None: all of them.
+    """
+    return list(islice(find_each(finder, start, end), limit))
+
+
+def count_occurrences(
+    finder: Finder, start: datetime, end: datetime, *, limit: int = 1000
+) -> int:
+    """
+    Return how many occurrences lie in ``[start, end)``, but never more than *limit*.
+
+    So *limit* as an answer means "that many or more"; ask with one more to tell.
+    """
+    return sum(1 for _ in islice(find_each(finder, start, end), limit))
+
+
+def find_last(finder: Finder, after: datetime, until: datetime) -> datetime | None:
+    """
+    Return the latest occurrence in ``(after, until]``; None if there is none.
+
+    A binary search: ``next_from`` never decreases, so some 30 questions suffice
+    for a year of a rule that is due every second.
+
+    Args:
+        finder: A Schedule or one Rule.
+
+        after: Aware, any zone; exclusive.
+
+        until: Aware, any zone; inclusive.
+    """
+    until = _as_utc(until)
+    # Occurrences are whole seconds, so the first that can be later is the next one.
+    latest = finder.next_from(_as_utc(after).replace(microsecond=0) + _SECOND)
+    if latest is None or latest > until:
+        return None
+
+    # Nothing is due in [empty_from, until]; the search closes the space between.
+    empty_from = until.replace(microsecond=0) + _SECOND
+    probe = latest + _SECOND
+    while probe < empty_from:
+        found = finder.next_from(probe)
+        if found is None or found > until:
+            empty_from = probe
+        else:
+            latest = found
+        # In a first step the second right after: mostly there is but one.
+        probe = latest + max((empty_from - latest) // _SECOND // 2, 1) * _SECOND
+    return latest
+
+
+def next_due(
+    schedule: Schedule,
+    uid: str,
+    *,
+    after: datetime,
+    effective_from: datetime | None = None,
+) -> Due | None:
+    """
+    Return the occurrence that is dispatched first after *after*.
+
+    Args:
+        schedule: Of the action.
+
+        uid: Of the action; decides the jitter.
+
+        after: Aware, any zone; exclusive, compared with the dispatch.
+
+        effective_from: Aware; earlier occurrences do not count, whatever their
+            jitter. None: all count.
+
+    Returns:
+        Occurrence and dispatch; None if nothing is due any more.
+    """
+    after = _as_utc(after)
+    floor = after.replace(microsecond=0)
+    if schedule.jitter:
+        # An occurrence is dispatched before the next one comes, so only the last
+        # that has come can still be waiting for its minute.
+        waiting = find_last(schedule, floor - schedule.jitter - _SECOND, after)
+        if waiting is not None and (not effective_from or waiting >= effective_from):
+            due_at = schedule.due_at(waiting, uid)
+            if due_at > after:
+                return Due(waiting, due_at)
+
+    start = floor + _SECOND
+    if effective_from is not None:
+        start = max(start, _as_utc(effective_from))
+    occurrence = schedule.next_from(start)
+    if occurrence is None:
+        return None
+    return Due(occurrence, schedule.due_at(occurrence, uid))
+
+
+def find_due(
+    schedule: Schedule,
+    uid: str,
+    *,
+    start: datetime,
+    now: datetime,
+    limit: int | None = None,
+    effective_from: datetime | None = None,
+) -> list[Due]:
+    """
+    Return the occurrences that are dispatched in ``[start, now]``, oldest first.
+
+    Args:
+        schedule: Of the action.
+
+        uid: Of the action; decides the jitter.
+
+        start: Aware, any zone; inclusive, compared with the dispatch.
+
+        now: Aware, any zone; inclusive.
+
+        limit: The most to return. None: all of them.
+
+        effective_from: As for next_due.
+    """
+    found: list[Due] = []
+    before_start = _as_utc(start) - timedelta.resolution
+    due = next_due(schedule, uid, after=before_start, effective_from=effective_from)
+    while due is not None and due.due_at <= now:
+        if limit is not None and len(found) >= limit:
+            break
+        found.append(due)
+        # Dispatches keep the order of occurrences, so no search is needed here.
+        following = schedule.next_from(due.occurrence + _SECOND)
+        if following is None:
+            break
+        due = Due(following, schedule.due_at(following, uid))
+    return found
+
+
+def get_scheduled_action_last_occurrence(
+    action: ScheduledActionModel,
+    *,
+    now: datetime,
+    lookback: timedelta = LOOKBACK,
+    created_at: datetime | None = None,
+    holidays: Mapping[str, Sequence[DayRange]] | None = None,
+) -> datetime | None:
+    """
+    Return the latest moment in ``(now - lookback, now]`` at which *action* was due.
+
+    Args:
+        action: As the door read it. One that is driven by events has no occurrence
+            of its own, so the answer is None.
+
+        now: Aware, any zone.
+
+        lookback: Longest downtime to make up for.
+
+        created_at: Aware; anchors an interval without anchor. None: *now*.
+
+        holidays: The days of each holiday calendar that *action* excepts.
+
+    Returns:
+        Aware UTC, whole seconds, without jitter; None if it was not due.
+
+    Raises:
+        InvalidDocumentError: If *action* excepts a calendar that is not among
+            *holidays*.
+    """
+    timing = make_timing(action, holidays=holidays or {}, created_at=created_at or now)
+    if timing is None:
+        return None
+    return find_last(make_schedule(timing), now - lookback, now)
+
+
+#: The original spelling, kept because its documentation links to it.
+get_scheduled_action_last_occurence = get_scheduled_action_last_occurrence
+
+
+def _as_utc(instant: datetime) -> datetime:
+    """Refuse a naive instant, which Python would read in the zone of the host."""
+    if instant.tzinfo is UTC:
+        return instant
+    if instant.utcoffset() is None:
+        msg = f"instant has no UTC offset: {instant!r}"
+        raise ValueError(msg)
+    return instant.astimezone(UTC)

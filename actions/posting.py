@@ -1,0 +1,321 @@
+"""
+Store what admins post, and change it: post, replace, pause, resume, delete.
+
+What the tick needs is derived from the document here, once. Each change is a
+new revision; a decision about an older revision writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from actions.occurrences import find_due, next_due, parse_timing
+from actions.revisions import change_action, lock_action, log_revision
+from actions.when.cron import LOOKBACK
+from actions.zones import get_zone_names_of, remember_zones
+from models.database import read_clock
+from models.door import action_document
+from models.errors import (
+    ConflictError,
+    InvalidDocumentError,
+    NotFoundError,
+    Problem,
+)
+from models.operation_state import Overlap, Queue
+from models.scheduled_action import ScheduledActionModel
+from models.tables import (
+    holidays,
+    scheduled_actions,
+    small_apps,
+)
+from models.timing import make_timing, timing_text
+from models.when import AfterEventModel, DueDateModel, OnEventModel, TimingModel
+
+#: The small app whose actions are the scheduler's own; they go to the default queue.
+SYSTEM_APP = "minutehand"
+
+#: At most this many superseded occurrences are named.
+SUPERSEDED_SHOWN = 100
+
+#: Derived columns that say when an action is due; the rest may change at any time.
+_SCHEDULE = ("timing", "event", "delay", "zone", "starts_at", "ends_at")
+
+_RESOLUTION = timedelta.resolution
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """
+    What a post did.
+
+    Args:
+        superseded: Occurrences that were due under the older rule and not yet
+            decided when this one took over; they will not run.
+    """
+
+    uid: str
+    revision: int
+    created: bool
+    next_due_at: datetime | None
+    superseded: tuple[datetime, ...] = ()
+
+
+def post_action(
+    connection: sa.Connection,
+    app: str,
+    action: ScheduledActionModel,
+    *,
+    replace: bool = False,
+    lookback: timedelta = LOOKBACK,
+) -> Posted:
+    """
+    Store *action* as an action of *app*, from now on.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of a small app.
+
+        action: As the door read it.
+
+        replace: Whether an action of the same name (or uid) gives way to it.
+
+        lookback: A due date older than this is refused.
+
+    Raises:
+        NotFoundError: No such small app.
+
+        ConflictError: The name or uid is taken.
+
+        InvalidDocumentError: A due date that has passed, or an unknown holiday
+            calendar.
+    """
+    now = read_clock(connection)
+    old = _find_existing(connection, app, action, replace=replace)
+    created_at = now if old is None else old.created_at
+    timing = _read_timing(connection, app, action, created_at)
+    derived = derive(app, action, timing)
+    uid = action.uid or (str(uuid4()) if old is None else old.uid)
+    # What is in quarantine starts again too, whether or not its rule is another.
+    changed = (
+        old is None
+        or old.quarantined_at is not None
+        or any(getattr(old, name) != derived[name] for name in _SCHEDULE)
+    )
+    if changed and timing is not None:
+        _refuse_past_due_date(timing, now - lookback)
+    if timing is not None:
+        remember_zones(connection, get_zone_names_of(timing))
+    values = {"document": action_document(action), "active": action.active, **derived}
+    superseded: tuple[datetime, ...] = ()
+    if old is not None and (changed or action.active != old.active):
+        superseded = _find_superseded(old, now)
+    if old is None or changed or (action.active and not old.active):
+        values |= start_from(uid, timing, now, lookback)
+    if old is None:
+        values |= {"uid": uid, "app": app, "revision": 1}
+        values |= {"created_at": now, "updated_at": now}
+        try:
+            connection.execute(sa.insert(scheduled_actions).values(**values))
+        except sa.exc.IntegrityError:
+            # another post came between our look and our write
+            msg = f"name {action.name!r} or uid {uid!r} was taken at this moment."
+            raise ConflictError(msg) from None
+        log_revision(connection, uid, "posted")
+    else:
+        change_action(connection, uid, "replaced", **values)
+    row = connection.execute(
+        sa.select(scheduled_actions.c.revision, scheduled_actions.c.next_due_at).where(
+            scheduled_actions.c.uid == uid
+        )
+    ).one()
+    return Posted(uid, row.revision, old is None, row.next_due_at, superseded)
+
+
+def derive(
+    app: str, action: ScheduledActionModel, timing: TimingModel | None
+) -> dict[str, object]:
+    """Return the columns that the tick reads in place of the document."""
+    event, delay, zone = None, None, "UTC"
+    if isinstance(action.when, OnEventModel):
+        event, zone = action.when.on, action.when.timezone
+    elif isinstance(action.when, AfterEventModel):
+        event, delay = action.when.after, action.when.delay
+        zone = action.when.timezone
+    queue = action.operations.queue
+    skips = queue is Queue.HEAVY and event is None
+    return {
+        "name": action.name,
+        "queue": Queue.DEFAULT if app == SYSTEM_APP else queue,
+        "overlap": action.overlap or (Overlap.SKIP if skips else Overlap.ALLOW),
+        "timing": None if timing is None else timing_text(timing),
+        "event": event,
+        "delay": delay,
+        "zone": zone,
+        # those of a rule of time are in its timing
+        "starts_at": None if event is None else action.starts_at,
+        "ends_at": None if event is None else action.ends_at,
+        "catch_up": action.catch_up.runs,
+        "catch_up_within": action.catch_up.within,
+    }
+
+
+def start_from(
+    uid: str, timing: TimingModel | None, now: datetime, lookback: timedelta
+) -> dict[str, object]:
+    """
+    Return the columns of an action whose rule takes effect *now*.
+
+    Saving at 07:02 never runs the 07:00 job. Due dates are exempt: one that passed
+    a moment ago is due at once. Whatever was wrong with the older rule is past.
+    """
+    if timing is None:
+        effective = now
+        next_due_at: datetime | None = now  # the tick finds out from the events
+    else:
+        dates_only = all(isinstance(rule, DueDateModel) for rule in timing.when)
+        effective = now - lookback + _RESOLUTION if dates_only else now
+        schedule = parse_timing(timing_text(timing))
+        due = next_due(
+            schedule, uid, after=effective - _RESOLUTION, effective_from=effective
+        )
+        next_due_at = None if due is None else due.due_at
+    return {
+        "effective_from": effective,
+        "next_due_at": next_due_at,
+        "quarantined_at": None,
+        "quarantine_reason": None,
+    }
+
+
+def set_paused(connection: sa.Connection, uid: str, *, paused: bool) -> bool:
+    """
+    Pause an action (its occurrences are not recorded), or resume it from now on.
+
+    Returns:
+        False if it was so already.
+
+    Raises:
+        NotFoundError: No such action, or deleted.
+    """
+    row = lock_action(connection, uid)
+    if (row.paused_at is not None) == paused:
+        return False
+    now = read_clock(connection)
+    if paused:
+        change_action(connection, uid, "paused", paused_at=now)
+    else:
+        timing = _parse_stored(row.timing)
+        started = start_from(uid, timing, now, timedelta(0))
+        change_action(connection, uid, "resumed", paused_at=None, **started)
+    return True
+
+
+def delete_action(connection: sa.Connection, uid: str) -> None:
+    """
+    Delete an action; its operations and revisions stay, its uid is never used again.
+
+    Raises:
+        NotFoundError: No such action, or deleted before.
+    """
+    lock_action(connection, uid)
+    now = read_clock(connection)
+    change_action(connection, uid, "deleted", deleted_at=now, next_due_at=None)
+
+
+def _find_existing(
+    connection: sa.Connection, app: str, action: ScheduledActionModel, *, replace: bool
+) -> sa.Row[Any] | None:
+    """Return the action that gives way, locked; None if this one is new."""
+    known = sa.select(small_apps.c.uid).where(small_apps.c.uid == app)
+    if connection.execute(known).one_or_none() is None:
+        msg = f"there is no small app {app!r}. List them with: minutehand apps list"
+        raise NotFoundError(msg)
+    kept = scheduled_actions.c
+    same_name = sa.and_(
+        kept.app == app, kept.name == action.name, kept.deleted_at.is_(None)
+    )
+    rows = connection.execute(
+        sa.select(scheduled_actions)
+        .where(sa.or_(same_name, kept.uid == action.uid) if action.uid else same_name)
+        .with_for_update()
+    ).all()
+    if not rows:
+        return None
+    taken = [row for row in rows if row.uid == action.uid]
+    if taken and (taken[0].deleted_at is not None or taken[0].app != app):
+        msg = f"uid {action.uid!r} was used before; leave it out to get a new one."
+        raise ConflictError(msg)
+    if len(rows) > 1 or (action.uid and not taken):
+        msg = f"another action of {app!r} is named {action.name!r} (uid {rows[0].uid})."
+        raise ConflictError(msg)
+    if not replace:
+        msg = (
+            f"{app!r} has an action named {rows[0].name!r} already (uid {rows[0].uid})."
+            " Add --replace to put this one in its place."
+        )
+        raise ConflictError(msg)
+    return rows[0]
+
+
+def _read_timing(
+    connection: sa.Connection,
+    app: str,
+    action: ScheduledActionModel,
+    created_at: datetime,
+) -> TimingModel | None:
+    return make_timing(
+        action, created_at=created_at, holidays=fetch_holidays(connection, app)
+    )
+
+
+def fetch_holidays(
+    connection: sa.Connection, app: str
+) -> Mapping[str, list[tuple[date, date]]]:
+    """Return the newest version of each holiday calendar of *app*: its day ranges."""
+    rows = connection.execute(
+        sa.select(holidays.c.name, holidays.c.days)
+        .where(holidays.c.app == app)
+        .order_by(holidays.c.version)
+    )
+    return {
+        name: [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in days]
+        for name, days in rows
+    }
+
+
+def _parse_stored(timing: str | None) -> TimingModel | None:
+    return None if timing is None else TimingModel.model_validate_json(timing)
+
+
+def _refuse_past_due_date(timing: TimingModel, oldest: datetime) -> None:
+    if not all(isinstance(rule, DueDateModel) for rule in timing.when):
+        return
+    if parse_timing(timing_text(timing)).next_from(oldest + _RESOLUTION) is None:
+        rule = timing.when[0]
+        assert isinstance(rule, DueDateModel)  # all of them are, see above
+        message = f"{rule.due_date} has passed, so this would never run."
+        hint = "Write a date to come, or run it now: minutehand actions run."
+        raise InvalidDocumentError((Problem("/when/due_date", message, hint),))
+
+
+def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:
+    """Return what was due under *old* and not decided before it gave way."""
+    idle = old.paused_at is not None or not old.active
+    if idle or old.timing is None or old.next_due_at is None or old.next_due_at > now:
+        return ()
+    due = find_due(
+        parse_timing(old.timing),
+        old.uid,
+        start=old.next_due_at,
+        now=now,
+        limit=SUPERSEDED_SHOWN,
+        effective_from=old.effective_from,
+    )
+    return tuple(each.occurrence for each in due)

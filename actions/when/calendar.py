@@ -1,0 +1,186 @@
+"""
+When a calendar rule is due. Pure.
+
+systemd's rules, but for the hours in which the clocks change, where they follow
+the rule of this house: fixed hour and minute happen once (local_time.py), a ``*``
+in either follows the clock: instants that exist, both passes of an hour.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
+from models.calendar_rule import CalendarRule
+from models.due_date import LAST_YEAR
+from models.when import CalendarModel
+from models.zone import load_zone
+
+_SECOND = timedelta(seconds=1)
+
+#: Local times differ from UTC by less than this.
+_LARGEST_OFFSET = timedelta(hours=24)
+
+#: Rules read once and shared; reading one costs a hundred times a look-up.
+_KEPT_RULES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarFinder:
+    """
+    A calendar rule in a zone.
+
+    Args:
+        rule: The rule.
+
+        zone: In which it is read; the one that the rule itself names, if it does.
+    """
+
+    rule: CalendarRule
+    zone: ZoneInfo
+
+    def next_from(self, instant: datetime) -> datetime | None:
+        """
+        Return the first occurrence at or after *instant*, as ``Rule`` demands.
+
+        Goes from one even stretch of the zone's clocks to the next. Stretches that
+        hold no match are leapt over, so a few rounds always suffice.
+        """
+        if instant.microsecond:
+            instant = instant.replace(microsecond=0) + _SECOND
+
+        while True:
+            stretch = get_stretch(self.zone, instant)
+            floor = (instant + stretch.offset).replace(tzinfo=None)
+            if not self.rule.follows_clock and self._is_clock_change(stretch):
+                if instant == stretch.starts_at and self._is_due_in_gap(stretch):
+                    return instant
+                # What repeats has happened in the first pass.
+                floor = max(floor, stretch.left)
+
+            local = find_next_local(self.rule, floor)
+            if local is not None and local < stretch.last:
+                return (local - stretch.offset).replace(tzinfo=UTC)
+
+            instant = stretch.ends_at
+            if stretch.following >= floor:
+                if local is None:
+                    return None
+                # Nothing matches in between, but local may lie just after a change.
+                leap = local.replace(tzinfo=UTC) - _LARGEST_OFFSET
+                instant = max(instant, leap)
+
+    @staticmethod
+    def _is_clock_change(stretch: Stretch) -> bool:
+        # Back by exactly three hours still is one, as in the daemon and cron.py.
+        shift = stretch.first - stretch.left
+        return -NO_CLOCK_CHANGE <= shift < NO_CLOCK_CHANGE
+
+    def _is_due_in_gap(self, stretch: Stretch) -> bool:
+        """Return whether a local time matches that *stretch* leapt over."""
+        if stretch.left >= stretch.first:
+            return False
+
+        local = find_next_local(self.rule, stretch.left)
+        return local is not None and local < stretch.first
+
+
+def make_calendar_finder(model: CalendarModel) -> CalendarFinder:
+    """
+    Return the rule that *model* describes; the zone in the rule beats that of *model*.
+
+    Raises:
+        RuleError: If a zone is unknown, or the rule is none or can never be due.
+
+    >>> finder = make_calendar_finder(CalendarModel(calendar="Mon 9:00 Asia/Tokyo"))
+    >>> str(finder.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
+    '2026-11-23 00:00:00+00:00'
+    """
+    zone = load_zone(model.timezone)
+    rule = _read_rule(model.calendar)
+    return CalendarFinder(rule, load_zone(rule.zone_name) if rule.zone_name else zone)
+
+
+@lru_cache(maxsize=_KEPT_RULES)
+def _read_rule(text: str) -> CalendarRule:
+    return CalendarRule.parse(text)
+
+
+def find_next_local(rule: CalendarRule, floor: datetime) -> datetime | None:
+    """
+    Return the first local time at or after *floor* that *rule* matches.
+
+    Args:
+        rule: Any.
+
+        floor: Naive local time on a whole second.
+
+    Returns:
+        Naive local time, whether or not it exists in any zone; None if there is
+        none up to the year 9990.
+    """
+    date = _find_date(rule, floor.year, floor.month, floor.day)
+    if date is None:
+        return None
+
+    time = (rule.hours[0], rule.minutes[0], rule.seconds[0])
+    if date == (floor.year, floor.month, floor.day):
+        rest_of_day = _find_time(rule, floor.hour, floor.minute, floor.second)
+        if rest_of_day is not None:
+            time = rest_of_day
+        else:
+            date = _find_date(rule, floor.year, floor.month, floor.day + 1)
+            if date is None:
+                return None
+
+    return datetime(*date, *time)  # noqa: DTZ001 - local times have no zone here
+
+
+def _find_date(
+    rule: CalendarRule, year: int, month: int, day: int
+) -> tuple[int, int, int] | None:
+    """Return the first matching date from there on; *day* may be 32."""
+    while year <= LAST_YEAR:
+        if rule.years is not None:
+            index = bisect_left(rule.years, year)
+            if index == len(rule.years):
+                return None
+            if rule.years[index] > year:
+                year, month, day = rule.years[index], 1, 1
+
+        for matching in rule.months[bisect_left(rule.months, month) :]:
+            start = day if matching == month else 1
+            days = rule.days_in(year, matching) >> start
+            if days:
+                # The lowest bit that is set is the first day.
+                return year, matching, start + (days & -days).bit_length() - 1
+
+        year, month, day = year + 1, 1, 1
+
+    return None
+
+
+def _find_time(
+    rule: CalendarRule, hour: int, minute: int, second: int
+) -> tuple[int, int, int] | None:
+    """Return the first matching time of day from there on."""
+    hours, minutes, seconds = rule.hours, rule.minutes, rule.seconds
+    at_hour = bisect_left(hours, hour)
+    if at_hour < len(hours) and hours[at_hour] == hour:
+        at_minute = bisect_left(minutes, minute)
+        if at_minute < len(minutes) and minutes[at_minute] == minute:
+            at_second = bisect_left(seconds, second)
+            if at_second < len(seconds):
+                return hour, minute, seconds[at_second]
+            at_minute += 1
+        if at_minute < len(minutes):
+            return hour, minutes[at_minute], seconds[0]
+        at_hour += 1
+    if at_hour < len(hours):
+        return hours[at_hour], minutes[0], seconds[0]
+
+    return None

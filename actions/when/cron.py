@@ -1,0 +1,244 @@
+"""
+When a cron rule is due. Pure: time in, occurrence out.
+
+Days are found on the calendar, then placed on the line of instants by Debian
+cron's rule for clock changes; docs/time.md has the table of all cases.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
+from models.cron_rule import CronRule
+from models.when import CronModel
+from models.zone import load_zone
+
+#: How far back each tick looks, so that a leader that was down for less than
+#: this loses nothing. Source: the original documentation, "Handling scheduler
+#: downtime".
+LOOKBACK = timedelta(minutes=5)
+
+#: No rule is asked about later years, and datetime ends soon after.
+_LAST_YEAR = 9995
+
+#: Longer than any clock change, so that a local time further away than this
+#: cannot be reached, or come back, by one.
+_BEYOND_SHIFTS = timedelta(days=2)
+
+_MINUTE = timedelta(minutes=1)
+_SECOND = timedelta(seconds=1)
+_NO_SHIFT = timedelta()
+
+_FEBRUARY = 2
+_DECEMBER = 12
+_WEEK = 7
+
+#: Days of each month but a leap February; index 0 is unused.
+_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+#: Rules kept parsed, some hundred bytes each.
+_KEPT_RULES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CronFinder:
+    """A cron rule, read in *zone*."""
+
+    rule: CronRule
+    zone: ZoneInfo
+
+    def next_from(self, instant: datetime) -> datetime | None:
+        """
+        Return the first occurrence at or after *instant*, as ``Rule`` demands.
+
+        Goes from clock change to clock change, but leaps to the next day that suits
+        the rule; a rule for 29 February costs a few dozen steps.
+
+        Args:
+            instant: Aware UTC, between the years 1900 and 9990.
+
+        Returns:
+            Aware UTC, on a whole minute of local time; None after the year 9995.
+        """
+        while True:
+            stretch = get_stretch(self.zone, instant)
+            shown = instant.replace(tzinfo=None) + stretch.offset
+            local = self._next_local(stretch, _ceil_minute(shown))
+            if local is None:
+                return None
+
+            found = (local - stretch.offset).replace(tzinfo=UTC)
+            if local < stretch.last:
+                return found
+
+            # Not before the clocks change; and unless they change soon, no change
+            # brings back a local time that suits the rule.
+            change_is_far = stretch.ends_at - instant > _BEYOND_SHIFTS
+            instant = stretch.ends_at
+            if change_is_far:
+                instant = max(instant, found - _BEYOND_SHIFTS)
+
+    def _next_local(self, stretch: Stretch, local: datetime) -> datetime | None:
+        """Return the first local time from *local* on, as if *stretch* never ended."""
+        shift = stretch.first - stretch.left
+        if not shift or not self.rule.is_fixed:
+            return self._first_at(local)
+
+        # Up to here all fixed times have had their turn before the clocks changed.
+        settled = _ceil_minute(stretch.left)
+        if shift > _NO_SHIFT:
+            first = _ceil_minute(stretch.first)
+            if local > first or shift >= NO_CLOCK_CHANGE:
+                return self._first_at(local)
+            # The first minute after the gap stands for all that were left out.
+            found = self._first_at(settled)
+            return None if found is None else max(found, first)
+
+        # The daemon's limits: exactly three hours back still is a clock change.
+        if shift < -NO_CLOCK_CHANGE:
+            return self._first_at(local)
+        return self._first_at(max(local, settled))
+
+    def _first_at(self, local: datetime) -> datetime | None:
+        """Return the first local time at or after *local*, a minute, that suits."""
+        rule = self.rule
+        year, month, day = local.year, local.month, local.day
+        if month in rule.months:
+            first_weekday = (local.weekday() - day + 1) % _WEEK
+            days = rule.day_mask(_length_of(year, month), first_weekday)
+            if days >> day & 1:
+                time = self._time_from(local.hour, local.minute)
+                if time is not None:
+                    return local.replace(hour=time[0], minute=time[1])
+            days = days >> day + 1 << day + 1
+            if days:
+                return self._on(year, month, days)
+
+        while year <= _LAST_YEAR:
+            month += 1
+            if month > _DECEMBER:
+                year, month = year + 1, rule.months[0]
+            if month in rule.months:
+                first_weekday = date(year, month, 1).weekday()
+                days = rule.day_mask(_length_of(year, month), first_weekday)
+                if days:
+                    return self._on(year, month, days)
+        return None
+
+    def _time_from(self, hour: int, minute: int) -> tuple[int, int] | None:
+        """Return the first time of day at or after *hour*:*minute*; None: next day."""
+        hours, minutes = self.rule.hours, self.rule.minutes
+        index = bisect_left(hours, hour)
+        if index == len(hours):
+            return None
+        if hours[index] > hour:
+            return hours[index], minutes[0]
+        if minute <= minutes[-1]:
+            return hour, minutes[bisect_left(minutes, minute)]
+        if index + 1 == len(hours):
+            return None
+        return hours[index + 1], minutes[0]
+
+    def _on(self, year: int, month: int, days: int) -> datetime:
+        """Return the first time of the first of *days*, a mask that is not 0."""
+        day = (days & -days).bit_length() - 1
+        hour, minute = self.rule.hours[0], self.rule.minutes[0]
+        return datetime(year, month, day, hour, minute)  # noqa: DTZ001 - local time
+
+
+def _length_of(year: int, month: int) -> int:
+    if month != _FEBRUARY or year % 4 or (not year % 100 and year % 400):
+        return _LENGTHS[month]
+    return 29
+
+
+def _ceil_minute(local: datetime) -> datetime:
+    if local.second or local.microsecond:
+        return local.replace(second=0, microsecond=0) + _MINUTE
+    return local
+
+
+@lru_cache(maxsize=_KEPT_RULES)
+def _parse(rule: str) -> CronRule:
+    return CronRule.parse(rule)
+
+
+def make_cron_finder(model: CronModel) -> CronFinder:
+    """
+    Return the rule that *model* describes.
+
+    Raises:
+        RuleError: If its rule or its zone cannot be read.
+
+    >>> finder = make_cron_finder(CronModel(cron_rule="0 7 * * 1", timezone="UTC"))
+    >>> str(finder.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
+    '2026-11-23 07:00:00+00:00'
+    """
+    return CronFinder(_parse(model.cron_rule), load_zone(model.timezone))
+
+
+def get_cron_last_occurrence(
+    rule: str,
+    timezone: ZoneInfo,
+    *,
+    now: datetime,
+    lookback: timedelta = LOOKBACK,
+) -> datetime | None:
+    """
+    Return the latest moment in ``(now - lookback, now]`` at which *rule* was due.
+
+    Found by looking ahead, so it is one of those that ``next_from`` promised: in
+    the hour that the clocks repeat, a fixed time was due at its first pass only.
+
+    Args:
+        rule: Five crontab fields or a macro.
+
+        timezone: Zone in which *rule* is read, not that of *now*.
+
+        now: Aware, any zone. Seconds count: at 07:00:00.0 a 07:00 rule is due.
+
+        lookback: Longest downtime to make up for.
+
+    Returns:
+        Aware UTC on a whole minute of local time, or None if *rule* was not due.
+
+    Raises:
+        RuleError: If *rule* cannot be read.
+
+        ValueError: If *now* has no UTC offset.
+
+    >>> paris = ZoneInfo("Europe/Paris")
+    >>> now = datetime(2024, 1, 1, 6, 4, tzinfo=UTC)
+    >>> get_cron_last_occurrence("0 7 * * 1", paris, now=now).isoformat()
+    '2024-01-01T06:00:00+00:00'
+    """
+    if now.utcoffset() is None:
+        msg = f"now has no UTC offset: {now!r}"
+        raise ValueError(msg)
+
+    finder = CronFinder(_parse(rule), timezone)
+    now = now.astimezone(UTC)
+    last = finder.next_from(now - lookback + timedelta.resolution)
+    if last is None or last > now:
+        return None
+
+    # Halve what is left after the last one found: some 25 steps for a year.
+    none_after = now
+    while none_after - last >= _MINUTE:
+        middle = last + max((none_after - last) / 2, _SECOND)
+        found = finder.next_from(middle)
+        if found is not None and found <= now:
+            last = found
+        else:
+            none_after = middle - timedelta.resolution
+
+    return last
+
+
+#: The original spelling, kept because its documentation links to it.
+get_cron_last_occurence = get_cron_last_occurrence

@@ -1,0 +1,50 @@
+"""
+When a due date is due: once. Pure.
+
+What the text may be, and which instant it means, is in models/due_date.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from models.due_date import parse_due_date
+from models.when import DueDateModel
+from models.zone import load_zone
+
+
+@dataclass(frozen=True, slots=True)
+class DueDateFinder:
+    """
+    A rule with one occurrence.
+
+    Args:
+        due_at: Aware UTC, whole seconds.
+
+        zone: In which its author reads it; does not move *due_at*.
+    """
+
+    due_at: datetime
+    zone: ZoneInfo
+
+    def next_from(self, instant: datetime) -> datetime | None:
+        """Return the due date unless it lies before *instant* (aware UTC)."""
+        return self.due_at if instant <= self.due_at else None
+
+
+def make_due_date_finder(model: DueDateModel) -> DueDateFinder:
+    """
+    Return the rule that *model* describes.
+
+    Raises:
+        RuleError: If the zone is unknown or the date unreadable, without a time of
+            day, outside the years 1970 to 9990, or a local time that never comes.
+
+    >>> model = DueDateModel(due_date="2026-12-01T09:00", timezone="Europe/Paris")
+    >>> str(make_due_date_finder(model).due_at)
+    '2026-12-01 08:00:00+00:00'
+    """
+    zone = load_zone(model.timezone)
+    return DueDateFinder(parse_due_date(model.due_date, zone), zone)

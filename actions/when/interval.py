@@ -1,0 +1,107 @@
+"""
+When an interval is due: a fixed grid from its anchor. Pure.
+
+The n-th occurrence is always counted from the anchor and never from the one
+before, so neither slow runs nor short months shift the grid: 31 January, 28
+February, 31 March.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from actions.when.local_time import resolve_fixed
+from models.due_date import LAST_YEAR, parse_due_date
+from models.duration import Duration, add_months, parse_interval
+from models.errors import RuleError
+from models.when import IntervalModel
+from models.zone import load_zone
+
+#: Mean length of a month of the Gregorian calendar: 146,097 days in 4,800 months.
+_MEAN_MONTH = timedelta(days=146_097) / 4_800
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalFinder:
+    """
+    The rule *anchor* + n times *every*, n = 0, 1, 2, ...
+
+    Args:
+        every: Its months step the local calendar of *zone* (fixed-time rule, see
+            local_time.py), its rest is added as elapsed time.
+
+        anchor: The first occurrence; aware UTC, whole seconds.
+
+        zone: Whose calendar has the months.
+    """
+
+    every: Duration
+    anchor: datetime
+    zone: ZoneInfo
+
+    def next_from(self, instant: datetime) -> datetime | None:
+        """Return the first occurrence at or after *instant*, as ``Rule`` demands."""
+        if instant <= self.anchor:
+            return self.anchor
+
+        try:
+            due_at = self._next_after_anchor(instant)
+        except OverflowError:  # beyond what a datetime holds
+            return None
+
+        return due_at if due_at.year <= LAST_YEAR else None
+
+    def _next_after_anchor(self, instant: datetime) -> datetime:
+        if not self.every.months:
+            count = -((self.anchor - instant) // self.every.rest)
+            return self.anchor + count * self.every.rest
+
+        # Calendar steps are even on the average: guess, then walk a step or two.
+        step = self.every.months * _MEAN_MONTH + self.every.rest
+        count = (instant - self.anchor) // step
+        while count > 0 and not self._is_before(count - 1, instant):
+            count -= 1
+        while (due_at := self._at(count)) is None or due_at < instant:
+            count += 1
+
+        return due_at
+
+    def _is_before(self, count: int, instant: datetime) -> bool:
+        due_at = self._at(count)
+        return due_at is not None and due_at < instant
+
+    def _at(self, count: int) -> datetime | None:
+        """Return occurrence *count*; None if a shift of hours leapt over it."""
+        if not count:
+            # The anchor is given, even where it is the second pass of its hour.
+            return self.anchor
+
+        local = self.anchor.astimezone(self.zone).replace(tzinfo=None)
+        months = count * self.every.months
+        due_at = resolve_fixed(add_months(local, months), self.zone)
+        return None if due_at is None else due_at + count * self.every.rest
+
+
+def make_interval_finder(model: IntervalModel) -> IntervalFinder:
+    """
+    Return the rule that *model* describes.
+
+    Raises:
+        RuleError: If the zone is unknown, ``every`` no duration of a minute or more,
+            or ``anchor`` missing or no instant of the years 1970 to 9990.
+
+    >>> model = IntervalModel(every="P1M", anchor="2027-01-31T00:00:00Z")
+    >>> from datetime import UTC
+    >>> str(make_interval_finder(model).next_from(datetime(2027, 2, 1, tzinfo=UTC)))
+    '2027-02-28 00:00:00+00:00'
+    """
+    zone = load_zone(model.timezone)
+    every = parse_interval(model.every)
+    if model.anchor is None:
+        # Whoever stores an action fills it in; without, the grid would have no place.
+        msg = f"The interval {model.every!r} has no anchor."
+        raise RuleError(msg, "Write when it starts: '2026-01-01T00:00:00Z'.")
+
+    return IntervalFinder(every, parse_due_date(model.anchor, zone), zone)

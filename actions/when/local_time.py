@@ -1,0 +1,173 @@
+"""
+Where local times of a rule fall when the clocks change. Pure.
+
+The rule of this house, that of Debian's cron: a fixed local time happens once.
+In a gap it is the first instant after it, in a repeated hour the first pass. A
+shift of three hours or more (a date that never came) is no clock change, and
+nothing is made up for: what it leaps over does not happen.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from models.wall_clock import first_instant_at
+
+#: A leap this large or larger is no clock change, nor is going back by more.
+#: Source: Debian's cron(8), and its source for shifts of exactly three hours.
+NO_CLOCK_CHANGE = timedelta(hours=3)
+
+_NO_SHIFT = timedelta()
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+
+#: Years of zones kept: a fleet's zones for this year and the next, and previews.
+_KEPT_YEARS = 2048
+
+#: Days before and after a year that its stretches reach, so that a shift at New
+#: Year is seen from both sides.
+_MARGIN = timedelta(days=3)
+
+
+def resolve_fixed(local: datetime, zone: ZoneInfo) -> datetime | None:
+    """
+    Return the one instant at which a fixed local time happens.
+
+    Args:
+        local: Naive local time of *zone*, years 1900 to 9990.
+
+        zone: In which *local* is read.
+
+    Returns:
+        Aware UTC: the first pass if *local* repeats, the first instant after the
+        gap if it does not exist, None if that gap has three hours or more.
+
+    >>> paris = ZoneInfo("Europe/Paris")
+    >>> str(resolve_fixed(datetime(2026, 3, 29, 2, 30), paris))
+    '2026-03-29 01:00:00+00:00'
+    >>> str(resolve_fixed(datetime(2026, 10, 25, 2, 30), paris))
+    '2026-10-25 00:30:00+00:00'
+    >>> resolve_fixed(datetime(2011, 12, 30, 7), ZoneInfo("Pacific/Apia")) is None
+    True
+    """
+    aware = local.replace(tzinfo=zone, fold=0)
+    shift = (aware.replace(fold=1).utcoffset() or _NO_SHIFT) - (
+        aware.utcoffset() or _NO_SHIFT
+    )
+    if shift <= _NO_SHIFT:
+        return aware.astimezone(UTC)
+    if shift >= NO_CLOCK_CHANGE:
+        return None
+
+    return first_instant_at(local, zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """
+    A stretch of time in which the clocks of a zone run evenly.
+
+    Args:
+        starts_at: Aware UTC, included.
+
+        ends_at: Aware UTC, not included. Not always a clock change: the search for
+            stretches ends somewhere, and then the clocks just run on.
+
+        offset: Of local time from UTC.
+
+        left: Naive; what the clocks would have shown at *starts_at*, had nothing
+            changed there. Less than *first*: a gap; more: times that repeat.
+
+        first: Naive; what they show at *starts_at*.
+
+        last: Naive; what they would show at *ends_at*, had nothing changed there.
+
+        following: Naive; what they show at *ends_at*.
+    """
+
+    starts_at: datetime
+    ends_at: datetime
+    offset: timedelta
+    left: datetime
+    first: datetime
+    last: datetime
+    following: datetime
+
+
+def get_stretch(zone: ZoneInfo, instant: datetime) -> Stretch:
+    """
+    Return the stretch of *zone* that holds *instant*.
+
+    Args:
+        zone: Whose clocks.
+
+        instant: Aware UTC, years 1900 to 9996.
+    """
+    starts, stretches = _get_stretches(zone, instant.year)
+    return stretches[bisect_right(starts, instant) - 1]
+
+
+@lru_cache(maxsize=_KEPT_YEARS)
+def _get_stretches(
+    zone: ZoneInfo, year: int
+) -> tuple[list[datetime], tuple[Stretch, ...]]:
+    """
+    Return the stretches of *year* and their starts.
+
+    zoneinfo does not tell its transitions, so each day is looked at, once a year
+    and zone. Two changes that cancel out within a day would be missed; there are none.
+    """
+    begin = datetime(year, 1, 1, tzinfo=UTC) - _MARGIN
+    end = datetime(year + 1, 1, 1, tzinfo=UTC) + _MARGIN
+    changes = [(begin, _offset_at(begin, zone))]
+    day = begin
+    while day < end:
+        next_day = day + _DAY
+        while (offset := _offset_at(next_day, zone)) != changes[-1][1]:
+            changed_at = _find_change(max(day, changes[-1][0]), next_day, zone)
+            offset = _offset_at(changed_at, zone)
+            changes.append((changed_at, offset))
+        day = next_day
+
+    changes.append((end, changes[-1][1]))
+    stretches = []
+    former = changes[0][1]
+    for (starts_at, offset), (ends_at, next_offset) in pairwise(changes):
+        start, end = starts_at.replace(tzinfo=None), ends_at.replace(tzinfo=None)
+        stretches.append(
+            Stretch(
+                starts_at=starts_at,
+                ends_at=ends_at,
+                offset=offset,
+                left=start + former,
+                first=start + offset,
+                last=end + offset,
+                following=end + next_offset,
+            )
+        )
+        former = offset
+
+    return [stretch.starts_at for stretch in stretches], tuple(stretches)
+
+
+def _offset_at(instant: datetime, zone: ZoneInfo) -> timedelta:
+    return instant.astimezone(zone).utcoffset() or _NO_SHIFT
+
+
+def _find_change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first instant whose offset is no longer that of *before*."""
+    old = _offset_at(before, zone)
+    low, high = 0, (after - before) // _SECOND
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset_at(before + middle * _SECOND, zone) == old:
+            low = middle
+        else:
+            high = middle
+
+    return before + high * _SECOND

@@ -1,0 +1,304 @@
+"""
+Why something ran, or did not, at an instant. Pure.
+
+Answers from the revisions of the action and the decisions that were recorded:
+there is no instant, past or future, without an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from actions.occurrences import find_last, find_occurrences, parse_timing
+from models.operation_state import OperationState
+
+_MINUTE = timedelta(minutes=1)
+_SECOND = timedelta(seconds=1)
+
+#: How far the nearest due instants are looked for.
+_NEAREST_WITHIN = timedelta(days=366 * 5)
+
+
+class Verdict(StrEnum):
+    """What happened at the instant, in one word."""
+
+    RAN = "ran"
+    RUNNING = "running"
+    WAITING = "waiting"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+    CANCELED = "canceled"
+    WILL_RUN = "will run"
+    NOT_DUE = "not due"
+    NOT_EFFECTIVE = "not effective yet"
+    PAUSED = "paused"
+    INACTIVE = "inactive"
+    QUARANTINED = "quarantined"
+    DELETED = "deleted"
+    SUPERSEDED = "superseded"
+    UNDECIDED = "not decided yet"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A state of an action; times are aware UTC. *timing*: None if event-driven."""
+
+    number: int
+    change: str
+    recorded_at: datetime
+    timing: str | None
+    active: bool
+    effective_from: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOperation:
+    """A decision as it was recorded, and what became of it; times are aware UTC."""
+
+    id: UUID
+    action_uid: str
+    trigger: str
+    occurrence: datetime
+    user_id: str | None
+    state: str
+    reason: str | None
+    queue: str
+    recorded_at: datetime
+    send_at: datetime
+    sent_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    details: dict[str, Any] | None
+
+    @property
+    def missed_range(self) -> tuple[datetime, datetime] | None:
+        """First and last occurrence of a missed row; None for any other."""
+        if self.state != OperationState.MISSED or not self.details:
+            return None
+        first, last = self.details["first"], self.details["last"]
+        return datetime.fromisoformat(first), datetime.fromisoformat(last)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All that is known of an action around an instant."""
+
+    uid: str
+    name: str
+    quarantine_reason: str | None
+    revisions: tuple[Revision, ...]
+    operations: tuple[RecordedOperation, ...]
+    last_claims: dict[str, datetime]
+    last_tick_at: datetime | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    Why, for people and for programs.
+
+    Args:
+        operation_id: If there is one.
+
+        lag: From the occurrence to the start of the run.
+
+        previous: Nearest occurrence before, aware UTC; None if there is none.
+
+        following: Nearest occurrence after, aware UTC; None if there is none.
+    """
+
+    verdict: Verdict
+    text: str
+    operation_id: UUID | None = None
+    lag: timedelta | None = None
+    previous: datetime | None = None
+    following: datetime | None = None
+
+
+#: The answer for an action that is out of the tick, by the change that took it out.
+_OUT = {
+    "deleted": (Verdict.DELETED, "the action was deleted"),
+    "paused": (Verdict.PAUSED, "the action was paused"),
+    "quarantined": (Verdict.QUARANTINED, "the action could not be read"),
+}
+
+
+def explain(history: History, at: datetime) -> list[Answer]:
+    """
+    Answer why the action ran or did not in the minute of *at*.
+
+    Args:
+        history: Its decisions cover that minute.
+
+        at: Aware, any zone.
+
+    Returns:
+        One answer for each operation of that minute (event-driven actions have one
+        for each user); else exactly one.
+    """
+    minute = at.replace(second=0, microsecond=0)
+    here = [
+        operation
+        for operation in history.operations
+        if minute <= operation.occurrence < minute + _MINUTE
+        and operation.missed_range is None
+    ]
+    if here:
+        return [_explain_operation(history, operation) for operation in here]
+    return [_explain_absence(history, at, minute)]
+
+
+def _explain_operation(history: History, operation: RecordedOperation) -> Answer:
+    state = OperationState(operation.state)
+    lag = (
+        None
+        if operation.started_at is None
+        else operation.started_at - operation.occurrence
+    )
+    who = "" if operation.user_id is None else f" for user {operation.user_id}"
+    why = "" if operation.reason is None else f" ({operation.reason})"
+    match state:
+        case OperationState.PENDING:
+            verdict, text = Verdict.WAITING, f"recorded{who}, waits to be sent{why}"
+        case OperationState.QUEUED:
+            verdict = Verdict.WAITING
+            taken = _explain_queue(history, operation)
+            text = f"sent{who} to queue {operation.queue}, {taken}"
+        case OperationState.RUNNING:
+            verdict, text = Verdict.RUNNING, f"runs{who} now"
+        case OperationState.SUCCEEDED | OperationState.FAILED:
+            verdict, text = Verdict.RAN, f"ran{who}: {state}{why}"
+        case OperationState.CANCELED:
+            verdict, text = Verdict.CANCELED, f"was canceled{who}{why}"
+        case OperationState.SKIPPED:
+            verdict, text = Verdict.SKIPPED, f"was skipped{who}{why}"
+        case OperationState.MISSED:
+            verdict, text = Verdict.MISSED, f"was missed{who}{why}"
+    return Answer(verdict, text, operation.id, lag)
+
+
+def _explain_queue(history: History, operation: RecordedOperation) -> str:
+    claimed_at = history.last_claims.get(operation.queue)
+    if claimed_at is None:
+        return "and no worker has ever taken anything from it: is one running?"
+    if operation.sent_at is not None and claimed_at < operation.sent_at:
+        return f"and no worker has taken anything from it since {claimed_at:%F %T}Z"
+    return "whose workers are busy"
+
+
+def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer:
+    in_force = [each for each in history.revisions if each.recorded_at <= at]
+    if not in_force:
+        created_at = history.revisions[0].recorded_at
+        text = f"the action did not exist before {created_at:%F %T}Z"
+        return Answer(Verdict.NOT_EFFECTIVE, text)
+    revision = in_force[-1]
+    if revision.timing is None:
+        return _explain_event_absence(revision, in_force)
+    schedule = parse_timing(revision.timing)
+    due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
+    previous = find_last(schedule, minute - _NEAREST_WITHIN, minute - _SECOND)
+    following = schedule.next_from(minute + _MINUTE)
+    if not due:
+        return Answer(
+            Verdict.NOT_DUE,
+            "the rule is not due at this minute",
+            previous=previous,
+            following=following,
+        )
+    verdict, text, operation_id = _explain_undone(history, revision, due[0])
+    return Answer(verdict, text, operation_id, None, previous, following)
+
+
+def find_exit(revisions: Sequence[Revision]) -> Revision | None:
+    """
+    Return the revision that took an action out of the tick, if it is still out.
+
+    An edit in between does not resume what is paused; only a new start (see
+    ``effective_from``) ends a quarantine.
+
+    Args:
+        revisions: Those up to the moment in question, in order.
+    """
+    started_at = revisions[-1].effective_from
+    for revision in reversed(revisions):
+        if revision.change == "resumed":
+            return None
+        if revision.change == "quarantined" and started_at > revision.recorded_at:
+            continue
+        if revision.change in _OUT:
+            return revision
+    return None
+
+
+def _explain_event_absence(revision: Revision, in_force: Sequence[Revision]) -> Answer:
+    out = _explain_out(None, revision, in_force)
+    if out is not None:
+        return Answer(*out)
+    text = "no event led to an occurrence at this minute"
+    return Answer(Verdict.NOT_DUE, text)
+
+
+def _explain_out(
+    history: History | None, revision: Revision, in_force: Sequence[Revision]
+) -> tuple[Verdict, str] | None:
+    """Say why an action is out of the tick under *revision*, if it is."""
+    left = find_exit(in_force)
+    if left is not None:
+        verdict, text = _OUT[left.change]
+        detail = ""
+        if verdict is Verdict.QUARANTINED and history is not None:
+            detail = f": {history.quarantine_reason}"
+        return verdict, f"{text} at {left.recorded_at:%F %T}Z{detail}"
+    if not revision.active:
+        return (
+            Verdict.INACTIVE,
+            f"the action is not active since revision {in_force[-1].number}",
+        )
+    return None
+
+
+def _explain_undone(  # noqa: PLR0911 - one return for each answer
+    history: History, revision: Revision, occurrence: datetime
+) -> tuple[Verdict, str, UUID | None]:
+    """Say why an occurrence of the rule has no operation of its own."""
+    for operation in history.operations:
+        missed = operation.missed_range
+        if missed is not None and missed[0] <= occurrence <= missed[1]:
+            text = (
+                f"missed: nobody led from {missed[0]:%F %T}Z to {missed[1]:%F %T}Z, "
+                "and catch_up does not make up for it"
+            )
+            return Verdict.MISSED, text, operation.id
+    in_force = [r for r in history.revisions if r.number <= revision.number]
+    out = _explain_out(history, revision, in_force)
+    if out is not None:
+        return *out, None
+    if occurrence < revision.effective_from:
+        text = f"the rule is in effect since {revision.effective_from:%F %T}Z only"
+        return Verdict.NOT_EFFECTIVE, text, None
+    if occurrence > history.now:
+        return Verdict.WILL_RUN, "due then, unless the action changes", None
+    tick = history.last_tick_at
+    later = [r for r in history.revisions if r.number > revision.number]
+    replaced = [r for r in later if r.effective_from > occurrence]
+    if replaced:
+        edited_at = replaced[0].recorded_at
+        text = f"an edit at {edited_at:%F %T}Z took over before it was decided"
+        return Verdict.SUPERSEDED, text, None
+    if later:
+        out = _explain_out(history, later[0], [later[0]])
+        if out is not None:
+            return *out, None
+    if tick is None or occurrence > tick:
+        since = "never" if tick is None else f"{tick:%F %T}Z"
+        return Verdict.UNDECIDED, f"no scheduler has ticked since (last: {since})", None
+    text = "no decision is recorded; it may have been pruned. Run: minutehand audit"
+    return Verdict.UNEXPLAINED, text, None

@@ -1,0 +1,120 @@
+"""
+What one next occurrence costs, ours beside croniter's and cronsim's.
+
+Run it as ``python -m benchmarks.occurrences``. Every number is the median of some
+rounds over the same 400 instants, spread over a year that includes both clock
+changes. "next" is the question a tick asks of a parsed rule; "with parsing" starts
+from the text, as those must who keep no parsed rule.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from croniter import croniter
+from cronsim import CronSim
+
+from actions.when import FINDERS
+from models.cron_rule import CronRule
+from models.when import CalendarModel, CronModel, IntervalModel, TimeModel
+
+ZONE = "Europe/Paris"
+
+ROUNDS = 5
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_STEP = timedelta(hours=21, minutes=53, seconds=7)
+INSTANTS = [_START + number * _STEP for number in range(400)]
+
+CRON_RULES = [
+    "* * * * *",
+    "*/5 * * * *",
+    "0 7 * * *",
+    "30 2 * * *",
+    "0 7 * * 1",
+    "0 0 1 * *",
+    "0 0 L * *",
+    "0 9 * * 1#1",
+    "0 0 29 2 *",
+    "0 0 29 2 */7",
+]
+
+OTHERS: list[TimeModel] = [
+    CalendarModel(calendar="Mon..Fri *-*-* 07:00:00", timezone=ZONE),
+    CalendarModel(calendar="*-*-* *:00/5:00", timezone=ZONE),
+    CalendarModel(calendar="*-02~01 07:00", timezone=ZONE),
+    IntervalModel(every="PT90M", anchor="2026-01-01T00:00:00Z", timezone=ZONE),
+    IntervalModel(every="P1M", anchor="2026-01-31T00:00:00Z", timezone=ZONE),
+]
+
+
+def measure(ask: Callable[[datetime], object]) -> float:
+    """Return the cost of *ask*, in microseconds for one instant."""
+    rounds = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        for instant in INSTANTS:
+            ask(instant)
+        rounds.append(time.perf_counter() - begin)
+    return statistics.median(rounds) / len(INSTANTS) * 1e6
+
+
+def measure_ours(model: TimeModel) -> float:
+    """Return the cost of ``next_from`` of a rule that is parsed already."""
+    return measure(FINDERS[type(model)](model).next_from)
+
+
+def measure_parsing(rule: str) -> float:
+    """Return the cost of reading *rule*."""
+    return measure(lambda _: CronRule.parse(rule))
+
+
+def measure_croniter(rule: str, zone: ZoneInfo) -> tuple[float, float]:
+    """Return the cost of croniter's next, with the rule parsed once and each time."""
+    parsed = croniter(rule, _START.astimezone(zone))
+
+    def ask(instant: datetime) -> object:
+        parsed.set_current(instant.astimezone(zone), force=True)
+        return parsed.get_next(datetime)
+
+    def parse_and_ask(instant: datetime) -> object:
+        return croniter(rule, instant.astimezone(zone)).get_next(datetime)
+
+    return measure(ask), measure(parse_and_ask)
+
+
+def measure_cronsim(rule: str, zone: ZoneInfo) -> float:
+    """Return the cost of cronsim's next; it parses for each start."""
+    return measure(lambda instant: next(CronSim(rule, instant.astimezone(zone))))
+
+
+def main() -> None:
+    """Print the table."""
+    zone = ZoneInfo(ZONE)
+    print(f"Microseconds for one next occurrence, zone {ZONE}\n")
+    print(f"{'':28}{'next':>18}{'with parsing':>30}")
+    print(
+        f"{'rule':<28}{'ours':>9}{'croniter':>9}{'ours':>10}{'croniter':>10}{'cronsim':>10}"
+    )
+    for rule in CRON_RULES:
+        ours = measure_ours(CronModel(cron_rule=rule, timezone=ZONE))
+        parsing = measure_parsing(rule)
+        once, each = measure_croniter(rule, zone)
+        cronsim = measure_cronsim(rule, zone)
+        print(
+            f"{rule:<28}{ours:>9.1f}{once:>9.1f}"
+            f"{ours + parsing:>10.1f}{each:>10.1f}{cronsim:>10.1f}"
+        )
+
+    print()
+    for model in OTHERS:
+        text = model.calendar if isinstance(model, CalendarModel) else model.every
+        print(f"{text:<28}{measure_ours(model):>9.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Minutehand: the real tick with lease, fence and outbox, on PostgreSQL and Redis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from benchmarks.load import TASK, arguments_of, is_due, minutes_of, queue_of
+from benchmarks.peers.peer import Peer, this_minute
+from celery_app.app import app, make_config
+from migrations.schema import migrate
+from models.database import make_engine
+from scheduler_server import make_scheduler
+from settings import Settings, read_settings
+from telemetry import configure_logging
+
+_COLUMNS = (
+    *("uid", "app", "name", "revision", "document", "active", "queue", "overlap"),
+    *("timing", "zone", "catch_up", "effective_from", "next_due_at"),
+    *("created_at", "updated_at"),
+)
+
+_REVISIONS = """
+    insert into scheduled_action_revisions (uid, revision, document, timing, active,
+        effective_from, change, recorded_at)
+    select uid, revision, document, timing, active, effective_from, 'posted', created_at
+    from scheduled_actions
+"""
+
+
+class Minutehand(Peer):
+    """As installed; each heavy action has a small app of its own, see docs."""
+
+    most = 10_000_000
+    looks_a_minute = 59.0
+
+    def register(self) -> None:
+        """Store actions as ``actions post`` stores them, but with COPY."""
+        engine = make_engine(self.servers.postgres, timeout=timedelta(minutes=10))
+        migrate(engine)
+        engine.dispose()
+        now = this_minute()
+        heavy = (n for n in range(self.registered) if queue_of(n) == "heavy")
+        with psycopg.connect(self.servers.dsn) as connection:
+            cursor = connection.cursor()
+            with cursor.copy(
+                "copy small_apps (uid, name, created_at, updated_at) from stdin"
+            ) as copy:
+                for uid in ("app", *(f"app {number}" for number in heavy)):
+                    copy.write_row((uid, uid, now, now))
+            with cursor.copy(
+                f"copy scheduled_actions ({', '.join(_COLUMNS)}) from stdin"
+            ) as copy:
+                for row in self._rows(now):
+                    copy.write_row(row)
+            cursor.execute(_REVISIONS)
+        with psycopg.connect(self.servers.dsn, autocommit=True) as connection:
+            connection.execute("vacuum analyze")
+
+    def _rows(self, now: datetime) -> Iterator[tuple[Any, ...]]:
+        later = now + timedelta(minutes=30)
+        for number in range(self.registered):
+            queue, heavy = queue_of(number), queue_of(number) == "heavy"
+            minute = minutes_of(number, self.registered, self.due, now)
+            rule = {"cron_rule": f"{minute} * * * *", "timezone": "Europe/Paris"}
+            steps: dict[str, object] = {"publish": {"data": True}} if heavy else {}
+            steps["run_task"] = {"name": TASK, "kwargs": arguments_of(number)}
+            document = {"name": f"action {number}", "operations": steps, "when": rule}
+            due = is_due(number, self.registered, self.due)
+            yield (
+                f"action-{number}",
+                f"app {number}" if heavy else "app",
+                document["name"],
+                1,
+                json.dumps(document),
+                True,
+                queue,
+                "skip" if heavy else "allow",
+                json.dumps({"when": [rule]}, separators=(",", ":")),
+                "UTC",
+                "none",
+                now - timedelta(days=1),
+                now if due else later,
+                now,
+                now,
+            )
+
+    def load(self) -> None:
+        """Start a scheduler and let it lead, connected to its servers."""
+        configure_logging(level="error")
+        settings = self._make_settings()
+        app.conf.update(make_config(settings))
+        self.scheduler = make_scheduler(settings)
+        self.scheduler.on_tick.clear()
+        assert self.scheduler.leader.hold(), "another scheduler leads"
+        self.scheduler.dispatcher.rescue()
+
+    def _make_settings(self) -> Settings:
+        return read_settings(
+            {
+                "MINUTEHAND_DATABASE_URL": self.servers.postgres,
+                "MINUTEHAND_BROKER_URL": self.servers.redis,
+            },
+            env_file=None,
+        )
+
+    def send_due(self) -> None:
+        """Tick, as at the beginning of a minute."""
+        assert self.scheduler.leader.hold(), "another scheduler leads"
+        self.scheduler.tick(self.scheduler._read_clock())
+
+    def look(self) -> None:
+        """Keep the lease, and look for what waits or was lost."""
+        self.scheduler.leader.hold()
+        self.scheduler._look_after()
+
+    def close(self) -> None:
+        """Give the lease away."""
+        self.scheduler.stop()

@@ -1,0 +1,77 @@
+"""
+The servers of a benchmark: a PostgreSQL that keeps what it commits, and a Redis.
+
+They come from where those of the tests come from; see tests/servers.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+
+import psycopg
+import redis
+
+from tests.servers import run_postgres, run_redis
+
+#: Unlike in tests, a commit is on the disk before it is told.
+_DURABLE = (
+    *("-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "full_page_writes=on"),
+    *("-c", "shared_buffers=512MB", "-c", "work_mem=32MB"),
+    *("-c", "max_wal_size=4GB", "-c", "checkpoint_timeout=15min"),
+    *("-c", "unix_socket_directories=", "-c", "log_min_messages=fatal"),
+)
+
+_VARIABLE = "BENCHMARK_SERVERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """
+    Where a case finds its servers.
+
+    Args:
+        postgres: URL in the form of SQLAlchemy, its driver psycopg.
+
+        redis: URL.
+    """
+
+    postgres: str
+    redis: str
+
+    @property
+    def dsn(self) -> str:
+        """The PostgreSQL as libpq wants it."""
+        return self.postgres.replace("postgresql+psycopg://", "postgresql://")
+
+
+@contextmanager
+def run_servers() -> Iterator[Servers]:
+    """Run both for the length of the block."""
+    with run_postgres(_DURABLE) as postgres, run_redis() as broker:
+        yield Servers(postgres.url, broker.url)
+
+
+def empty(servers: Servers, database: str = "bench") -> Servers:
+    """Return *servers* with an empty Redis and a new *database*."""
+    with redis.Redis.from_url(servers.redis) as client:
+        client.flushall()
+    with psycopg.connect(servers.dsn, autocommit=True) as connection:
+        connection.execute(f"drop database if exists {database} with (force)")
+        connection.execute(f"create database {database}")
+        connection.execute("checkpoint")
+    server, _, _ = servers.postgres.rpartition("/")
+    return replace(servers, postgres=f"{server}/{database}")
+
+
+def to_environment(servers: Servers) -> dict[str, str]:
+    """Return the environment in which a case finds *servers*."""
+    return {**os.environ, _VARIABLE: json.dumps(asdict(servers))}
+
+
+def from_environment() -> Servers:
+    """Return the servers that ``to_environment`` wrote down."""
+    return Servers(**json.loads(os.environ[_VARIABLE]))

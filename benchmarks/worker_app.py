@@ -1,0 +1,56 @@
+"""
+The Celery application of benchmarks/workers.py: the real one, or a plain one.
+
+``BENCHMARK_CASE`` says which. Both know a task that does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import psycopg
+from celery import Celery
+
+from benchmarks.servers import from_environment
+
+case = os.environ["BENCHMARK_CASE"]
+
+if case in {"plain", "bare"}:
+    app = Celery("benchmark", broker=from_environment().redis)
+    app.conf.update(
+        task_ignore_result=True,
+        task_acks_late=True,
+        worker_prefetch_multiplier=1,
+        worker_send_task_events=False,
+        broker_connection_retry_on_startup=True,
+    )
+else:
+    from celery_app.app import app
+    from operations.steps import STEPS
+
+    if case == "nothing":
+        STEPS["run_task"] = lambda _context, _asked: {}
+
+
+@app.task(name="benchmarks.nothing")
+def nothing() -> None:
+    """Do nothing."""
+
+
+@cache
+def _connect(_pid: int) -> psycopg.Connection[Any]:
+    return psycopg.connect(from_environment().dsn)
+
+
+@app.task(name="benchmarks.bare", bind=True)
+def bare(self: Any) -> None:
+    """Claim a row and finish it, in two transactions, with nothing else around."""
+    connection = _connect(os.getpid())
+    for before, after in (("queued", "running"), ("running", "succeeded")):
+        connection.execute(
+            "update operations set state = %s where id = %s and state = %s",
+            (after, self.request.id, before),
+        )
+        connection.commit()

@@ -1,0 +1,109 @@
+"""
+The Celery application. Configured from the settings when it is first used.
+
+JSON only, no result backend (the operations table tells what happened), prefetch
+1 and late acknowledgement: a message is gone only after its operation is final
+or back in the table.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from celery import Celery
+
+from celery_app.routing import (
+    EXECUTE_SCHEDULED_ACTION,
+    EXECUTE_SCHEDULED_ACTION_QUICK,
+    make_queues,
+    metatask_schedule,
+)
+from models.operation_state import Queue
+from settings import Settings, read_settings
+
+app = Celery("minutehand", include=["celery_app.tasks"], set_as_current=False)
+
+
+def make_config(settings: Settings) -> dict[str, Any]:
+    """Return Celery's configuration; every broker call has a deadline."""
+    timeout_s = settings.broker_timeout.total_seconds()
+    is_amqp = settings.broker_url.startswith("amqp")
+    return {
+        "broker_url": settings.broker_url,
+        "broker_connection_retry_on_startup": True,
+        # A worker outlives any outage of its broker; by default it gives up.
+        "broker_connection_max_retries": None,
+        # RabbitMQ closes the channel of a worker that holds a message for too long.
+        # By default that is the end of the worker; what it runs is safe anyway.
+        "broker_channel_error_retry": True,
+        "broker_connection_timeout": timeout_s,
+        "broker_transport_options": _make_transport_options(settings, timeout_s),
+        "broker_native_delayed_delivery_queue_type": "quorum",
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "result_backend": None,
+        "task_ignore_result": True,
+        "task_acks_late": True,
+        "task_acks_on_failure_or_timeout": True,
+        "worker_prefetch_multiplier": 1,
+        "worker_hijack_root_logger": False,
+        "worker_send_task_events": False,
+        "worker_soft_shutdown_timeout": 10.0,
+        # Ten by default, for results still on their way; ours are in the table.
+        "worker_lost_wait": 1.0,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_detect_quorum_queues": is_amqp,
+        "task_queues": make_queues(
+            quorum=is_amqp,
+            acknowledged_within=_find_longest(settings) if is_amqp else None,
+        ),
+        "task_default_queue": Queue.DEFAULT.value,
+        "task_create_missing_queues": True,
+        "task_publish_retry": False,
+        "timezone": "UTC",
+        "enable_utc": True,
+        "task_annotations": {
+            EXECUTE_SCHEDULED_ACTION: _limits(settings, "heavy"),
+            EXECUTE_SCHEDULED_ACTION_QUICK: _limits(settings, "quick"),
+            metatask_schedule: _limits(settings, "heavy"),
+        },
+    }
+
+
+def _find_longest(settings: Settings) -> timedelta:
+    """Return for how long a message may be held: as long as any operation takes."""
+    return 2 * max(settings.heavy_hard_limit, settings.quick_hard_limit)
+
+
+def _limits(settings: Settings, queue: str) -> dict[str, float]:
+    soft = getattr(settings, f"{queue}_soft_limit")
+    hard = getattr(settings, f"{queue}_hard_limit")
+    return {"soft_time_limit": soft.total_seconds(), "time_limit": hard.total_seconds()}
+
+
+def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, Any]:
+    if settings.broker_url.startswith("redis"):
+        return {
+            # Then Redis hands out an unacknowledged message again, whether or not
+            # it is still being worked on. The claim turns the second copy away.
+            "visibility_timeout": settings.visibility_timeout.total_seconds(),
+            "socket_timeout": timeout_s,
+            "socket_connect_timeout": timeout_s,
+            "socket_keepalive": True,
+            "retry_on_timeout": False,
+            "health_check_interval": 10,
+            "max_retries": 0,
+        }
+    if settings.broker_url.startswith("amqp"):
+        return {
+            "confirm_publish": True,
+            "read_timeout": timeout_s,
+            "write_timeout": timeout_s,
+            "connect_timeout": timeout_s,
+            "max_retries": 0,
+        }
+    return {"polling_interval": 0.1}  # memory://, within one process
+
+
+app.add_defaults(lambda: make_config(read_settings()))

@@ -1,0 +1,85 @@
+"""
+What a worker does with a message: claim the operation it names, and run it.
+
+Whatever a message says, the table decides: a second copy of a message finds the
+operation claimed or done, and is dropped.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import sqlalchemy as sa
+import structlog
+from billiard.exceptions import SoftTimeLimitExceeded
+
+from celery_app.worker import Worker
+from models.errors import UnreachableError
+from models.operation_state import FINAL_STATES, OperationState, Reason
+from operations.claim import Claim, claim
+from operations.run import Attempt
+from telemetry import OPERATIONS_FINISHED, Event
+
+log = structlog.get_logger()
+
+
+def execute(worker: Worker, task_id: str, worker_name: str) -> None:
+    """
+    Claim the operation *task_id* and run it; drop the message if it is not ours.
+
+    Args:
+        worker: Of this process.
+
+        task_id: The operation's id, which is the Celery task's.
+
+        worker_name: For the operator, such as ``celery@host``.
+
+    Raises:
+        UnreachableError: The database is away. The message is dropped all the same:
+            the table sends it again.
+    """
+    attempt = _begin(worker, UUID(task_id), worker_name)
+    if attempt is None:
+        log.info(Event.OPERATION_NOT_CLAIMED, task_id=task_id)
+        return
+    held = attempt.held
+    worker.heart.add(held)
+    with structlog.contextvars.bound_contextvars(task_id=task_id, app=held.app):
+        try:
+            state = attempt.run()
+            log.info(Event.OPERATION_FINISHED, state=state, attempt=held.attempt)
+            if state in FINAL_STATES:
+                OPERATIONS_FINISHED.labels(state).inc()
+        except SoftTimeLimitExceeded:
+            log.warning(Event.OPERATION_FINISHED, state="failed", reason="time limit")
+            attempt.fail("the soft time limit was reached", reason=Reason.TIME_LIMIT)
+            OPERATIONS_FINISHED.labels(OperationState.FAILED).inc()
+        except UnreachableError as error:
+            # Nothing more can be written: the lease runs out, and any worker goes on.
+            log.warning(Event.CLAIM_LOST, error=str(error))
+        except Exception as error:
+            # The row must reach a final state, whatever a step does.
+            log.exception(Event.OPERATION_CRASHED)
+            attempt.fail(f"{type(error).__name__}: {error}")
+            OPERATIONS_FINISHED.labels(OperationState.FAILED).inc()
+        finally:
+            worker.heart.remove(held)
+
+
+def _begin(worker: Worker, operation_id: UUID, worker_name: str) -> Attempt | None:
+    """Claim an operation and write down its steps in one transaction."""
+    begun: list[Attempt] = []
+
+    def prepare(connection: sa.Connection, held: Claim) -> None:
+        attempt = Attempt(worker.engine, held, worker.ports, monotonic=worker.monotonic)
+        attempt.prepare(connection)
+        begun.append(attempt)
+
+    held = claim(
+        worker.engine,
+        operation_id,
+        worker=worker_name,
+        lease=worker.lease,
+        prepare=prepare,
+    )
+    return None if held is None else begun[0]

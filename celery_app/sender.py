@@ -1,0 +1,256 @@
+"""
+Hand operations to the broker, in batches, each call with a deadline.
+
+An error means "unknown": some of a batch may have arrived. The whole batch is
+sent again later, and the claim turns the second copies away.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import CeleryError
+from celery.utils.nodenames import anon_nodename
+from kombu.exceptions import KombuError, OperationalError
+from pydantic import JsonValue
+
+from celery_app.confirms import SLICE, Confirms
+from celery_app.routing import TASK_OF_QUEUE
+from models.errors import BrokerUnreachableError, StepError
+from models.operation_state import Queue
+from operations.outbox import Message
+
+#: What a broker connection may raise besides its transport's own errors.
+_BROKER_ERRORS = (KombuError, OperationalError, CeleryError, OSError)
+
+
+class CelerySender:
+    """
+    One connection to the broker, opened when first used and after each error.
+
+    Redis gets a batch in one pipeline. RabbitMQ gets it message by message, and
+    confirms are awaited for many at once; what found no queue is sent once more,
+    after the queues were declared again.
+
+    Args:
+        app: Configured; its transport options hold the deadlines.
+
+        timeout: Of connecting, and of the confirms.
+    """
+
+    def __init__(self, app: Celery, *, timeout: timedelta) -> None:
+        """Open nothing yet."""
+        self._app = app
+        self._timeout_s = timeout.total_seconds()
+        self._connection: Any = None
+        self._producer: Any = None
+        self._confirms: Confirms | None = None
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """
+        Send *messages*, in their order.
+
+        Raises:
+            BrokerUnreachableError: The broker did not take all of them in time; any of
+                them may have arrived.
+        """
+        if not messages:
+            return
+        try:
+            self._connect()
+            if self._confirms is None:
+                with self._producer.batch():
+                    self._publish(messages)
+            else:
+                self._send_confirmed(messages, self._confirms)
+        except BrokerUnreachableError:
+            self.close()
+            raise
+        except self._errors() as error:
+            self.close()
+            raise _unreachable(error) from error
+
+    def find_empty_queues(self) -> set[Queue]:
+        """
+        Return the queues in which the broker holds nothing now.
+
+        A queue that was deleted is declared again, and is one of them.
+
+        Raises:
+            BrokerUnreachableError: The broker did not answer in time.
+        """
+        try:
+            self._connect()
+            return {queue for queue in Queue if self._count(queue) == 0}
+        except self._errors() as error:
+            self.close()
+            raise _unreachable(error) from error
+
+    def close(self) -> None:
+        """Drop the connection without waiting for the other side."""
+        connection, self._connection, self._producer = self._connection, None, None
+        self._confirms = None
+        if connection is not None:
+            with suppress(*self._errors()):
+                connection.collect(socket_timeout=0.1)
+
+    def _connect(self) -> None:
+        if self._producer is not None:
+            return
+        self._connection = self._app.connection_for_write(
+            connect_timeout=self._timeout_s,
+            # We wait for confirms ourselves; py-amqp would for each message.
+            transport_options={"confirm_publish": False},
+        )
+        self._connection.ensure_connection(
+            max_retries=0, timeout=self._timeout_s, errback=None
+        )
+        self._declare_queues()
+        self._producer = self._app.amqp.Producer(self._connection, auto_declare=False)
+        if self._connection.transport.driver_type == "amqp":
+            self._confirms = Confirms(self._connection.default_channel)
+
+    def _declare_queues(self) -> None:
+        for queue in self._app.amqp.queues.values():
+            queue(self._connection.default_channel).declare()
+
+    def _publish(self, messages: Sequence[Message]) -> None:
+        amqp = self._app.amqp
+        queues = {queue: amqp.queues[queue.value] for queue in Queue}
+        origin = anon_nodename()
+        for message in messages:
+            task = TASK_OF_QUEUE[message.queue]
+            body = amqp.as_task_v2(
+                str(message.id),
+                task,
+                kwargs={"triggerrer": message.triggered_by},
+                argsrepr="()",
+                kwargsrepr="{}",
+                origin=origin,
+                ignore_result=True,
+            )
+            if self._confirms is not None:
+                self._confirms.expect()
+            amqp.send_task_message(
+                self._producer,
+                task,
+                body,
+                queue=queues[message.queue],
+                declare=[],
+                retry=False,
+                mandatory=True,
+            )
+
+    def _send_confirmed(self, messages: Sequence[Message], confirms: Confirms) -> None:
+        returned: set[str] = set()
+        for start in range(0, len(messages), SLICE):
+            self._publish(messages[start : start + SLICE])
+            returned |= confirms.wait(self._drain, timeout_s=self._timeout_s)
+        if not returned:
+            return
+        self._declare_queues()
+        self._publish([m for m in messages if str(m.id) in returned])
+        again = confirms.wait(self._drain, timeout_s=self._timeout_s)
+        if again:
+            msg = f"{len(again)} messages found no queue, though it was declared"
+            raise BrokerUnreachableError(msg)
+
+    def _drain(self, timeout_s: float) -> None:
+        self._connection.drain_events(timeout=timeout_s)
+
+    def _count(self, queue: Queue) -> int:
+        """Return how many messages wait in *queue*, declared again if it is gone."""
+        # Not passive: RabbitMQ closes the channel over a queue that is gone, and
+        # for Redis every empty queue is gone.
+        declared = self._app.amqp.queues[queue.value]
+        found = self._connection.default_channel.queue_declare(
+            queue=declared.name,
+            durable=declared.durable,
+            auto_delete=declared.auto_delete,
+            arguments=declared.queue_arguments,
+        )
+        return int(found.message_count)
+
+    def _errors(self) -> tuple[type[BaseException], ...]:
+        connection = self._connection
+        if connection is None:
+            return _BROKER_ERRORS
+        return (
+            *_BROKER_ERRORS,
+            *connection.connection_errors,
+            *connection.channel_errors,
+        )
+
+
+class CeleryTaskSender:
+    """
+    Sends tasks of the user's own Celery application; see ports.TaskSender.
+
+    Its connection stays open between two tasks; the threads of a worker share it.
+    """
+
+    def __init__(self, app: Celery, *, timeout: timedelta) -> None:
+        """Open nothing yet."""
+        self._app = app
+        self._timeout_s = timeout.total_seconds()
+        self._lock = threading.Lock()
+        self._connection: Any = None
+
+    def send(
+        self,
+        name: str,
+        args: Sequence[JsonValue],
+        kwargs: Mapping[str, JsonValue],
+        queue: str | None,
+        task_id: str,
+    ) -> None:
+        """Send task *name* under *task_id*; *queue* None follows the routes."""
+        options = {"args": list(args), "kwargs": dict(kwargs), "queue": queue}
+        errors = self._errors
+        with self._lock:
+            if self._connection is not None:
+                # It may have been idle for so long that the broker hung up. Then it
+                # is sent again on a new one, under the same id.
+                with suppress(*errors):
+                    self._send(name, task_id, options)
+                    return
+                self._close()
+            try:
+                self._connection = self._app.connection_for_write(
+                    connect_timeout=self._timeout_s
+                )
+                self._send(name, task_id, options)
+            except errors as error:
+                self._close()
+                raise StepError(str(_unreachable(error)), permanent=False) from error
+
+    @cached_property
+    def _errors(self) -> tuple[type[BaseException], ...]:
+        connection = self._app.connection_for_write()
+        return (
+            *_BROKER_ERRORS,
+            *connection.connection_errors,
+            *connection.channel_errors,
+        )
+
+    def _send(self, name: str, task_id: str, options: dict[str, Any]) -> None:
+        self._app.send_task(
+            name, task_id=task_id, connection=self._connection, retry=False, **options
+        )
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        with suppress(*self._errors):
+            connection.collect(socket_timeout=0.1)
+
+
+def _unreachable(error: BaseException) -> BrokerUnreachableError:
+    return BrokerUnreachableError(
+        f"the broker did not take it: {str(error).strip() or type(error).__name__}"
+    )

@@ -1,0 +1,170 @@
+"""
+What a worker process keeps between tasks: engine, ports, and its heart.
+
+Made in the process that runs the tasks, never in the parent of a prefork pool:
+neither database connections nor Polars survive a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+import structlog
+
+from celery_app.app import app
+from celery_app.sender import CeleryTaskSender
+from models.database import make_engine
+from models.errors import UnreachableError
+from operations.adapters.prune import DatabasePrune
+from operations.adapters.smtp import make_mailer
+from operations.adapters.sources import RealSources
+from operations.adapters.users import RealDirectory
+from operations.adapters.webhooks import RealWebhooks
+from operations.adapters.workspace import RealWorkspace
+from operations.claim import Claim, give_back, renew
+from operations.ports import Ports, Retention
+from settings import Settings, read_settings
+from telemetry import Event
+
+log = structlog.get_logger()
+
+
+class Heart:
+    """
+    Renews the leases of all that this process runs, from one thread.
+
+    Args:
+        engine: Of this process.
+
+        lease: How long a renewal holds.
+
+        every: Between renewals; a third of *lease* at most.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, *, lease: timedelta, every: timedelta
+    ) -> None:
+        """Start nothing yet: the thread starts with the first claim."""
+        self._engine = engine
+        self._lease = lease
+        self._every_s = every.total_seconds()
+        self._claims: dict[UUID, Claim] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._started = False
+
+    def add(self, held: Claim) -> None:
+        """Keep *held* alive from now on."""
+        with self._lock:
+            self._claims[held.token] = held
+            if not self._started:
+                self._started = True
+                self.start_beating()
+
+    def start_beating(self) -> None:
+        """Call ``beat`` from now on, until stopped."""
+        threading.Thread(target=self._run, name="operation-leases", daemon=True).start()
+
+    def remove(self, held: Claim) -> None:
+        """Keep *held* alive no longer."""
+        with self._lock:
+            self._claims.pop(held.token, None)
+
+    def stop(self) -> None:
+        """Stop renewing, and give back what still runs so that others take it."""
+        self._stopped.set()
+        with self._lock:
+            claims = list(self._claims.values())
+            self._claims.clear()
+        for held in claims:
+            if give_back(self._engine, held):
+                log.info(Event.OPERATION_GIVEN_BACK, task_id=str(held.operation_id))
+
+    def beat(self) -> None:
+        """Renew all leases once; forget those that are no longer ours."""
+        with self._lock:
+            tokens = set(self._claims)
+        try:
+            held = renew(self._engine, tokens, lease=self._lease)
+        except UnreachableError as error:
+            # The next beat tries again; the lease outlasts several.
+            log.warning(Event.HEARTBEAT_FAILED, error=str(error))
+            return
+        for token in tokens - held:
+            log.warning(Event.CLAIM_LOST, token=str(token))
+            with self._lock:
+                self._claims.pop(token, None)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._every_s):
+            self.beat()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One process that runs operations; *monotonic* (seconds) only measures pauses."""
+
+    engine: sa.Engine
+    ports: Ports
+    heart: Heart
+    lease: timedelta
+    pid: int = field(default_factory=os.getpid)
+    monotonic: Callable[[], float] = time.monotonic
+
+
+def make_worker(settings: Settings) -> Worker:
+    """Return a worker for *settings*; connects lazily."""
+    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    secret = settings.webhook_secret
+    ports = Ports(
+        workspace=RealWorkspace(engine, settings.workspace),
+        sources=RealSources(folder=settings.home),
+        mailer=make_mailer(settings.smtp_url, sender=settings.mail_sender),
+        directory=RealDirectory(engine),
+        webhooks=RealWebhooks(
+            secret=None if secret is None else secret.get_secret_value(),
+            allowed_hosts=settings.webhook_allowed_hosts,
+        ),
+        tasks=CeleryTaskSender(app, timeout=settings.broker_timeout),
+        prune=DatabasePrune(engine),
+        retention=Retention(operations=settings.retention),
+    )
+    heart = Heart(
+        engine,
+        lease=settings.operation_lease,
+        every=settings.operation_heartbeat,
+    )
+    return Worker(engine, ports, heart, settings.operation_lease)
+
+
+_lock = threading.Lock()
+_worker: Worker | None = None
+
+
+def get_worker() -> Worker:
+    """Return the worker of this process, made at its first task."""
+    global _worker  # noqa: PLW0603 - one a process, and Celery hands us no place for it
+    with _lock:
+        if _worker is None or _worker.pid != os.getpid():
+            _worker = make_worker(read_settings())
+        return _worker
+
+
+def set_worker(worker: Worker) -> None:
+    """Let the tasks of this process use *worker*; for workers embedded in others."""
+    global _worker  # noqa: PLW0603 - as above
+    with _lock:
+        _worker = worker
+
+
+def stop_worker() -> None:
+    """Give back what this process runs, if it runs anything."""
+    if _worker is not None and _worker.pid == os.getpid():
+        _worker.heart.stop()

@@ -1,0 +1,67 @@
+"""``actions run``: record a manual run, and follow it if asked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from actions.leader import get_holder
+from actions.listing import find_action, has_user
+from celery_app.manual import run_now
+from cli.connection import get_engine, read_database
+from cli.operation_view import make_operation_json, read_operation
+from cli.operations_watch import follow
+from cli.options import ActionArgument, AppOption, JsonOption
+from cli.output import out, print_json, print_note
+from models.errors import NotFoundError
+
+
+def run(  # noqa: PLR0913 - the options of the command
+    action: ActionArgument,
+    *,
+    app: AppOption = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="The same key is the same run, however often."),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="ID", help="Run as if this user triggered it."),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Refresh even what is unchanged at its source."),
+    ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Wait for the end; exit 0 if it succeeded, else 1."
+        ),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Run a scheduled action now.
+
+    Its schedule does not move. A run that is under way already exits with code 5.
+    """
+    engine = get_engine()
+    with read_database() as connection:
+        row = find_action(connection, action, app=app)
+        if user is not None and not has_user(connection, row.app, user):
+            msg = f"small app {row.app!r} has no user {user!r}"
+            raise NotFoundError(msg)
+    operation_id = run_now(engine, row.uid, key=key, user_id=user, force=force)
+    holder = get_holder(engine)
+    if holder is None or holder.is_stale:
+        print_note("No scheduler leads now; it is sent when one does (minutehand up).")
+    if wait:
+        if not json:
+            out().print(str(operation_id))
+        raise typer.Exit(follow(operation_id, json=json))
+    if json:
+        with read_database() as connection:
+            print_json(make_operation_json(read_operation(connection, operation_id)))
+    else:
+        out().print(str(operation_id))

@@ -1,0 +1,126 @@
+"""``apps list`` and ``apps show``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+import typer
+
+from actions.listing import (
+    count_users,
+    fetch_app,
+    fetch_apps,
+    fetch_domains,
+    fetch_groups,
+    fetch_names,
+)
+from cli.connection import read_database
+from cli.options import JsonOption
+from cli.output import format_both, out, print_fields, print_json, print_table
+
+
+def list_apps(*, json: JsonOption = False) -> None:
+    """List the small apps."""
+    with read_database() as connection:
+        rows = fetch_apps(connection)
+    found = [
+        {
+            "uid": row.uid,
+            "name": row.name,
+            "timezone": row.timezone,
+            "users": row.users,
+            "domains": row.domains,
+            "actions": row.scheduled_actions,
+        }
+        for row in rows
+    ]
+    if json:
+        print_json(found)
+        return
+    print_table(
+        ("uid", "name", "zone", "users", "domains", "actions"),
+        (
+            [str("-" if value is None else value) for value in each.values()]
+            for each in found
+        ),
+        empty="No small apps yet. Make one with: minutehand apps apply FILE",
+    )
+
+
+def _as_object(domain: sa.Row[Any]) -> dict[str, object]:
+    source = domain.source
+    return {
+        "name": domain.name,
+        # A database URL may hold a password.
+        "source": {key: value for key, value in source.items() if key != "database"},
+        "staged_version": domain.staged_version,
+        "live_version": domain.live_version,
+        "published_at": domain.published_at,
+    }
+
+
+def show_app(
+    uid: Annotated[str, typer.Argument(metavar="APP", help="Uid of a small app.")],
+    *,
+    json: JsonOption = False,
+) -> None:
+    """
+    Show a small app.
+
+    Its users are counted, not listed.
+    """
+    with read_database() as connection:
+        row = fetch_app(connection, uid)
+        domains = fetch_domains(connection, uid)
+        names = fetch_names(connection, uid)
+        groups = fetch_groups(connection, uid)
+        users = count_users(connection, uid)
+    if json:
+        print_json(
+            {
+                "uid": row.uid,
+                "name": row.name,
+                "timezone": row.timezone,
+                "created_at": row.created_at,
+                "updated_at": row.updated_at,
+                "users": users,
+                "groups": groups,
+                "domains": [_as_object(each) for each in domains],
+                **names,
+            }
+        )
+        return
+    shown = ", ".join(f"{group} ({count:,})" for group, count in groups.items())
+    print_fields(
+        [
+            ("uid", row.uid),
+            ("name", row.name),
+            ("zone", row.timezone),
+            ("created", format_both(row.created_at)),
+            ("updated", format_both(row.updated_at)),
+            ("users", f"{users:,}"),
+            ("groups", shown or None),
+            *((part, ", ".join(found) or None) for part, found in names.items()),
+        ]
+    )
+    if domains:
+        out().print()
+    print_table(
+        ("domain", "source", "staged", "live", "published"),
+        (
+            [
+                each.name,
+                next(
+                    str(each.source[k])
+                    for k in ("file", "url", "sql")
+                    if k in each.source
+                ),
+                str(each.staged_version or "-"),
+                str(each.live_version or "-"),
+                format_both(each.published_at),
+            ]
+            for each in domains
+        ),
+        empty="It has no domains.",
+    )

@@ -1,0 +1,90 @@
+"""``audit``: an independent reading of the rules against what was recorded."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from actions.audit import Finding, audit_action
+from actions.history import fetch_time_histories
+from actions.leader import get_last_tick_at
+from cli.connection import get_settings, read_database
+from cli.options import AppOption, JsonOption, read_optional_instant
+from cli.output import format_both, out, print_json, print_table
+from models.database import read_clock
+
+#: What is looked at unless asked otherwise.
+_DEFAULT_PERIOD = timedelta(days=1)
+
+
+def audit(
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Inclusive; a day ago if absent."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until", metavar="TIME", help="Exclusive; never later than the last tick."
+        ),
+    ] = None,
+    app: AppOption = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Compare what was recorded with what the rules say.
+
+    Cron rules are read with cronsim, not with the code that decided. Names each
+    occurrence that is missing, extra, early, late or doubled, and exits 1 if there
+    is any. Operations that maintenance has pruned are reported as missing.
+    """
+    begin = read_optional_instant("--from", since)
+    end = read_optional_instant("--until", until)
+    lookback = get_settings().lookback
+    findings: list[Finding] = []
+    audited = 0
+    with read_database() as connection:
+        now = read_clock(connection)
+        ticked_at = get_last_tick_at(connection) or now
+        end = ticked_at if end is None else min(end, ticked_at)
+        begin = end - _DEFAULT_PERIOD if begin is None else begin
+        for history in fetch_time_histories(
+            connection, since=begin, until=end, app=app
+        ):
+            audited += 1
+            findings += audit_action(
+                history.uid,
+                history.revisions,
+                history.decided,
+                since=begin,
+                until=end,
+                catches_up=history.catches_up,
+                lookback=lookback,
+            )
+    if json:
+        print_json([_make_json(finding) for finding in findings])
+    else:
+        print_table(
+            ("fault", "action", "occurrence", "detail"),
+            (
+                [f.fault.value, f.action_uid, format_both(f.occurrence), f.detail]
+                for f in findings
+            ),
+            empty="",
+        )
+        period = f"{format_both(begin)} to {format_both(end)}"
+        out().print(f"{audited} actions, {len(findings)} faults, {period}")
+    if findings:
+        raise typer.Exit(1)
+
+
+def _make_json(finding: Finding) -> dict[str, object]:
+    return {
+        "fault": finding.fault.value,
+        "action_uid": finding.action_uid,
+        "occurrence": finding.occurrence,
+        "detail": finding.detail,
+    }

@@ -1,0 +1,78 @@
+"""
+The settings and the database of one call.
+
+The embedded database needs no care: one that is not there yet is made by the first
+call. All others are migrated by their operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from models.database import make_engine, reading, writing
+from models.errors import UnreachableError, UsageError
+from settings import Settings, read_settings
+
+#: What the two databases say of a table that no migration has made.
+_NO_TABLE = ("no such table", "no such column", "UndefinedTable", "UndefinedColumn")
+
+
+@cache
+def get_settings() -> Settings:
+    """Return the settings of this call."""
+    return read_settings()
+
+
+@cache
+def get_engine() -> sa.Engine:
+    """Return the engine of this call; makes an embedded database that is missing."""
+    settings = get_settings()
+    is_new = _is_missing_file(settings.database_url)
+    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    if is_new:
+        # Alembic takes half a second to import, and is needed once.
+        import_module("migrations.schema").migrate(engine)
+    return engine
+
+
+def _is_missing_file(url: str) -> bool:
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return False
+    path = Path(parsed.database)
+    return not path.exists() or path.stat().st_size == 0
+
+
+@contextmanager
+def read_database() -> Iterator[sa.Connection]:
+    """Give a connection of this call's engine that only reads."""
+    engine = get_engine()
+    with _explaining(engine), reading(engine) as connection:
+        yield connection
+
+
+@contextmanager
+def write_database() -> Iterator[sa.Connection]:
+    """Give a connection of this call's engine in one transaction."""
+    engine = get_engine()
+    with _explaining(engine), writing(engine) as connection:
+        yield connection
+
+
+@contextmanager
+def _explaining(engine: sa.Engine) -> Iterator[None]:
+    """Say of a database of another version that it is one."""
+    try:
+        yield
+    except (UnreachableError, sa.exc.ProgrammingError) as error:
+        text = f"{error} {type(getattr(error, 'orig', None)).__name__}"
+        if not any(each in text for each in _NO_TABLE):
+            raise
+        import_module("migrations.schema").check_schema(engine)
+        raise UsageError(str(error)) from error

@@ -1,0 +1,155 @@
+"""``doctor``: look for what will cause trouble, before it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from actions.leader import get_holder, get_last_tick_at
+from actions.listing import fetch_quarantined
+from actions.zones import find_moved
+from cli.connection import get_engine, read_database
+from cli.options import JsonOption
+from cli.output import format_age, format_both, print_json, print_table
+from migrations.schema import check_schema
+from models.database import read_clock, read_host_clock
+from models.errors import MinutehandError
+from operations.store import fetch_stuck
+
+#: A leader ticks each minute; this many are missing if the last is older.
+_LATE_TICK = timedelta(minutes=3)
+
+#: As the scheduler reports it.
+_TOLERATED_SKEW = timedelta(seconds=2)
+
+#: Sent and not claimed for so long: is there a worker?
+_UNCLAIMED = timedelta(minutes=5)
+
+
+class Health(StrEnum):
+    """How a thing is."""
+
+    GOOD = "ok"
+    DOUBTFUL = "look"
+    BAD = "bad"
+
+
+_STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one look found, and what to do."""
+
+    subject: str
+    health: Health
+    detail: str
+
+
+def doctor(
+    *,
+    tzdata: Annotated[
+        bool,
+        typer.Option("--tzdata", help="Look only at what a new tz database moves."),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Look for what will cause trouble.
+
+    Exits 1 if something is bad: no leader, no tick, a schema of another version.
+    """
+    results = list(_look_at_zones() if tzdata else _look_at_all())
+    if json:
+        print_json(
+            [
+                {"subject": r.subject, "health": r.health.value, "detail": r.detail}
+                for r in results
+            ]
+        )
+    else:
+        print_table(
+            ("", "subject", "found"),
+            (
+                [Text(r.health.value, style=_STYLES[r.health]), r.subject, r.detail]
+                for r in results
+            ),
+            empty="",
+        )
+    if any(result.health is Health.BAD for result in results):
+        raise typer.Exit(1)
+
+
+def _look_at_all() -> Iterator[Result]:
+    yield _look_at_schema()
+    yield from _look_at_scheduler()
+    yield from _look_at_work()
+    yield from _look_at_zones()
+
+
+def _look_at_schema() -> Result:
+    try:
+        check_schema(get_engine())
+    except MinutehandError as error:
+        return Result("schema", Health.BAD, str(error))
+    return Result("schema", Health.GOOD, "that of this version")
+
+
+def _look_at_scheduler() -> Iterator[Result]:
+    holder = get_holder(get_engine())
+    with read_database() as connection:
+        now = read_clock(connection)
+        ticked_at = get_last_tick_at(connection)
+    if holder is None or holder.is_stale:
+        yield Result("leader", Health.BAD, "no scheduler leads: start one")
+    else:
+        age = format_age(holder.heartbeat_age)
+        found = f"{holder.hostname} (pid {holder.pid}), heartbeat {age} ago"
+        yield Result("leader", Health.GOOD, found)
+    if ticked_at is None:
+        yield Result("tick", Health.BAD, "there never was one")
+    else:
+        late = now - ticked_at > _LATE_TICK
+        found = f"the last was {format_age(now - ticked_at)} ago"
+        yield Result("tick", Health.BAD if late else Health.GOOD, found)
+    skew = read_host_clock() - now
+    skewed = abs(skew) > _TOLERATED_SKEW
+    yield Result(
+        "clock",
+        Health.DOUBTFUL if skewed else Health.GOOD,
+        f"this host is {skew.total_seconds():+.1f} s off the database",
+    )
+
+
+def _look_at_work() -> Iterator[Result]:
+    with read_database() as connection:
+        quarantined = fetch_quarantined(connection)
+        stuck = fetch_stuck(connection, older_than=_UNCLAIMED)
+    for row in quarantined:
+        found = f"{row.uid} ({row.app}): {row.quarantine_reason}. Post it again."
+        yield Result("quarantine", Health.DOUBTFUL, found)
+    for queue, count, oldest in stuck:
+        found = f"{count} sent and not claimed, the oldest {format_both(oldest)}"
+        yield Result(f"queue {queue}", Health.DOUBTFUL, f"{found}: is a worker there?")
+    if not quarantined and not stuck:
+        yield Result("work", Health.GOOD, "nothing is quarantined, nothing is stuck")
+
+
+def _look_at_zones() -> Iterator[Result]:
+    with read_database() as connection:
+        moved = find_moved(connection, now=read_clock(connection))
+    for each in moved:
+        found = (
+            f"{each.action_uid}: {format_both(each.before)} becomes "
+            f"{format_both(each.after)} ({each.zone})"
+        )
+        yield Result("tzdata", Health.DOUBTFUL, found)
+    if not moved:
+        found = "moves no instant of a stored action within a year"
+        yield Result("tzdata", Health.GOOD, found)

@@ -1,0 +1,183 @@
+"""
+Scheduler and worker in one process: what ``minutehand up`` runs.
+
+The scheduler has the calling thread, a Celery worker with a pool of threads runs
+beside it. By default they share a broker in memory and an SQLite file, so there is
+nothing to install; with a real broker and database they share those with others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from celery.worker import WorkController
+from celery.worker import state as worker_state
+
+from actions.leader import expire_lease
+from actions.tick import TickReport
+from celery_app.app import app, make_config
+from celery_app.worker import make_worker, set_worker, stop_worker
+from migrations.schema import migrate
+from models.database import make_engine, writing
+from models.errors import ConflictError
+from models.operation_state import Queue
+from operations.rescue import take_over_all
+from scheduler_server import Scheduler, make_scheduler, run
+from settings import Settings
+
+#: Operations at the same time, of which at most one heavy one for each small app.
+CONCURRENCY = 4
+
+#: What a stop waits for the worker's threads. Celery looks for a stop every two
+#: seconds; what they ran has been given back by then.
+STOP_WITHIN = timedelta(seconds=2.2)
+
+
+class EmbeddedWorker:
+    """
+    A Celery worker in threads of this process.
+
+    Args:
+        concurrency: Operations at the same time.
+    """
+
+    def __init__(self, concurrency: int = CONCURRENCY) -> None:
+        """Start nothing yet."""
+        self._controller = WorkController(
+            app=app,
+            hostname=f"up@{socket.gethostname()}",
+            pool="threads",
+            concurrency=concurrency,
+            queues=[queue.value for queue in Queue],
+            # What these tell other workers our table knows better.
+            without_heartbeat=True,
+            without_mingle=True,
+            without_gossip=True,
+            quiet=True,
+        )
+        self._thread = threading.Thread(
+            target=self._controller.start, name="celery-worker", daemon=True
+        )
+
+    def start(self) -> None:
+        """Consume in a thread."""
+        worker_state.should_stop = None
+        self._thread.start()
+
+    def stop(self) -> bool:
+        """
+        Give back what runs, and wait a moment for the threads.
+
+        Returns:
+            False if a step is still busy; nothing it writes counts any more.
+        """
+        # An exit code, of which 0 counts too; None means "go on".
+        worker_state.should_stop = os.EX_OK
+        stop_worker()
+        self._thread.join(STOP_WITHIN.total_seconds())
+        return not self._thread.is_alive()
+
+
+def run_embedded(
+    settings: Settings,
+    stop: threading.Event,
+    *,
+    on_tick: Sequence[Callable[[TickReport], None]] = (),
+    concurrency: int = CONCURRENCY,
+) -> bool:
+    """
+    Migrate the database, then run a scheduler and a worker until *stop* is set.
+
+    Args:
+        settings: Any; a broker in memory is one of this process.
+
+        stop: Set by a signal handler or another thread.
+
+        on_tick: Called with the report of each tick, in the calling thread.
+
+        concurrency: Operations at the same time.
+
+    Returns:
+        False if a step is still busy, so that only ``os._exit`` ends it. It was given
+        back, and what it writes counts no more.
+
+    Raises:
+        ConflictError: Another process runs on the same embedded database.
+    """
+    app.conf.update(_make_config(settings))
+    with _owning(settings) as alone:
+        engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+        migrate(engine)
+        if alone:
+            _take_over(engine)
+        engine.dispose()
+        scheduler = make_scheduler(settings)
+        scheduler.on_tick.extend(on_tick)
+        set_worker(make_worker(settings))
+        worker = EmbeddedWorker(concurrency)
+        worker.start()
+        try:
+            _run(scheduler, stop)
+        finally:
+            ended = worker.stop()
+    return ended
+
+
+def _make_config(settings: Settings) -> dict[str, Any]:
+    config = make_config(settings)
+    if settings.broker_url == "memory://":
+        # kombu warns of an address without a host, though memory has none.
+        config["broker_url"] = "memory://localhost"
+    return config
+
+
+def _run(scheduler: Scheduler, stop: threading.Event) -> None:
+    # A step in a tight loop may keep the interpreter from us for a while.
+    with suppress(KeyboardInterrupt):
+        run(scheduler, stop)
+
+
+@contextmanager
+def _owning(settings: Settings) -> Iterator[bool]:
+    """
+    Keep other processes off the embedded database while it is ours.
+
+    Yields:
+        Whether it is ours alone: its broker is in our memory, so whatever an earlier
+        process left there is gone.
+    """
+    path = sa.make_url(settings.database_url).database
+    is_embedded = settings.database_url.startswith("sqlite") and path is not None
+    if not is_embedded or not settings.broker_url.startswith("memory"):
+        yield False
+        return
+    lock = Path(f"{path}.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            # Released by the kernel when we end, however that may be.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            msg = f"minutehand up runs on {path} already (pid {file.read().strip()})"
+            raise ConflictError(msg) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield True
+
+
+def _take_over(engine: sa.Engine) -> None:
+    """Go on where a process that was killed stopped, without waiting for leases."""
+    with writing(engine) as connection:
+        expire_lease(connection)
+        take_over_all(connection)

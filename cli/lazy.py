@@ -1,0 +1,84 @@
+"""
+Commands that are imported when they are called.
+
+``operations show`` should answer at once, so it must not wait for Celery, which
+only a few commands need. A group knows the names and first sentences of its
+commands; the modules behind them are loaded one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+#: -h beside --help, everywhere.
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    A command to be.
+
+    Args:
+        target: ``module:function``.
+
+        summary: First sentence of the function's docstring; a test compares them.
+    """
+
+    target: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Commands under one word."""
+
+    summary: str
+    entries: Mapping[str, Entry | Group]
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are stand-ins until one of them is called."""
+
+    def __init__(self, group: Group, *, name: str) -> None:
+        """Make the stand-ins; import nothing."""
+        self._entries = group.entries
+        super().__init__(
+            name=name,
+            help=group.summary,
+            commands={
+                key: LazyGroup(entry, name=key)
+                if isinstance(entry, Group)
+                else TyperCommand(name=key, help=entry.summary)
+                for key, entry in group.entries.items()
+            },
+            context_settings=dict(CONTEXT),
+            no_args_is_help=True,
+        )
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Load the command that is called, then do as Typer does."""
+        entry = self._entries.get(args[0]) if args else None
+        if isinstance(entry, Entry):
+            self.commands[args[0]] = load(entry, name=args[0])
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer's signature
+        """Return the names in the order of the table, which is that of use."""
+        return list(self._entries)
+
+
+def load(entry: Entry, *, name: str) -> Any:
+    """Import the function behind *entry* and return it as a command."""
+    module, _, function = entry.target.partition(":")
+    app = typer.Typer(add_completion=False)
+    app.command(name, context_settings=dict(CONTEXT))(
+        getattr(import_module(module), function)
+    )
+    return typer.main.get_command(app)

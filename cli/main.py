@@ -1,0 +1,140 @@
+"""
+The command line ``minutehand``: what there is to call, and how calls end.
+
+Data goes to standard output, everything else to standard error. Exit codes: 0 ok,
+1 ran and failed, 2 usage, 3 invalid input, 4 not found, 5 conflict or already
+running, 6 database or broker unreachable, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cli.lazy import Entry, Group, LazyGroup
+from cli.output import print_error
+from models.errors import InvalidDocumentError, MinutehandError
+
+INTERRUPTED = 130
+
+_APPS = Group(
+    "Small apps (tenants): apply, list, show.",
+    {
+        "apply": Entry(
+            "cli.apps_apply:apply_apps",
+            "Make small apps what their documents say.",
+        ),
+        "list": Entry("cli.apps:list_apps", "List the small apps."),
+        "show": Entry("cli.apps:show_app", "Show a small app."),
+    },
+)
+
+_ACTIONS = Group(
+    "Scheduled actions: post, list, show, run, pause, resume, delete.",
+    {
+        "post": Entry(
+            "cli.actions_post:post", "Post a scheduled action, or replace one."
+        ),
+        "list": Entry("cli.actions:list_actions", "List scheduled actions."),
+        "show": Entry("cli.actions:show_action", "Show a scheduled action."),
+        "run": Entry("cli.actions_run:run", "Run a scheduled action now."),
+        "pause": Entry(
+            "cli.actions:pause", "Pause a scheduled action: record no occurrences."
+        ),
+        "resume": Entry("cli.actions:resume", "Resume a paused action from now on."),
+        "delete": Entry(
+            "cli.actions:delete", "Delete a scheduled action; its history stays."
+        ),
+    },
+)
+
+_OPERATIONS = Group(
+    "Operations: list, show, watch, cancel, retry.",
+    {
+        "list": Entry("cli.operations:list_operations", "List operations."),
+        "show": Entry("cli.operations:show_operation", "Show an operation."),
+        "watch": Entry(
+            "cli.operations_watch:watch", "Follow an operation until it is final."
+        ),
+        "cancel": Entry(
+            "cli.operations:cancel_operation",
+            "Cancel an operation that is not final.",
+        ),
+        "retry": Entry(
+            "cli.operations:retry_operation",
+            "Run a failed or canceled operation again.",
+        ),
+    },
+)
+
+COMMANDS = Group(
+    "Minutehand: a minute-tick dispatcher for Celery.",
+    {
+        "up": Entry("cli.up:up", "Run everything in one process."),
+        "demo": Entry("cli.demo:demo", "Show what Minutehand does, with real data."),
+        "scheduler": Entry("cli.scheduler:scheduler", "Run a scheduler."),
+        "worker": Entry("cli.worker:worker", "Run a Celery worker."),
+        "migrate": Entry(
+            "cli.migrate:migrate_database",
+            "Bring the database to the schema of this version.",
+        ),
+        "tick": Entry("cli.tick:tick", "Take the lease, tick once, and leave."),
+        "preview": Entry("cli.preview:preview", "Show when an action would run."),
+        "apps": _APPS,
+        "actions": _ACTIONS,
+        "events": Group(
+            "Events of users: send.",
+            {"send": Entry("cli.events:send", "Tell what happened to users.")},
+        ),
+        "operations": _OPERATIONS,
+        "why": Entry("cli.why:why", "Say why an action ran, or did not."),
+        "audit": Entry(
+            "cli.audit:audit", "Compare what was recorded with what the rules say."
+        ),
+        "doctor": Entry("cli.doctor:doctor", "Look for what will cause trouble."),
+        "status": Entry("cli.status:status", "Show who leads and what waits."),
+    },
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run the command that *arguments* (None: those of the process) ask for.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except MinutehandError as error:
+        _print_refusal(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has what they wanted; Python would complain at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
+    command = LazyGroup(COMMANDS, name="minutehand")
+    try:
+        command.main(arguments, prog_name="minutehand")
+    except SystemExit as end:
+        sys.stdout.flush()
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _print_refusal(error: MinutehandError) -> None:
+    if isinstance(error, InvalidDocumentError):
+        for problem in error.problems:
+            print_error(str(problem))
+    else:
+        print_error(str(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""``operations list``, ``show``, ``cancel`` and ``retry``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from actions.listing import fetch_app, find_action
+from cli.connection import read_database, write_database
+from cli.operation_view import (
+    ShownOperation,
+    add_steps,
+    format_took,
+    make_operation_json,
+    make_steps_table,
+    read_operation,
+)
+from cli.options import (
+    AppOption,
+    JsonOption,
+    OperationArgument,
+    read_operation_id,
+    read_optional_instant,
+)
+from cli.output import (
+    format_both,
+    out,
+    print_fields,
+    print_json,
+    print_table,
+    style_state,
+)
+from models.errors import ConflictError
+from models.operation_state import OperationState, Reason
+from operations.store import (
+    OperationFilter,
+    cancel,
+    fetch_operations,
+    reopen,
+)
+
+
+def list_operations(  # noqa: PLR0913 - the options of the command
+    *,
+    app: AppOption = None,
+    action: Annotated[
+        str | None,
+        typer.Option(
+            "--action", metavar="ACTION", help="Uid of an action, or its name."
+        ),
+    ] = None,
+    state: Annotated[
+        OperationState | None, typer.Option("--state", help="Only those in this state.")
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Occurrences from here on."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Occurrences before this."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")
+    ] = 50,
+    json: JsonOption = False,
+) -> None:
+    """
+    List operations.
+
+    The latest come first. TIME has an offset: 2026-11-23T06:00:00Z.
+    """
+    since, end = (
+        read_optional_instant("--from", from_),
+        read_optional_instant("--until", until),
+    )
+    with read_database() as connection:
+        if app is not None:
+            fetch_app(connection, app)
+        uid = None
+        if action is not None:
+            uid = find_action(connection, action, app=app).uid
+        wanted = OperationFilter(app, uid, state, since, end, limit)
+        rows = fetch_operations(connection, wanted)
+        shown = add_steps(connection, rows) if json else []
+    if json:
+        print_json([make_operation_json(each) for each in shown])
+        return
+    print_table(
+        ("id", "app", "what", "occurrence", "queue", "state", "took", "reason"),
+        (
+            [
+                str(row.id),
+                row.app,
+                row.triggered_by,
+                format_both(row.occurrence),
+                row.queue,
+                style_state(row.state),
+                format_took(row),
+                row.reason or "",
+            ]
+            for row in rows
+        ),
+        empty="No operations.",
+    )
+
+
+def show_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
+    """
+    Show an operation.
+
+    Its id is also its Celery task id.
+    """
+    with read_database() as connection:
+        shown = read_operation(connection, read_operation_id(operation))
+    if json:
+        print_json(make_operation_json(shown))
+    else:
+        print_operation(shown)
+
+
+def print_operation(shown: ShownOperation) -> None:
+    """Print *shown* for people."""
+    row = shown.row
+    missed = row.details or {}
+    print_fields(
+        [
+            ("id", str(row.id)),
+            ("what", row.triggered_by),
+            ("action", f"{row.action_uid} (revision {row.action_revision})"),
+            ("app", row.app),
+            ("user", row.user_id),
+            ("trigger", row.trigger),
+            ("occurrence", format_both(row.occurrence)),
+            ("state", style_state(row.state)),
+            ("reason", row.reason),
+            ("missed", _describe_missed(missed) if "count" in missed else None),
+            ("queue", row.queue),
+            ("attempt", f"{row.attempt} of {row.attempts_allowed}"),
+            ("recorded", format_both(row.recorded_at)),
+            ("sent", format_both(row.sent_at)),
+            ("started", format_both(row.started_at)),
+            ("finished", format_both(row.finished_at)),
+            ("took", format_took(row)),
+            ("worker", row.worker),
+            ("error", row.error),
+        ]
+    )
+    if shown.steps:
+        out().print()
+        out().print(make_steps_table(shown))
+
+
+def _describe_missed(details: dict[str, object]) -> str:
+    more = " or more" if details.get("more") else ""
+    return f"{details['count']}{more}, {details['first']} to {details['last']}"
+
+
+def cancel_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
+    """
+    Cancel an operation that is not final.
+
+    One that runs stops at its next progress point.
+    """
+    operation_id = read_operation_id(operation)
+    with write_database() as connection:
+        canceled = cancel(connection, operation_id, reason=Reason.CANCELED)
+        shown = read_operation(connection, operation_id)
+    if not canceled:
+        msg = f"operation {operation_id} is {shown.row.state} already"
+        raise ConflictError(msg)
+    _print_outcome(shown, "Canceled", json=json)
+
+
+def retry_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
+    """
+    Run a failed or canceled operation again.
+
+    Steps that succeeded are not repeated, and nobody gets a mail twice.
+    """
+    operation_id = read_operation_id(operation)
+    with write_database() as connection:
+        reopened = reopen(connection, operation_id)
+        shown = read_operation(connection, operation_id)
+    if not reopened:
+        msg = (
+            f"operation {operation_id} is {shown.row.state}; "
+            "only failed and canceled ones are run again"
+        )
+        raise ConflictError(msg)
+    _print_outcome(shown, "Runs again soon:", json=json)
+
+
+def _print_outcome(shown: ShownOperation, word: str, *, json: bool) -> None:
+    if json:
+        print_json(make_operation_json(shown))
+    else:
+        out().print(f"{word} {shown.row.id}")

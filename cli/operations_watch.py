@@ -1,0 +1,101 @@
+"""``operations watch``: follow an operation until it is final."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from cli.connection import read_database
+from cli.operation_view import (
+    ShownOperation,
+    make_operation_json,
+    make_steps_table,
+    read_operation,
+)
+from cli.options import JsonOption, OperationArgument, read_operation_id
+from cli.output import err, print_json, print_note, style_state
+from models.operation_state import OperationState
+
+#: Between two looks: quick enough to look alive, slow enough to cost nothing.
+_EVERY_S = 0.3
+
+
+def watch(operation: OperationArgument, *, json: JsonOption = False) -> None:
+    """
+    Follow an operation until it is final.
+
+    Exits with code 0 if it succeeded, else with 1.
+    """
+    raise typer.Exit(follow(read_operation_id(operation), json=json))
+
+
+def follow(operation_id: UUID, *, json: bool) -> int:
+    """
+    Show an operation on standard error until it is final.
+
+    Args:
+        operation_id: Of an operation that is there.
+
+        json: Whether the last look is printed as data.
+
+    Returns:
+        0 if it succeeded, else 1.
+
+    Raises:
+        NotFoundError: There is none of that id.
+    """
+    shown = _follow_on_terminal(operation_id) if err().is_terminal else None
+    shown = shown or _follow_in_lines(operation_id)
+    if json:
+        print_json(make_operation_json(shown))
+    return int(shown.row.state != OperationState.SUCCEEDED)
+
+
+def _read(operation_id: UUID) -> ShownOperation:
+    with read_database() as connection:
+        return read_operation(connection, operation_id)
+
+
+def _follow_on_terminal(operation_id: UUID) -> ShownOperation:
+    shown = _read(operation_id)
+    with Live(_draw(shown), console=err(), refresh_per_second=8) as live:
+        while not shown.is_final:
+            time.sleep(_EVERY_S)
+            shown = _read(operation_id)
+            live.update(_draw(shown))
+    return shown
+
+
+def _draw(shown: ShownOperation) -> Group:
+    row = shown.row
+    line = Text(f"{row.triggered_by}: ").append(style_state(row.state))
+    if row.reason:
+        line.append(f" ({row.reason})")
+    return Group(line, make_steps_table(shown))
+
+
+def _follow_in_lines(operation_id: UUID) -> ShownOperation:
+    told: set[str] = set()
+    while True:
+        shown = _read(operation_id)
+        lines = [
+            f"{shown.row.triggered_by}: {shown.row.state}"
+            + (f" ({shown.row.reason})" if shown.row.reason else "")
+        ]
+        lines += [
+            f"  {step['name']}: {step['state']}"
+            for step in shown.steps
+            if step["started_at"] is not None
+        ]
+        for line in lines:
+            if line not in told:
+                told.add(line)
+                print_note(line)
+        if shown.is_final:
+            return shown
+        time.sleep(_EVERY_S)

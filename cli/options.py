@@ -1,0 +1,76 @@
+"""Options and arguments that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from models.due_date import parse_instant
+from models.errors import NotFoundError, RuleError, UsageError
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON instead of a table.")
+]
+AppOption = Annotated[
+    str | None, typer.Option("--app", metavar="UID", help="Uid of a small app.")
+]
+ActionArgument = Annotated[
+    str, typer.Argument(metavar="ACTION", help="Uid of an action, or its name.")
+]
+OperationArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of an operation (its Celery task id).")
+]
+
+
+def read_instant(option: str, text: str) -> datetime:
+    """
+    Return the instant that *text* names, aware UTC.
+
+    Raises:
+        UsageError: If it names none; says what to write for *option*.
+    """
+    try:
+        return parse_instant(text)
+    except RuleError as error:
+        msg = f"{option}: {error}"
+        raise UsageError(msg) from None
+
+
+def read_optional_instant(option: str, text: str | None) -> datetime | None:
+    """Return the instant that *text* names, or None if there is no text."""
+    return None if text is None else read_instant(option, text)
+
+
+def read_operation_id(text: str) -> UUID:
+    """
+    Return *text* as an id.
+
+    Raises:
+        NotFoundError: If it is none: no operation has it.
+    """
+    try:
+        return UUID(text)
+    except ValueError:
+        msg = f"there is no operation {text!r}"
+        raise NotFoundError(msg) from None
+
+
+def read_file(name: str) -> bytes:
+    """
+    Return what is in the file *name*; "-" is standard input.
+
+    Raises:
+        UsageError: If it cannot be read.
+    """
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read()
+        return Path(name).read_bytes()
+    except OSError as error:
+        msg = f"{name}: {error.strerror or error}"
+        raise UsageError(msg) from None

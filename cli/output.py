@@ -1,0 +1,167 @@
+"""
+How answers look: JSON for programs, tables for people, errors apart from both.
+
+Times are RFC 3339 in UTC in JSON; people see local time and UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from uuid import UUID
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Width of tables that no terminal bounds: files and pipes are wide enough.
+_WIDE = 200
+
+#: Colours of states; shape and words say the same without them.
+STATE_STYLES = {
+    "pending": "yellow",
+    "queued": "cyan",
+    "running": "bold blue",
+    "succeeded": "green",
+    "failed": "bold red",
+    "canceled": "magenta",
+    "skipped": "bright_black",
+    "missed": "red",
+}
+
+
+@cache
+def out() -> Console:
+    """Return the console for data."""
+    return Console(
+        highlight=False,
+        soft_wrap=False,
+        width=None if sys.stdout.isatty() else _WIDE,
+    )
+
+
+@cache
+def err() -> Console:
+    """Return the console for everything that is not data."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_error(message: str) -> None:
+    """Say on standard error what went wrong; *message* may have several lines."""
+    for line in message.splitlines():
+        err().print(Text("error: ", style="bold red").append(line, style="default"))
+
+
+def print_note(message: str) -> None:
+    """Say on standard error what is good to know."""
+    err().print(Text(message))
+
+
+def print_json(value: object) -> None:
+    """Print *value* as JSON: indented on a terminal, else on one line."""
+    indent = 2 if sys.stdout.isatty() else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=_as_json)
+    sys.stdout.write(f"{text}\n")
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return format_utc(value)
+    if isinstance(value, UUID):
+        return str(value)
+    msg = f"{value!r} has no JSON form"
+    raise TypeError(msg)
+
+
+def format_utc(instant: datetime) -> str:
+    """
+    Return *instant* (aware) as JSON has it.
+
+    >>> format_utc(datetime(2026, 11, 23, 6, tzinfo=UTC))
+    '2026-11-23T06:00:00Z'
+    """
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def format_both(instant: datetime | None, *, dash: str = "-") -> str:
+    """Return *instant* (aware) as the local clock shows it, and in UTC."""
+    if instant is None:
+        return dash
+    local = instant.astimezone()
+    utc = instant.astimezone(UTC)
+    if local.utcoffset() == timedelta(0):
+        return f"{utc:%Y-%m-%d %H:%M:%S}Z"
+    same_day = local.date() == utc.date()
+    shown = f"{utc:%H:%M:%S}Z" if same_day else f"{utc:%Y-%m-%d %H:%M:%S}Z"
+    return f"{local:%Y-%m-%d %H:%M:%S} ({shown})"
+
+
+def format_age(age: timedelta) -> str:
+    """
+    Return a length of time roughly, in its two largest units.
+
+    >>> format_age(timedelta(seconds=3725))
+    '1 h 2 min'
+    """
+    seconds = max(0, round(age.total_seconds()))
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    parts: list[str] = []
+    for unit, size in units:
+        if seconds >= size or (unit == "s" and not parts):
+            parts.append(f"{seconds // size} {unit}")
+            seconds %= size
+    return " ".join(parts[:2])
+
+
+def style_state(state: str) -> Text:
+    """Return the name of a state in its colour."""
+    return Text(state, style=STATE_STYLES.get(state, ""))
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    empty: str,
+) -> None:
+    """Print *rows* for people, or say on standard error that there are none."""
+    table = make_table(columns)
+    for row in rows:
+        table.add_row(*(Text(each) if isinstance(each, str) else each for each in row))
+    if table.row_count:
+        out().print(table)
+    else:
+        print_note(empty)
+
+
+def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
+    """Return an empty table in our style."""
+    table = Table(
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        title=title,
+        title_justify="left",
+        padding=(0, 2, 0, 0),
+    )
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
+    return table
+
+
+#: Columns of which half a value is no use.
+_WHOLE = frozenset({"id", "uid", "state"})
+
+
+def print_fields(fields: Iterable[tuple[str, str | Text | None]]) -> None:
+    """Print names and values under each other; None is left out."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in fields:
+        if value is not None:
+            table.add_row(name, Text(value) if isinstance(value, str) else value)
+    out().print(table)

@@ -1,0 +1,144 @@
+"""``preview``: when an action would run, before it is posted."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.text import Text
+
+from actions.listing import fetch_app
+from actions.posting import fetch_holidays
+from actions.preview import Preview, make_preview
+from actions.preview_batch import preview_batch_line
+from cli.connection import get_settings, read_database
+from cli.options import AppOption, JsonOption, read_file, read_optional_instant
+from cli.output import format_utc, make_table, out, print_json, print_note
+from models.database import read_host_clock
+from models.door import read_action
+from models.errors import RuleError, UsageError
+from models.scheduled_action import ScheduledActionModel
+from models.timing import DayRange, make_timing
+from models.zone import load_zone
+
+_RESOLUTION = timedelta(microseconds=1)
+
+
+def preview(  # noqa: PLR0913 - the options of the command
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE|-]", help="JSON document of an action."),
+    ] = None,
+    *,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="From here on; now if absent."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Before this.")
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=10_000, help="At most so many.")
+    ] = 10,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            "--timezone", metavar="ZONE", help="Show times in this zone, too."
+        ),
+    ] = None,
+    app: AppOption = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            "--batch",
+            metavar="FILE|-",
+            help='Answer JSON lines {"id", "action", "from", "until"}.',
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Show when an action would run.
+
+    Nothing is stored and no database is asked, unless --app names the small app
+    whose zone and holiday calendars count. TIME has an offset:
+    2026-11-23T06:00:00Z.
+    """
+    zone, holidays = _read_app(app)
+    if batch is not None:
+        _answer_lines(batch, zone, holidays)
+        return
+    if file is None:
+        msg = "name a FILE (- is standard input), or use --batch"
+        raise UsageError(msg)
+    start = read_optional_instant("--from", from_)
+    end = read_optional_instant("--until", until)
+    action = read_action(read_file(file), default_timezone=zone)
+    now = read_host_clock()
+    timing = make_timing(
+        action, holidays=holidays, created_at=now if start is None else start
+    )
+    found = make_preview(
+        action,
+        timing,
+        start=start or now + _RESOLUTION,
+        end=end,
+        count=count,
+        viewer_zone=_read_zone(timezone or get_settings().timezone),
+    )
+    if json:
+        print_json(found.as_json())
+    else:
+        _print(action, found, viewer=timezone)
+
+
+def _read_app(app: str | None) -> tuple[str, dict[str, list[DayRange]]]:
+    """Return the default zone and the holiday calendars that count."""
+    zone = get_settings().timezone
+    if app is None:
+        return zone, {}
+    with read_database() as connection:
+        return (
+            fetch_app(connection, app).timezone or zone,
+            dict(fetch_holidays(connection, app)),
+        )
+
+
+def _read_zone(name: str) -> ZoneInfo:
+    try:
+        return load_zone(name)
+    except RuleError as error:
+        msg = f"--timezone: {error}"
+        raise UsageError(msg) from None
+
+
+def _answer_lines(name: str, zone: str, holidays: dict[str, list[DayRange]]) -> None:
+    """Answer each line as it comes, so that the other end may wait for it."""
+    lines = sys.stdin if name == "-" else read_file(name).decode().splitlines()
+    for line in lines:
+        if line.strip():
+            answer = preview_batch_line(line, default_timezone=zone, holidays=holidays)
+            sys.stdout.write(f"{answer}\n")
+
+
+def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) -> None:
+    out().print(Text(action.name, style="bold"))
+    out().print(Text(found.sentence))
+    if found.occurrences:
+        zones = {str(each.local.tzinfo) for each in found.occurrences}
+        head = zones.pop() if len(zones) == 1 else "local"
+        columns = [head, "UTC", *([viewer] if viewer else []), ""]
+        table = make_table(columns)
+        for each in found.occurrences:
+            shown = [f"{each.local:%a %Y-%m-%d %H:%M:%S %z}", format_utc(each.at)]
+            if viewer:
+                shown.append(f"{each.viewer:%a %Y-%m-%d %H:%M:%S %z}")
+            notes = Text("; ".join(each.notes), style="yellow")
+            table.add_row(*shown, notes)
+        out().print()
+        out().print(table)
+    for note in found.notes:
+        print_note(f"Note: {note}")

@@ -1,0 +1,119 @@
+"""``status``: who leads, what waits, what is wrong, what comes next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actions.leader import Holder, get_holder, get_last_tick_at
+from actions.listing import fetch_next_due, fetch_quarantined
+from cli.connection import get_engine, read_database
+from cli.options import JsonOption
+from cli.output import (
+    format_age,
+    format_both,
+    out,
+    print_fields,
+    print_json,
+    print_table,
+)
+from models.database import read_clock
+from models.operation_state import OperationState, Queue
+from operations.store import count_backlog
+
+#: Actions that are named as due next.
+_SHOWN = 5
+
+_LIVE = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
+
+
+def status(*, json: JsonOption = False) -> None:
+    """
+    Show who leads and what waits.
+
+    The backlog is what is recorded and not final, by queue and state.
+    """
+    with read_database() as connection:
+        now = read_clock(connection)
+        last_tick_at = get_last_tick_at(connection)
+        counts = count_backlog(connection)
+        quarantined = fetch_quarantined(connection)
+        following = fetch_next_due(connection, limit=_SHOWN)
+    holder = get_holder(get_engine())
+    backlog = {
+        queue.value: {state.value: counts.get((queue, state), 0) for state in _LIVE}
+        for queue in Queue
+    }
+    if json:
+        print_json(
+            {
+                "now": now,
+                "leader": _make_leader_json(holder),
+                "last_tick_at": last_tick_at,
+                "backlog": backlog,
+                "quarantined": [_make_json(row) for row in quarantined],
+                "next_due": [_make_json(row) for row in following],
+            }
+        )
+        return
+    age = "-" if last_tick_at is None else f"{format_age(now - last_tick_at)} ago"
+    print_fields(
+        [
+            ("leader", _describe(holder)),
+            ("since", None if holder is None else format_both(holder.acquired_at)),
+            ("fence", None if holder is None else str(holder.fence)),
+            ("heartbeat", _describe_heartbeat(holder)),
+            ("last tick", f"{format_both(last_tick_at)} ({age})"),
+        ]
+    )
+    out().print()
+    print_table(
+        ("queue", *_LIVE),
+        ([queue, *map(str, waiting.values())] for queue, waiting in backlog.items()),
+        empty="",
+    )
+    if quarantined:
+        out().print()
+        print_table(
+            ("quarantined", "app", "name", "reason"),
+            (
+                [row.uid, row.app, row.name, row.quarantine_reason or ""]
+                for row in quarantined
+            ),
+            empty="",
+        )
+    out().print()
+    print_table(
+        ("next due", "app", "name"),
+        ([format_both(row.next_due_at), row.app, row.name] for row in following),
+        empty="Nothing is due.",
+    )
+
+
+def _describe(holder: Holder | None) -> str:
+    if holder is None:
+        return "nobody: start one with minutehand up, or minutehand scheduler"
+    stale = "; its lease ran out" if holder.is_stale else ""
+    return f"{holder.hostname} (pid {holder.pid}{stale})"
+
+
+def _describe_heartbeat(holder: Holder | None) -> str | None:
+    return None if holder is None else f"{format_age(holder.heartbeat_age)} ago"
+
+
+def _make_leader_json(holder: Holder | None) -> dict[str, object] | None:
+    if holder is None:
+        return None
+    return {
+        "host": holder.hostname,
+        "pid": holder.pid,
+        "since": holder.acquired_at,
+        "fence": holder.fence,
+        "heartbeat_at": holder.heartbeat_at,
+        "heartbeat_age_s": round(holder.heartbeat_age.total_seconds(), 3),
+        "expires_at": holder.expires_at,
+        "stale": holder.is_stale,
+    }
+
+
+def _make_json(row: Any) -> dict[str, object]:
+    return dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it

@@ -1,0 +1,189 @@
+"""``tick``: one tick by hand, now or as if it were another time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import structlog
+import typer
+
+from actions.tick import Bad, Dispatched, TickReport, run_tick
+from cli.connection import get_engine, get_settings
+from cli.options import JsonOption, read_optional_instant
+from cli.output import (
+    format_both,
+    out,
+    print_json,
+    print_note,
+    print_table,
+    style_state,
+)
+from models.database import read_clock, reading
+from models.decision import Decision, NewOperation
+from models.errors import BrokerUnreachableError, ConflictError
+from models.operation_state import Queue
+from operations.outbox import Message
+from scheduler_server import PAUSE_S, Scheduler, describe_holder, make_scheduler
+from telemetry import configure_logging
+
+
+def tick(
+    *,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help="Tick as if it were this instant."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what is due; change nothing.")
+    ] = False,
+    no_wait: Annotated[
+        bool,
+        typer.Option("--no-wait", help="Exit with code 5 if another scheduler leads."),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Take the lease, tick once, and leave.
+
+    Everything due by TIME (2026-11-23T06:00:00Z) is recorded and sent, as the
+    scheduler would. What is recorded once is never recorded again.
+    """
+    instant = read_optional_instant("--at", at)
+    if dry_run:
+        _show(instant, json=json)
+        return
+    settings = get_settings()
+    embedded = settings.broker_url.startswith("memory")
+    configure_logging(
+        level="error" if embedded else "warning", log_format=settings.log_format
+    )
+    get_engine()  # makes an embedded database that is missing
+    scheduler = make_scheduler(settings)
+    if embedded:
+        scheduler.dispatcher.sender = _NoWorkers()
+        print_note("Recorded operations are sent by minutehand up (broker memory://).")
+    _lead(scheduler, wait=not no_wait)
+    try:
+        report = _tick(scheduler, instant)
+    finally:
+        scheduler.stop()
+    if json:
+        print_json(
+            {
+                "at": report.now,
+                "due": report.due,
+                "recorded": report.recorded,
+                "sent": report.sent,
+                "quarantined": [action.uid for action, _ in report.quarantined],
+            }
+        )
+        return
+    out().print(
+        f"Ticked at {format_both(report.now)}: {report.due} actions due, "
+        f"{report.recorded} operations recorded, {report.sent} sent."
+    )
+    for action, reason in report.quarantined:
+        print_note(f"Quarantined {action.uid}: {reason}")
+
+
+def _lead(scheduler: Scheduler, *, wait: bool) -> None:
+    """Take the lease, waiting for it if need be."""
+    told = False
+    while not scheduler.leader.hold():
+        holder = describe_holder(scheduler.engine)
+        if not wait:
+            raise ConflictError(holder)
+        if not told:
+            print_note(f"Waiting for the lease: {holder}")
+            told = True
+        time.sleep(PAUSE_S)
+
+
+def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
+    dispatcher = scheduler.dispatcher
+    if instant is None:
+        with reading(scheduler.engine) as connection:
+            instant = read_clock(connection)
+        return scheduler.tick(instant)
+    # Of another time: the clock of the scheduler, which notices jumps, stays out.
+    return run_tick(
+        instant,
+        engine=scheduler.engine,
+        dispatch=dispatcher.dispatch,
+        lookback=scheduler.settings.lookback,
+        chunk=scheduler.settings.chunk,
+    )
+
+
+class _NoWorkers:
+    """A sender for memory://, where a message sent by a process that leaves is lost."""
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Take none of *messages*; they stay in the outbox."""
+        msg = f"{len(messages)} messages wait for minutehand up"
+        raise BrokerUnreachableError(msg)
+
+    def find_empty_queues(self) -> set[Queue]:
+        """Know of none."""
+        return set()
+
+
+def _show(instant: datetime | None, *, json: bool) -> None:
+    """Decide what is due, and show it instead of recording it."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    engine, settings = get_engine(), get_settings()
+    found: list[NewOperation] = []
+
+    def keep(decisions: Sequence[Decision], bad: Sequence[Bad] = ()) -> Dispatched:
+        found.extend(each for made in decisions for each in made.operations)
+        for action, reason in bad:
+            print_note(f"Would be quarantined: {action.uid}: {reason}")
+        return Dispatched(0, 0)
+
+    if instant is None:
+        with reading(engine) as connection:
+            instant = read_clock(connection)
+    run_tick(
+        instant,
+        engine=engine,
+        dispatch=keep,
+        lookback=settings.lookback,
+        chunk=settings.chunk,
+    )
+    if json:
+        print_json([_make_json(each) for each in found])
+        return
+    print_table(
+        ("id", "app", "what", "occurrence", "user", "queue", "would be"),
+        (
+            [
+                str(each.id),
+                each.app,
+                each.triggered_by,
+                format_both(each.occurrence),
+                each.user_id or "-",
+                each.queue,
+                style_state(each.state),
+            ]
+            for each in found
+        ),
+        empty=f"Nothing is due by {format_both(instant)}.",
+    )
+
+
+def _make_json(each: NewOperation) -> dict[str, object]:
+    return {
+        "id": each.id,
+        "action_uid": each.action_uid,
+        "app": each.app,
+        "occurrence": each.occurrence,
+        "user": each.user_id,
+        "trigger": each.trigger,
+        "queue": each.queue,
+        "state": each.state,
+        "reason": each.reason,
+        "details": each.details,
+    }

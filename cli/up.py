@@ -1,0 +1,76 @@
+"""``up``: everything in one process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from cli.connection import get_settings
+from cli.embedded import CONCURRENCY, run_embedded
+from cli.output import print_note
+from settings import is_color_wanted
+from telemetry import configure_logging, serve_metrics
+
+
+def up(
+    *,
+    concurrency: Annotated[
+        int,
+        typer.Option("--concurrency", "-c", min=1, help="Operations at the same time."),
+    ] = CONCURRENCY,
+) -> None:
+    """
+    Run everything in one process.
+
+    With nothing configured that is a scheduler, a worker, a broker in memory and one
+    SQLite file in MINUTEHAND_HOME. Ctrl-C stops it.
+    """
+    settings = get_settings()
+    configure_logging(
+        level=settings.log_level,
+        log_format=settings.log_format,
+        color=is_color_wanted(),
+    )
+    if settings.metrics_port is not None:
+        serve_metrics(settings.metrics_port)
+    if settings.broker_url.startswith("memory"):
+        print_note(f"Everything is in {settings.home}. Ctrl-C stops it.")
+    stop = threading.Event()
+    with stopping_on_signals(stop):
+        ended = run_embedded(settings, stop, concurrency=concurrency)
+    if not ended:
+        leave_at_once(0)
+
+
+@contextmanager
+def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
+    """Set *stop* on Ctrl-C and SIGTERM; a second one ends the process at once."""
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            leave_at_once(128 + number)
+        stop.set()
+
+    before = {
+        number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def leave_at_once(code: int) -> None:
+    """End the process though a thread is busy; Python would wait for it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

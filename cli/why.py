@@ -1,0 +1,77 @@
+"""``why``: the answer to "why did it run then?", and to "why did it not?"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, TypeVar
+
+import typer
+
+from actions.history import fetch_history
+from actions.listing import find_action
+from actions.why import Answer, explain
+from cli.connection import read_database
+from cli.options import ActionArgument, AppOption, JsonOption, read_instant
+from cli.output import format_age, format_both, print_fields, print_json
+
+T = TypeVar("T")
+
+#: Decisions read around the instant; an explanation looks at one minute.
+_AROUND = timedelta(minutes=1)
+
+
+def why(
+    action: ActionArgument,
+    *,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at", metavar="TIME", help="Past or future, such as 2026-11-23T07:00Z."
+        ),
+    ],
+    app: AppOption = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Say why an action ran, or did not.
+
+    Looks at the minute of TIME. There is an answer for every instant.
+    """
+    instant = read_instant("--at", at)
+    with read_database() as connection:
+        row = find_action(connection, action, app=app)
+        history = fetch_history(
+            connection, row.uid, since=instant - _AROUND, until=instant + _AROUND
+        )
+    answers = explain(history, instant)
+    if json:
+        print_json([_make_json(row.uid, answer) for answer in answers])
+        return
+    for answer in answers:
+        print_fields(
+            [
+                (answer.verdict.value, answer.text),
+                ("operation", _show(answer.operation_id, str)),
+                ("lag", _show(answer.lag, format_age)),
+                ("due before", _show(answer.previous, format_both)),
+                ("due after", _show(answer.following, format_both)),
+            ]
+        )
+
+
+def _show(value: T | None, as_text: Callable[[T], str]) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def _make_json(uid: str, answer: Answer) -> dict[str, object]:
+    lag = answer.lag
+    return {
+        "action_uid": uid,
+        "verdict": answer.verdict.value,
+        "text": answer.text,
+        "operation": answer.operation_id,
+        "lag_s": None if lag is None else lag.total_seconds(),
+        "previous": answer.previous,
+        "following": answer.following,
+    }

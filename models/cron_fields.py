@@ -1,0 +1,363 @@
+"""
+The text of a cron rule: five fields, read and checked. Pure.
+
+The dialect is Debian's cron with ``L``, ``LW`` and ``#``, a subset of what cronsim
+reads, with the same meaning. What can only be a mistake is refused, with the way
+out, so that no rule fails or stays silent at tick time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from models.errors import RuleError
+
+#: One thing a field asks for: a number, or in the day fields what depends on the
+#: month: LAST_DAY, LAST_WORKDAY, or a weekday (Sunday is 0) and which one of the
+#: month it is (LAST_WEEK for the last).
+Value = int | str | tuple[int, int]
+
+LAST_DAY = "L"
+LAST_WORKDAY = "LW"
+LAST_WEEK = 0
+
+#: A rule that lists every value of every field has some 600 characters.
+_LONGEST_RULE = 1000
+
+#: How much of a rule is repeated in a message.
+_QUOTED = 60
+
+_WEEK = 7
+
+_EXAMPLE = "Write minute, hour, day of month, month and day of week: '0 7 * * 1'."
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One of the five fields: what its values are called and where they end."""
+
+    name: str
+    plural: str
+    low: int
+    high: int
+    names: tuple[str, ...] = ()
+    named_from: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many different values there are; Sunday is both 0 and 7."""
+        return self.high - self.low + (0 if self.name == "day of the week" else 1)
+
+
+_MONTHS = (
+    *("JAN", "FEB", "MAR", "APR", "MAY", "JUN"),
+    *("JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
+)
+_WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+_MINUTE = _Field("minute", "minutes", 0, 59)
+_HOUR = _Field("hour", "hours", 0, 23)
+_DAY = _Field("day of the month", "days of the month", 1, 31)
+_MONTH = _Field("month", "months", 1, 12, _MONTHS, 1)
+_WEEKDAY = _Field("day of the week", "days of the week", 0, 7, _WEEKDAYS)
+_FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
+
+#: Source: crontab(5). @hourly is the one that follows the clock.
+_MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+_TERM = re.compile(
+    r"(?P<first>\*|[0-9]+|[A-Z]{3})(?:-(?P<last>[0-9]+|[A-Z]{3}))?(?:/(?P<step>[0-9]+))?"
+)
+_NTH_WEEKDAY = re.compile(r"(?P<weekday>[0-9]+|[A-Z]{3})#(?P<nth>[0-9]+)")
+_LAST_OF_WEEKDAY = re.compile(r"(?P<weekday>[0-9]+)L")
+
+
+@dataclass(frozen=True, slots=True)
+class CronFields:
+    """
+    The five fields of a rule, as read.
+
+    Args:
+        words: The text of each, in capitals, with numbers for names.
+
+        values: What each asks for; the day of the week never has 7.
+    """
+
+    words: tuple[str, ...]
+    values: tuple[frozenset[Value], ...]
+
+
+def parse_fields(text: str) -> CronFields:
+    """
+    Return the five fields of *text*, macros spelled out.
+
+    Raises:
+        RuleError: If it is no rule.
+    """
+    return _Parser(text).parse()
+
+
+def quote(text: str) -> str:
+    """Return *text* as messages show it: quoted, and short whatever it is."""
+    return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}...")
+
+
+class _Parser:
+    """Parses one rule; every refusal quotes it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def refuse(self, what: str, hint: str = "") -> NoReturn:
+        msg = f"{quote(self.text)} {what}"
+        raise RuleError(msg, hint)
+
+    def parse(self) -> CronFields:
+        words = self.split()
+        values = tuple(map(self.parse_field, words, _FIELDS))
+        return CronFields(tuple(map(_canonical_field, words, _FIELDS)), values)
+
+    def split(self) -> list[str]:
+        """Return the five fields in capitals, macros spelled out."""
+        if len(self.text) > _LONGEST_RULE:
+            self.refuse(
+                f"is too long: {len(self.text)} characters.",
+                f"A rule has {_LONGEST_RULE} characters at most; use ranges and steps.",
+            )
+        for character in self.text:
+            if not (" " <= character <= "~" or character == "\t"):
+                self.refuse(
+                    f"has the character {character!a}.",
+                    "Rules are plain text: digits, English names, * , - / # and L.",
+                )
+
+        words = self.text.split()
+        if not words:
+            self.refuse("is empty.", _EXAMPLE)
+        if words[0].startswith("@"):
+            words = self.expand(words)
+        if "TZ=" in words[0].upper():
+            self.refuse(
+                "sets a time zone inside the rule.",
+                "Write the zone into the field timezone, beside the rule.",
+            )
+        if len(words) != len(_FIELDS):
+            self.refuse_count(words)
+        return [word.upper() for word in words]
+
+    def expand(self, words: list[str]) -> list[str]:
+        """Spell out a macro."""
+        macro = words[0].lower()
+        if macro not in _MACROS:
+            self.refuse_macro(macro)
+        if len(words) > 1:
+            self.refuse(
+                f"has more than {macro}.", f"Write {macro} alone, or five fields."
+            )
+        return _MACROS[macro].split()
+
+    def refuse_macro(self, macro: str) -> NoReturn:
+        if macro == "@reboot":
+            self.refuse(
+                "is due when a machine starts, which is not a time.",
+                "Write a time, such as '@daily'.",
+            )
+        if macro.startswith("@every"):
+            self.refuse(
+                "is no cron rule.",
+                "For even steps use an interval: {'every': 'PT90M'}.",
+            )
+        near = difflib.get_close_matches(macro, _MACROS, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(_MACROS)}."
+        self.refuse("is no macro of cron.", hint)
+
+    def refuse_count(self, words: list[str]) -> NoReturn:
+        count = len(words)
+        what = f"has {count} field{'' if count == 1 else 's'}; a cron rule has five."
+        if count < len(_FIELDS):
+            self.refuse(what, _EXAMPLE)
+        if count == len(_FIELDS) + 1 and _TERM.match(words[-1].upper()):
+            self.refuse(
+                what,
+                "Leave out the seconds; for anything finer than a minute use "
+                "{'calendar': '*-*-* 07:00:30'}.",
+            )
+        self.refuse(what, "Leave out seconds, years, user and command.")
+
+    def parse_field(self, part: str, spec: _Field) -> frozenset[Value]:
+        """Return the values of a field: numbers, and marks of the day fields."""
+        values: set[Value] = set()
+        for term in part.split(","):
+            if not term:
+                self.refuse(
+                    f"has an empty {spec.name} in {part!r}.",
+                    "Write a comma only between two values.",
+                )
+            values |= self.parse_term(term, spec)
+        return frozenset(values)
+
+    def parse_term(self, term: str, spec: _Field) -> set[Value]:
+        if spec is _DAY and term in {LAST_DAY, LAST_WORKDAY}:
+            return {term}
+
+        if spec is _WEEKDAY and (match := _NTH_WEEKDAY.fullmatch(term)):
+            weekday = self.parse_value(match["weekday"], spec) % _WEEK
+            nth = int(match["nth"])
+            if not 1 <= nth <= 5:
+                self.refuse(
+                    f"asks for {spec.name} number {nth} of a month; there are 1 to 5.",
+                    f"Write '{weekday}#1' to '{weekday}#5', or '{weekday}L'.",
+                )
+            return {(weekday, nth)}
+
+        if spec is _WEEKDAY and (match := _LAST_OF_WEEKDAY.fullmatch(term)):
+            return {(self.parse_value(match["weekday"], spec) % _WEEK, LAST_WEEK)}
+
+        match = _TERM.fullmatch(term)
+        if not match or (match["first"] == "*" and match["last"]):
+            self.refuse_term(term, spec)
+
+        first, last = self.parse_range(match, spec)
+        step = self.parse_step(match["step"], spec)
+        if first == last and match["last"] and match["step"]:
+            # Debian's cron reads "2-2/3" as 2, others as "2/3".
+            self.refuse(
+                f"has {term!r} as {spec.name}: a range of one value has no steps.",
+                f"Write {first}, or {first}/{step} for every step from there on.",
+            )
+        numbers = range(first, last + 1)[::step]
+        if spec is _WEEKDAY:
+            return {number % _WEEK for number in numbers}
+        return set(numbers)
+
+    def parse_range(self, match: re.Match[str], spec: _Field) -> tuple[int, int]:
+        """Return first and last value of a term, before its step."""
+        if match["first"] == "*":
+            return spec.low, spec.high
+
+        first = self.parse_value(match["first"], spec)
+        if not match["last"]:
+            # "5/15" is "from 5 on in steps of 15".
+            return first, spec.high if match["step"] else first
+
+        last = self.parse_value(match["last"], spec)
+        if last < first:
+            top = 6 if spec is _WEEKDAY else spec.high
+            tail = f"{first}-{top}" if first < top else f"{first}"
+            head = f"{spec.low}-{last}" if last > spec.low else f"{last}"
+            self.refuse(
+                f"has the {spec.plural} {match['first']}-{match['last']}, "
+                "a range that runs backwards.",
+                f"Write {tail},{head} to go round.",
+            )
+        return first, last
+
+    def parse_step(self, digits: str | None, spec: _Field) -> int:
+        if digits is None:
+            return 1
+
+        step = int(digits)
+        if step == 0:
+            self.refuse(
+                f"has step 0 for {spec.plural}; a step is 1 or more.",
+                "Write a single value, or a step such as '*/5'.",
+            )
+        if step > spec.count:
+            # "*/90" would mean minute 0 of each hour, which nobody wants to say so.
+            self.refuse(
+                f"has step {step} for {spec.plural}, of which there are {spec.count}.",
+                "A step starts again with each hour, day, month or year; for even "
+                "steps use an interval: {'every': 'PT90M'}.",
+            )
+        return step
+
+    def parse_value(self, word: str, spec: _Field) -> int:
+        """Return the number or name *word*."""
+        if not word.isdecimal():
+            if word in spec.names:
+                return spec.names.index(word) + spec.named_from
+            self.refuse_term(word, spec)
+
+        value = int(word)
+        if not spec.low <= value <= spec.high:
+            hint = ""
+            if spec is _HOUR and value == spec.high + 1:
+                hint = "Midnight is hour 0."
+            number = word.lstrip("0") or "0"
+            self.refuse(
+                f"has {spec.name} {number}; {spec.plural} "
+                f"go from {spec.low} to {spec.high}.",
+                hint,
+            )
+        return value
+
+    def refuse_term(self, term: str, spec: _Field) -> NoReturn:
+        """Say why *term* is no value of its field, as narrowly as we can."""
+        what = f"has {term!r} as {spec.name}"
+        if term.startswith("?"):
+            self.refuse(f"{what}; '?' is not of cron.", "Write '*'.")
+        if re.match(r"H(\(|/|$)", term):
+            self.refuse(
+                f"{what}; 'H' is not of cron.",
+                "Write a number, and jitter beside the rule to spread the load.",
+            )
+        if re.match(r"R(\(|/|$)", term):
+            self.refuse(
+                f"{what}: a random time would be another at each look.",
+                "Write a number, and jitter beside the rule to spread the load.",
+            )
+        if spec is _DAY and re.fullmatch(r"[0-9]+W|W[0-9]*", term):
+            self.refuse(
+                f"{what}; the nearest working day is not supported.",
+                "Write a day, or LW for the last working day of the month.",
+            )
+        if spec is _DAY and term.startswith("L"):
+            self.refuse(
+                f"{what}; days counted from the end are not supported.",
+                "Write L or LW, or use {'calendar': '*-*~3 07:00'}.",
+            )
+        last_of_name = term.endswith("L") and term[:-1] in spec.names
+        if spec is _WEEKDAY and (term.startswith("L") or last_of_name):
+            self.refuse(
+                f"{what}; the last weekday of a month needs its number.",
+                "Write 5L for the last Friday of the month.",
+            )
+        if spec.names:
+            self.refuse_name(term, spec, what)
+        self.refuse(
+            f"{what}, which is no number.",
+            f"{spec.plural.capitalize()} go from {spec.low} to {spec.high}; "
+            "write *, lists 1,2, ranges 1-5 and steps */5.",
+        )
+
+    def refuse_name(self, term: str, spec: _Field, what: str) -> NoReturn:
+        near = difflib.get_close_matches(term[:3], spec.names, n=1)
+        known = f"{spec.names[0]} to {spec.names[-1]} or {spec.low} to {spec.high}"
+        hint = f"Did you mean {near[0]}? " if near and term.isalpha() else ""
+        self.refuse(
+            f"{what}, which is neither number nor name.",
+            f"{hint}{spec.plural.capitalize()} are {known}.",
+        )
+
+
+def _canonical_field(part: str, spec: _Field) -> str:
+    """Write numbers for names and drop leading zeros; what it means stays."""
+
+    def number(match: re.Match[str]) -> str:
+        word = match[0]
+        if word in spec.names:
+            return str(spec.names.index(word) + spec.named_from)
+        return str(int(word)) if word.isdecimal() else word
+
+    return re.sub(r"[0-9]+|[A-Z]{3}", number, part)

@@ -1,0 +1,366 @@
+"""
+The database as every package sees it: engine, types, and its clock.
+
+PostgreSQL in production, SQLite embedded; the same statements on both. The
+database's clock is the only clock: leases and claims are judged by ``db_now()``
+inside the statement, never by the host.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from models.errors import UnreachableError, UsageError
+
+#: What a connection costs at most, and how long any statement may take.
+DEFAULT_TIMEOUT = timedelta(seconds=10)
+
+#: File systems whose locks SQLite cannot trust (sqlite.org/faq.html, question 5).
+NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+
+Clock = Callable[[], datetime]
+
+
+def read_host_clock() -> datetime:
+    """Return the host's time; SQLite has no clock of its own but its host's."""
+    return datetime.now(UTC)
+
+
+class _SqliteUtc(sa.types.TypeDecorator[datetime]):
+    """``2026-11-23 06:00:00.000000+00:00``: sorts as text, readable as is."""
+
+    impl = sa.String(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: sa.Dialect) -> Any:
+        return None if value is None else format_utc(value)
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> datetime | None:
+        return None if value is None else datetime.fromisoformat(value)
+
+
+class _SqliteUuid(sa.types.TypeDecorator[UUID]):
+    """36 characters, as people copy them from mails and logs."""
+
+    impl = sa.String(36)
+    cache_ok = True
+
+    def process_bind_param(self, value: UUID | None, _dialect: sa.Dialect) -> Any:
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> UUID | None:
+        return None if value is None else UUID(value)
+
+
+UtcDateTime = sa.TIMESTAMP(timezone=True).with_variant(_SqliteUtc(), "sqlite")
+Identifier = sa.Uuid().with_variant(_SqliteUuid(), "sqlite")
+Json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+def format_utc(instant: datetime) -> str:
+    """
+    Return *instant* as SQLite keeps it: fixed width, UTC, microseconds.
+
+    Raises:
+        ValueError: If *instant* has no UTC offset.
+    """
+    if instant.utcoffset() is None:
+        msg = f"a time without UTC offset: {instant!r}"
+        raise ValueError(msg)
+
+    return instant.astimezone(UTC).isoformat(sep=" ", timespec="microseconds")
+
+
+class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is
+    """
+    The database's time plus *offset*, inside a statement.
+
+    On PostgreSQL the start of the statement: stable, so that an index serves
+    ``send_at <= db_now()``, and never later than the row that is judged by it.
+    """
+
+    type = UtcDateTime
+    inherit_cache = True
+    name = "db_now"
+
+    def __init__(self, offset: timedelta = timedelta(0)) -> None:
+        """Take *offset* as seconds; it may be negative."""
+        super().__init__(sa.literal(offset.total_seconds(), sa.Float))
+
+
+@compiles(db_now, "postgresql")
+def _postgresql_now(element: db_now, compiler: Any, **options: Any) -> str:
+    offset = compiler.process(element.clauses, **options)
+    return f"(statement_timestamp() + make_interval(secs => {offset}))"
+
+
+@compiles(db_now, "sqlite")
+def _sqlite_now(element: db_now, compiler: Any, **options: Any) -> str:
+    return f"minutehand_now({compiler.process(element.clauses, **options)})"
+
+
+def read_clock(connection: sa.Connection) -> datetime:
+    """Return the database's time, aware UTC."""
+    now: datetime = connection.execute(_SELECT_NOW).scalar_one()
+    return now.astimezone(UTC)
+
+
+_SELECT_NOW = sa.select(db_now())
+
+
+class _DeadlineConnection(psycopg.Connection[Any]):
+    """
+    A connection on which no call waits longer than ``deadline_s``.
+
+    ``statement_timeout`` is the server's promise; a server that is stopped, or
+    a network that swallows packets, keeps none. libpq has no read timeout.
+    """
+
+    deadline_s = DEFAULT_TIMEOUT.total_seconds()
+
+    def wait(
+        self,
+        gen: Generator[Any, Any, Any],
+        interval: float = 0.1,
+        timeout: float | None = None,
+    ) -> Any:
+        """Consume *gen* as psycopg does, but give up after ``deadline_s``."""
+        limit_s = self.deadline_s if timeout is None else timeout
+        give_up_at = time.monotonic() + limit_s
+        try:
+            return super().wait(gen, interval, limit_s)
+        except psycopg.Error as error:
+            if time.monotonic() < give_up_at or timeout is not None:
+                raise
+            # What was asked may still be answered: the session is of no more use.
+            self.pgconn.finish()
+            msg = f"no answer from the database within {limit_s:g} s"
+            raise psycopg.OperationalError(msg) from error
+
+
+def make_engine(
+    url: str,
+    *,
+    timeout: timedelta = DEFAULT_TIMEOUT,
+    clock: Clock = read_host_clock,
+    pool_size: int = 5,
+) -> sa.Engine:
+    """
+    Return an engine whose every call has a deadline; connects lazily.
+
+    Args:
+        url: ``sqlite:///path`` or ``postgresql://user:password@host:port/name``.
+
+        timeout: Bound of connecting, of a statement, of waiting for a lock, and of
+            idling inside a transaction (so that a frozen process frees its locks).
+
+        clock: What SQLite takes for the time; PostgreSQL has its own.
+
+        pool_size: Connections kept open.
+
+    Raises:
+        UsageError: If *url* is neither, or its file lies on a network file system.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        msg = f"{url!r} is not a database URL. Write sqlite:///path or postgresql://…"
+        raise UsageError(msg) from None
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        return _make_sqlite_engine(parsed, timeout, clock)
+    if backend == "postgresql":
+        return _make_postgresql_engine(parsed, timeout, pool_size)
+    msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"
+    raise UsageError(msg)
+
+
+def _make_postgresql_engine(
+    url: sa.URL, timeout: timedelta, pool_size: int
+) -> sa.Engine:
+    milliseconds = int(timeout.total_seconds() * 1000)
+    limits = " ".join(
+        f"-c {name}={milliseconds}"
+        for name in (
+            "statement_timeout",
+            "lock_timeout",
+            "idle_in_transaction_session_timeout",
+        )
+    )
+
+    class Connection(_DeadlineConnection):
+        # a little later than the server's own timeout, whose message says more
+        deadline_s = timeout.total_seconds() + 2
+
+    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    def connect() -> psycopg.Connection[Any]:
+        connection: psycopg.Connection[Any] = Connection.connect(
+            dsn,
+            connect_timeout=max(2, int(timeout.total_seconds() / 2)),
+            options=f"-c timezone=UTC {limits}",
+            application_name="minutehand",
+            tcp_user_timeout=milliseconds,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+        return connection
+
+    return sa.create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        creator=connect,
+        pool_size=pool_size,
+        max_overflow=10,
+        pool_timeout=timeout.total_seconds(),
+        pool_pre_ping=False,
+        pool_use_lifo=True,
+    )
+
+
+def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Engine:
+    in_memory = url.database in {None, "", ":memory:"}
+    if not in_memory:
+        assert url.database is not None  # the names above are the only empty ones
+        _refuse_network_file_system(Path(url.database))
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(
+        url,
+        connect_args={
+            "timeout": timeout.total_seconds(),
+            "check_same_thread": False,
+        },
+        # one database in memory is one connection
+        poolclass=sa.StaticPool if in_memory else sa.QueuePool,
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # we write BEGIN ourselves, see below
+        connection.create_function(
+            "minutehand_now", 1, lambda s: format_utc(clock() + timedelta(seconds=s))
+        )
+        for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=NORMAL"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        # A deferred transaction that reads and then writes fails at once when
+        # another wrote in between; IMMEDIATE waits its turn (busy timeout).
+        read_only = connection.get_execution_options().get("read_only", False)
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _refuse_network_file_system(path: Path) -> None:
+    """Refuse to lock over a network; Linux only, elsewhere nothing is known."""
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return
+    target = str(path.resolve())
+    best, kind = "", ""
+    for line in mounts.read_text().splitlines():
+        _device, mount, file_system = line.split(" ")[:3]
+        prefix = mount.rstrip("/") + "/"
+        if target.startswith(prefix) and len(prefix) > len(best):
+            best, kind = prefix, file_system
+    if kind in NETWORK_FILE_SYSTEMS:
+        msg = (
+            f"{path} lies on a network file system ({kind}), where SQLite's locks "
+            "cannot be trusted. Set MINUTEHAND_HOME to a local one, or use PostgreSQL."
+        )
+        raise UsageError(msg)
+
+
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Give a connection that only reads: it waits for no writer on SQLite."""
+    with translating(), engine.connect() as connection:
+        yield connection.execution_options(read_only=True)
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Give a connection in one transaction: committed at the end, or rolled back."""
+    with translating(), engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Turn what the driver says of a database that is away into UnreachableError."""
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as e:
+        cause = getattr(e, "orig", None) or e
+        msg = (
+            f"the database did not answer: {str(cause).strip() or type(cause).__name__}"
+        )
+        raise UnreachableError(msg) from e
+    except sa.exc.DBAPIError as e:
+        if not e.connection_invalidated:
+            raise
+        msg = f"the database went away: {str(e.orig).strip()}"
+        raise UnreachableError(msg) from e
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return format_utc(value)
+    if isinstance(value, UUID | date):
+        return str(value)
+    msg = f"{value!r} has no JSON form"
+    raise TypeError(msg)
+
+
+def make_rows_json(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return *rows* as the one parameter that ``json_rows`` unpacks."""
+    return json.dumps(rows, default=_as_json, separators=(",", ":"))
+
+
+def json_rows(
+    dialect: str, columns: Mapping[str, sa.types.TypeEngine[Any]], name: str = "rows"
+) -> sa.FromClause:
+    """
+    Return a table made from the bind parameter *name*, a JSON array of objects.
+
+    One parameter however many rows: the database unpacks it in C, where a
+    thousand rows bound one by one would cost more than all the rest.
+
+    Args:
+        dialect: ``connection.dialect.name``.
+
+        columns: Name and type of each key.
+
+        name: Name of the bind parameter, and of the table in the statement.
+    """
+    parameter = sa.bindparam(name, type_=sa.Text)
+    if dialect == "postgresql":
+        return (
+            sa.func.jsonb_to_recordset(sa.cast(parameter, JSONB))
+            .table_valued(*(sa.column(key, type_) for key, type_ in columns.items()))
+            .render_derived(name=name, with_types=True)
+        )
+    each = sa.func.json_each(parameter).table_valued("value", name=f"{name}_each")
+    return sa.select(
+        *(
+            sa.type_coerce(sa.func.json_extract(each.c.value, f"$.{key}"), type_).label(
+                key
+            )
+            for key, type_ in columns.items()
+        )
+    ).subquery(name)

@@ -1,0 +1,255 @@
+"""
+What the documents that people write have in common: strict keys, our words. Pure.
+
+Every model of a document derives from ``DocumentModel``. Whatever pydantic finds
+wrong with one is said in our own words here, so that its author reads what was
+found, why it is refused and what to write instead, never a validator's jargon.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from models.errors import RuleError
+
+#: How much of a refused value a message shows.
+LONGEST_SHOWN = 60
+
+#: Complaints about one document; more help nobody, and each takes its time.
+MOST_PROBLEMS = 100
+
+#: The type under which pydantic carries what was already said in our words.
+_SAID = "problem"
+
+
+class Complaint(NamedTuple):
+    """What is wrong with one value, and what to write instead."""
+
+    message: str
+    hint: str
+
+
+class DocumentModel(BaseModel):
+    """
+    A part of a document: unknown keys are refused, and it never changes.
+
+    Fields of which an example helps carry one (``Field(examples=[...])``); hints
+    show it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _say_in_our_words(
+        cls, value: object, handler: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        """Let pydantic validate, and rewrite what it complains about."""
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise restate(error, cls) from None
+
+
+def restate(error: ValidationError, model: type[BaseModel]) -> ValidationError:
+    """Return *error* with every complaint about *model* in our own words."""
+    details = [
+        # That the model itself is no object is said by the owner of its field, who
+        # has an example of one.
+        InitErrorDetails(
+            type=found["type"], input=found["input"], ctx=found.get("ctx", {})
+        )
+        if found["type"] == "model_type" and not found["loc"]
+        else refuse(
+            make_complaint(found, model), loc=found["loc"], value=found["input"]
+        )
+        for found in islice(error.errors(include_url=False), MOST_PROBLEMS)
+    ]
+    return ValidationError.from_exception_data(error.title, details)
+
+
+def refuse(
+    complaint: Complaint, *, loc: tuple[int | str, ...] = (), value: object = None
+) -> InitErrorDetails:
+    """Return what pydantic needs to carry *complaint* about *value* at *loc*."""
+    # Problems take both from the context: pydantic expands braces in its own
+    # message, and values that people write may hold any.
+    context = {"message": complaint.message, "hint": complaint.hint}
+    said = PydanticCustomError(_SAID, "{message} {hint}", context)
+    return InitErrorDetails(type=said, loc=loc, input=value)
+
+
+def refuse_all(title: str, details: list[InitErrorDetails]) -> ValidationError:
+    """Return one error for several *details*, to be raised by a validator."""
+    return ValidationError.from_exception_data(title, details)
+
+
+def show(value: object) -> str:
+    """Return *value* as a message shows it: JSON, cut to a readable length."""
+    if isinstance(value, str):
+        text = repr(value)
+    else:
+        try:
+            text = json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError):
+            text = f"a value of type {type(value).__name__}"
+
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def suggest(word: str, known: Iterable[str], *, meant: str | None = None) -> str:
+    """
+    Return a hint that offers the nearest of *known*, and all of them.
+
+    Args:
+        word: What was written.
+
+        known: What may be written, in the order it should be listed.
+
+        meant: What *word* certainly stands for, if that is known.
+    """
+    names = list(known)
+    near = meant or find_near(word, names)
+    listed = ", ".join(names)
+    if near is None:
+        return f"Write one of: {listed}."
+
+    return f"Did you mean '{near}'? Write one of: {listed}."
+
+
+def find_near(word: str, known: Iterable[str]) -> str | None:
+    """Return the one of *known* that *word* was probably meant to be, or None."""
+    folded = {name.casefold(): name for name in known}
+    written = word.casefold().strip().replace("-", "_").replace(" ", "_")
+    # Longer texts are no slip of the pen, and comparing them costs too much.
+    if len(written) > LONGEST_SHOWN:
+        return None
+
+    close = difflib.get_close_matches(written, folded, n=1, cutoff=0.6)
+    if close:
+        return folded[close[0]]
+
+    # "include_inactive" or "groups_of_users" hold or are a part of what was meant
+    parts = [name for name in folded if len(written) > 2 and written in name]
+    return folded[parts[0]] if parts else None
+
+
+def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
+    """Return what pydantic *found* wrong with a value of *model*, in our words."""
+    kind, loc, context = found["type"], found["loc"], found.get("ctx", {})
+    if kind == _SAID:
+        return Complaint(context["message"], context["hint"])
+
+    cause = context.get("error")
+    offer = _offer(model, loc)
+    if isinstance(cause, RuleError):
+        return Complaint(cause.message, cause.hint or offer or "Write something else.")
+
+    if kind == "extra_forbidden":
+        key = str(loc[-1])
+        return Complaint(
+            f"{show(key)} is not a key known here.", suggest(key, get_keys(model))
+        )
+
+    value = found["input"]
+    if kind == "missing":
+        return Complaint(f"{show(str(loc[-1]))} is missing.", offer or "Add it.")
+
+    say: _Say = _WORDS.get(kind, _say_refused)
+    message, hint = say(value, context)
+    # Of the wrong type: an example says more than its name.
+    return Complaint(message, (kind.endswith("_type") and offer) or hint)
+
+
+def get_keys(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the keys of *model* as JSON has them, in the order of its fields."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _offer(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:
+    """Return a hint that shows an example of the field at *loc*, if it has one."""
+    for name, field in model.model_fields.items():
+        if loc in {(name,), (field.alias,)} and field.examples:
+            example = json.dumps(field.examples[0], ensure_ascii=False)
+            return f'Write, for instance, "{loc[0]}": {example}.'
+
+    return ""
+
+
+_Say = Callable[[Any, Mapping[str, Any]], Complaint]
+
+
+def _count(value: object) -> int:
+    return len(value) if isinstance(value, str | list | tuple | dict) else 0
+
+
+def _say_choice(value: object, context: Mapping[str, Any]) -> Complaint:
+    # pydantic lists the choices as "'a', 'b' or 'c'"
+    listed = str(context["expected"]).replace(" or ", ", ")
+    names = [name.strip("'") for name in listed.split(", ")]
+    return Complaint(
+        f"{show(value)} is not one of {', '.join(names)}.", suggest(str(value), names)
+    )
+
+
+def _say_refused(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(f"{show(value)} is not accepted here.", "Write something else.")
+
+
+def _say_no_text(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(f"{show(value)} is not text.", "Write text in double quotes.")
+
+
+def _say_no_list(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(f"{show(value)} is not a list.", "Write a list, [...].")
+
+
+def _say_no_object(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(f"{show(value)} is not an object.", "Write an object, {...}.")
+
+
+def _say_no_boolean(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(
+        f"{show(value)} is neither true nor false.", "Write true or false."
+    )
+
+
+def _say_empty(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(f"{show(value)} is empty.", "Write at least one character.")
+
+
+def _say_too_long(value: object, context: Mapping[str, Any]) -> Complaint:
+    unit = "characters" if isinstance(value, str) else "entries"
+    return Complaint(
+        f"It has {_count(value)} {unit}; at most {context['max_length']} are accepted.",
+        f"Write at most {context['max_length']}.",
+    )
+
+
+#: What pydantic calls it, and how we say it.
+_WORDS: Mapping[str, _Say] = {
+    "string_type": _say_no_text,
+    "string_too_short": _say_empty,
+    "string_too_long": _say_too_long,
+    "too_long": _say_too_long,
+    "bool_parsing": _say_no_boolean,
+    "bool_type": _say_no_boolean,
+    "enum": _say_choice,
+    "literal_error": _say_choice,
+    "tuple_type": _say_no_list,
+    "dict_type": _say_no_object,
+    "model_type": _say_no_object,
+}

@@ -1,0 +1,216 @@
+"""
+Dates and times as people write them, turned into instants. Pure.
+
+Due dates, anchors, bounds and the times of users and events all come through
+here, so one text means one instant everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+from models.errors import RuleError
+
+#: Instants outside these years are refused: before, zones are guesswork; after,
+#: adding an offset or a step may leave what a datetime can hold.
+FIRST_YEAR, LAST_YEAR = 1970, 9990
+
+#: An instant with an offset, as the hints show it.
+EXAMPLE = "2026-12-01T09:00:00+01:00"
+
+#: No place on earth is further from UTC (Kiribati); more is a slip of the pen.
+LARGEST_OFFSET = timedelta(hours=14)
+
+_SECOND = timedelta(seconds=1)
+_MINUTES_OF_HOUR = 60
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TEXT = re.compile(
+    r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"
+    r"[Tt ](?P<hour>\d{2}):(?P<minute>\d{2})"
+    r"(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r"(?P<offset>[Zz]|[+-]\d{2}(?::?\d{2})?)?",
+    re.ASCII,
+)
+
+
+def parse_due_date(text: str, zone: ZoneInfo | None) -> datetime:
+    """
+    Return the instant of a due date.
+
+    Args:
+        text: ISO 8601, seconds optional; local time of *zone* unless it has an offset.
+
+        zone: Zone of a *text* without an offset; None refuses such a text.
+
+    Returns:
+        Aware UTC datetime on a whole second, between the years 1970 and 9990. A
+        local time that comes twice (autumn) means its first pass.
+
+    Raises:
+        RuleError: If *text* cannot be read, has a fraction of a second, or is a
+            local time that never comes (spring); the hint names both neighbours.
+
+    >>> parse_due_date("2026-12-01T09:00", ZoneInfo("Europe/Paris")).isoformat()
+    '2026-12-01T08:00:00+00:00'
+    """
+    instant = parse_instant(text, zone)
+    if instant.microsecond:
+        msg = f"{text!r} has a fraction of a second; occurrences fall on whole ones."
+        raise RuleError(msg, "Write it without the fraction.")
+
+    return instant
+
+
+def parse_instant(text: str, zone: ZoneInfo | None = None) -> datetime:
+    """
+    Return the instant that *text* names.
+
+    Args:
+        text: ISO 8601 date and time, seconds and fraction optional.
+
+        zone: Zone of a *text* without an offset; None refuses such a text.
+
+    Returns:
+        Aware UTC datetime, cut to the microsecond, between the years 1970 and 9990.
+
+    Raises:
+        RuleError: As ``parse_due_date``, fractions excepted.
+    """
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise _unreadable(text, zone)
+
+    year = int(match["year"])
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        raise _outside(text)
+
+    local = _make_local(text, match)
+    if match["offset"] is not None:
+        instant = local.replace(tzinfo=_make_offset(text, match["offset"]))
+    elif zone is None:
+        msg = f"{text!r} has no UTC offset, so it is no single instant."
+        hint = f"Add the offset: '{_plain(local)}Z' or '{_plain(local)}+01:00'."
+        raise RuleError(msg, hint)
+    else:
+        instant = local.replace(tzinfo=zone)
+        _refuse_gap(text, local, zone)
+
+    instant = instant.astimezone(UTC)
+    if not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        raise _outside(text)
+
+    return instant
+
+
+def parse_date(text: str) -> date:
+    """
+    Return the day that *text* names, ``2026-12-25``, in the years 1970 to 9990.
+
+    Raises:
+        RuleError: If it is no such day.
+    """
+    hint = "Write year, month and day: '2026-12-25'."
+    if _DATE.fullmatch(text) is None:
+        msg = f"{text!r} is no date."
+        raise RuleError(msg, hint)
+
+    try:
+        day = date.fromisoformat(text)
+    except ValueError as error:
+        msg = f"{text!r} is no day of the calendar: {error}."
+        raise RuleError(msg, hint) from None
+
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        raise _outside(text)
+
+    return day
+
+
+def _plain(local: datetime) -> str:
+    return local.replace(tzinfo=None).isoformat()
+
+
+def _outside(text: str) -> RuleError:
+    return RuleError(
+        f"{text!r} is outside the years {FIRST_YEAR} to {LAST_YEAR}.",
+        f"Write an instant within them, such as '{EXAMPLE}'.",
+    )
+
+
+def _unreadable(text: str, zone: ZoneInfo | None) -> RuleError:
+    if _DATE.fullmatch(text):
+        # Where no zone is known, the time alone would be refused next.
+        whole = f"{text}T00:00:00{'Z' if zone is None else ''}"
+        return RuleError(
+            f"{text!r} is a date without a time of day.",
+            f"Write the time too: '{whole}'.",
+        )
+    return RuleError(
+        f"{text!r} is not an ISO 8601 date and time.",
+        f"Write '2026-12-01T09:00:00' or '{EXAMPLE}'.",
+    )
+
+
+def _make_local(text: str, match: re.Match[str]) -> datetime:
+    fraction = (match["fraction"] or "").ljust(6, "0")[:6]
+    try:
+        return datetime(  # noqa: DTZ001 - the zone is put on by the caller
+            int(match["year"]),
+            int(match["month"]),
+            int(match["day"]),
+            int(match["hour"]),
+            int(match["minute"]),
+            int(match["second"] or 0),
+            int(fraction),
+        )
+    except ValueError as error:
+        hint = "Write a date of the calendar and a time from 00:00:00 to 23:59:59."
+        if match["hour"] == "24":
+            hint = "Midnight at the end of a day is 00:00:00 of the next one."
+        msg = f"{text!r} is not a date and time: {error}."
+        raise RuleError(msg, hint) from None
+
+
+def _make_offset(text: str, offset: str) -> timezone:
+    if offset in {"Z", "z"}:
+        return UTC
+
+    hours = int(offset[1:3])
+    minutes = int(offset[-2:]) if len(offset) > len("+01") else 0
+    size = timedelta(hours=hours, minutes=minutes)
+    if minutes >= _MINUTES_OF_HOUR or size > LARGEST_OFFSET:
+        msg = f"{text!r} has the UTC offset {offset}, which no place on earth has."
+        raise RuleError(msg, "Write an offset between -14:00 and +14:00.")
+
+    return timezone(-size if offset.startswith("-") else size)
+
+
+def _refuse_gap(text: str, local: datetime, zone: ZoneInfo) -> None:
+    # In a gap, fold 0 reads the clock as it was before the change and lands after
+    # it, fold 1 the other way round: the change lies between the two.
+    after = local.replace(tzinfo=zone).astimezone(UTC)
+    if after.astimezone(zone).replace(tzinfo=None) == local:
+        return
+
+    before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    old_offset = before.astimezone(zone).utcoffset()
+    # Whole seconds, or the search would never close in.
+    before = before.replace(microsecond=0)
+    after = after.replace(microsecond=0) + _SECOND
+    while after - before > _SECOND:
+        middle = before + (after - before) // 2
+        middle = middle.replace(microsecond=0)
+        if middle.astimezone(zone).utcoffset() == old_offset:
+            before = middle
+        else:
+            after = middle
+
+    last, first = _plain(before.astimezone(zone)), _plain(after.astimezone(zone))
+    msg = (
+        f"{text!r} does not exist in {zone.key}: "
+        f"the clocks go from {last} straight to {first}."
+    )
+    raise RuleError(msg, f"Write '{last}' or '{first}'.")

@@ -1,0 +1,123 @@
+"""
+Every error that crosses a package border. Pure.
+
+Expected losses (already recorded, not mine any more) are return values, not
+errors. Whether a failure is worth another attempt is the ``permanent`` flag of
+StepError, never a class name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """
+    One thing that is wrong with a document, for its author.
+
+    Args:
+        pointer: JSON pointer (RFC 6901) to the offending value; "" is the document.
+
+        message: What was found and why it is refused, with the value.
+
+        hint: What to write instead.
+    """
+
+    pointer: str
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        """Read as one line: where, what, what to do."""
+        where = self.pointer or "(document)"
+        return f"{where}: {self.message} {self.hint}".rstrip()
+
+
+class MinutehandError(Exception):
+    """Root of all errors of ours; ``exit_code`` is what the command line returns."""
+
+    exit_code = 1
+
+
+class UsageError(MinutehandError):
+    """The call itself is wrong: an option, a setting, an environment variable."""
+
+    exit_code = 2
+
+
+class InvalidDocumentError(MinutehandError):
+    """A document was refused at the door; ``problems`` is never empty."""
+
+    exit_code = 3
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        """Keep *problems* in document order."""
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class NotFoundError(MinutehandError):
+    """No such small app, action or operation."""
+
+    exit_code = 4
+
+
+class ConflictError(MinutehandError):
+    """It exists already, is running already, or somebody else holds it."""
+
+    exit_code = 5
+
+
+class UnreachableError(MinutehandError):
+    """Database or broker did not answer within its deadline."""
+
+    exit_code = 6
+
+
+class BrokerUnreachableError(UnreachableError):
+    """The broker did not take messages in time; any of them may have arrived."""
+
+
+class RuleError(ValueError):
+    """
+    A rule, zone, date or duration that cannot be read.
+
+    Raised by the parsers in models; the door turns it into a Problem with the
+    pointer of the field.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        """Say what is wrong (*message*) and what to write instead (*hint*)."""
+        super().__init__(f"{message} {hint}".rstrip())
+        self.message = message
+        self.hint = hint
+
+
+class StepError(MinutehandError):
+    """
+    A step failed.
+
+    Args:
+        message: For the operator; never holds a secret.
+
+        permanent: True if another attempt cannot help (bad template, unknown
+            domain); False for what may pass (network, lock).
+    """
+
+    def __init__(self, message: str, *, permanent: bool) -> None:
+        """Keep *permanent* for the retry decision."""
+        super().__init__(message)
+        self.permanent = permanent
+
+
+class ClaimLostError(MinutehandError):
+    """Our claim on an operation ended: taken over, canceled or finished by others."""
+
+
+class CanceledError(MinutehandError):
+    """The operation was canceled while it ran; raised at the next progress point."""
+
+
+class StepSkippedError(MinutehandError):
+    """What the step was for is no longer true (the user came back)."""

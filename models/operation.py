@@ -1,0 +1,233 @@
+"""What an action does: the steps asked for, as its admin writes them. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+    model_validator,
+)
+
+from models.document import DocumentModel, show
+from models.errors import RuleError
+from models.field_types import MOST_NAMES, DomainName, Name, drop_repeated
+from models.operation_state import Queue
+
+#: What people write for "every domain there is" instead of true.
+EVERY_DOMAIN = "all"
+
+_BOOLEAN: TypeAdapter[bool] = TypeAdapter(bool)
+
+
+def read_boolean(value: object) -> bool | None:
+    """Return the boolean that *value* is, also as text ("yes"); None if it is none."""
+    try:
+        return _BOOLEAN.validate_python(value)
+    except ValidationError:
+        return None
+
+
+def check_url(text: str) -> str:
+    """
+    Refuse what is no absolute HTTP address.
+
+    Whether the address may be reached is decided when it is called, since a name
+    may point elsewhere by then.
+
+    Raises:
+        RuleError: If it is no such address, or has a user and password in it.
+    """
+    hint = "Write an address such as 'https://example.com/hook'."
+    if re.search(r"[\x00-\x20\x7f\\]", text):
+        msg = f"{show(text)} holds a space, a control character or a backslash."
+        raise RuleError(msg, hint)
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        msg = f"{show(text)} is no address: {error}."
+        raise RuleError(msg, hint) from None
+
+    if parts.scheme not in {"http", "https"}:
+        msg = f"{show(text)} does not begin with http:// or https://."
+        raise RuleError(msg, hint)
+    if not host:
+        msg = f"{show(text)} names no host."
+        raise RuleError(msg, hint)
+    if "@" in parts.netloc:
+        # Documents are shown to everybody who may see the app.
+        msg = f"The address of host '{host}' has a user or password in it."
+        raise RuleError(msg, "Leave them out: our requests are signed.")
+
+    return text
+
+
+class RefreshModel(DocumentModel):
+    """Rebuild the data of these domains in staging; None is every domain there is."""
+
+    domains: (
+        Annotated[
+            tuple[DomainName, ...],
+            Field(max_length=MOST_NAMES),
+            AfterValidator(drop_repeated),
+        ]
+        | None
+    ) = Field(default=None, examples=[["sales", "stores"]])
+    force: bool = False
+
+
+class PublishModel(DocumentModel):
+    """Copy staging to live: any of the three parts."""
+
+    data: bool = False
+    design: bool = False
+    permissions: bool = False
+
+
+class SendEmailModel(DocumentModel):
+    """Send a template of the small app to each recipient."""
+
+    template: Name = Field(examples=["inactive"])
+
+
+class CallWebhookModel(DocumentModel):
+    """POST the operation to an address, signed (Standard Webhooks)."""
+
+    url: Annotated[str, Field(max_length=2000), AfterValidator(check_url)] = Field(
+        examples=["https://example.com/hook"]
+    )
+
+
+class RunTaskModel(DocumentModel):
+    """Send a task of the user's own Celery application by name."""
+
+    name: Name = Field(examples=["myproject.tasks.report"])
+    args: tuple[JsonValue, ...] = Field(default=(), examples=[[]])
+    kwargs: dict[str, JsonValue] = Field(default_factory=dict, examples=[{}])
+    queue: Name | None = Field(default=None, examples=["reports"])
+
+
+def _read_switch(value: object, _: object) -> Literal[True] | None:
+    """Read a step that takes nothing: asked for or not."""
+    if value is None:
+        return None
+
+    asked = read_boolean(value)
+    if asked is None:
+        msg = f"{show(value)} is neither true nor false."
+        raise RuleError(msg, "Write true or false.")
+
+    return True if asked else None
+
+
+def _read_refresh(value: object, handler: Any) -> RefreshModel | None:
+    """Read ``{"domains": [...]}``, or true or "all" for every domain there is."""
+    if value is None or isinstance(value, RefreshModel):
+        return value
+    if not isinstance(value, dict):
+        asked = True if value == EVERY_DOMAIN else read_boolean(value)
+        if asked is None:
+            msg = f"{show(value)} does not say which domains to refresh."
+            raise RuleError(msg, f"Write {_REFRESH_FORMS}.")
+        return RefreshModel() if asked else None
+
+    if value.get("domains") == EVERY_DOMAIN:
+        value = {**value, "domains": None}
+    elif value.get("domains") in (None, []) and not _has_others(value, RefreshModel):
+        msg = f"{show(value)} names no domain to refresh."
+        raise RuleError(msg, f"Write {_REFRESH_FORMS}.")
+
+    refresh: RefreshModel = handler(value)
+    return refresh
+
+
+_REFRESH_FORMS = '{"domains": ["sales"]}, or true for every domain there is'
+
+
+def _has_others(value: dict[str, object], model: type[DocumentModel]) -> bool:
+    """Tell whether *value* has keys that *model* refuses: they come first."""
+    return any(key not in model.model_fields for key in value)
+
+
+def _read_publish(value: object, handler: Any) -> PublishModel | None:
+    """Read the parts to publish, or true for all three; no part is not asked for."""
+    if value is None or isinstance(value, PublishModel):
+        return value
+    if not isinstance(value, dict):
+        asked = read_boolean(value)
+        if asked is None:
+            msg = f"{show(value)} does not say what to publish."
+            hint = 'Write {"data": true}, or true for data, design and permissions.'
+            raise RuleError(msg, hint)
+        value = dict.fromkeys(PublishModel.model_fields, asked)
+
+    publish: PublishModel = handler(value)
+    return publish if publish.data or publish.design or publish.permissions else None
+
+
+def _read_step(value: object, handler: Any) -> Any:
+    """Read a step that is an object; false says that it is not asked for."""
+    if not isinstance(value, dict | DocumentModel) and read_boolean(value) is False:
+        return None
+
+    return handler(value)
+
+
+_Switch = Annotated[Literal[True] | None, WrapValidator(_read_switch)]
+
+
+class OperationModel(DocumentModel):
+    """
+    The steps asked for. They run in the order of the fields here, whatever the JSON's.
+
+    A field that is None (or False) is a step that was not asked for.
+    """
+
+    refresh: Annotated[RefreshModel | None, WrapValidator(_read_refresh)] = None
+    publish: Annotated[PublishModel | None, WrapValidator(_read_publish)] = None
+    send_email: Annotated[SendEmailModel | None, WrapValidator(_read_step)] = Field(
+        default=None, examples=[{"template": "inactive"}]
+    )
+    send_execsum: _Switch = None
+    maintenance: _Switch = None
+    call_webhook: Annotated[CallWebhookModel | None, WrapValidator(_read_step)] = Field(
+        default=None, examples=[{"url": "https://example.com/hook"}]
+    )
+    run_task: Annotated[RunTaskModel | None, WrapValidator(_read_step)] = Field(
+        default=None, examples=[{"name": "myproject.tasks.report"}]
+    )
+
+    @model_validator(mode="after")
+    def _refuse_nothing(self) -> Self:
+        """An action that asks for nothing would run for ever and do nothing."""
+        if not self.step_names:
+            msg = "No step is asked for."
+            hint = f"Ask for one of: {', '.join(type(self).model_fields)}."
+            raise RuleError(msg, hint)
+
+        return self
+
+    @property
+    def step_names(self) -> tuple[str, ...]:
+        """The steps asked for, in the order they run."""
+        return tuple(
+            name for name in type(self).model_fields if getattr(self, name) is not None
+        )
+
+    @property
+    def queue(self) -> Queue:
+        """Heavy if refresh or publish is asked for; never split over two queues."""
+        heavy = self.refresh is not None or self.publish is not None
+        return Queue.HEAVY if heavy else Queue.QUICK
+
+    def arguments_of(self, step: str) -> Any:
+        """Return the model of *step*, as its file in operations/steps expects it."""
+        return getattr(self, step)

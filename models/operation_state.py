@@ -1,0 +1,103 @@
+"""
+The states of operations and steps, and the moves between them. Pure.
+
+docs/operations.md draws the same table; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class OperationState(StrEnum):
+    """Where an operation stands."""
+
+    PENDING = "pending"  # recorded, waits to be sent
+    QUEUED = "queued"  # handed to the broker
+    RUNNING = "running"  # claimed by a worker, under a lease
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+
+
+class StepState(StrEnum):
+    """Where a step stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Queue(StrEnum):
+    """The Celery queue that carries an operation."""
+
+    QUICK = "quick"
+    HEAVY = "heavy"
+    # Celery's own default queue: the scheduler's maintenance (metatask_schedule).
+    DEFAULT = "celery"
+
+
+class Trigger(StrEnum):
+    """What made an operation."""
+
+    SCHEDULE = "schedule"
+    EVENT = "event"
+    MANUAL = "manual"
+
+
+class Overlap(StrEnum):
+    """What happens to an occurrence that comes while the former run is not final."""
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    ALLOW = "allow"
+
+
+class Reason(StrEnum):
+    """Why an operation did not succeed; free text follows after ": "."""
+
+    OVERLAP = "overlap"
+    QUEUE_FULL = "queue full"
+    OUTAGE = "outage"
+    RECORDED_LATE = "recorded late"
+    WORKER_LOST = "worker lost"
+    STEP_FAILED = "step failed"
+    TIME_LIMIT = "time limit"
+    CANCELED = "canceled"
+    ACTION_DELETED = "action deleted"
+    ACTION_INACTIVE = "action inactive"
+    NO_LONGER_TRUE = "no longer true"
+
+
+#: Still to be done; an overlap is counted against these.
+LIVE_STATES = frozenset(
+    {OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING}
+)
+
+#: Nothing changes these but a retry, which reopens the same row and id.
+FINAL_STATES = frozenset(OperationState) - LIVE_STATES
+
+_S = OperationState
+
+#: Every allowed move. None is the state before the row exists.
+TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
+    None: frozenset({_S.PENDING, _S.SKIPPED, _S.MISSED}),
+    # to running: a worker was faster than the mark that it was sent
+    _S.PENDING: frozenset({_S.QUEUED, _S.RUNNING, _S.CANCELED}),
+    # back to pending: the broker lost the message, or another heavy one runs
+    _S.QUEUED: frozenset({_S.PENDING, _S.RUNNING, _S.CANCELED}),
+    # back to pending: retry with back-off, worker lost, or a warm shutdown;
+    # to running: another worker takes over after the lease
+    _S.RUNNING: frozenset(
+        {_S.PENDING, _S.RUNNING, _S.SUCCEEDED, _S.FAILED, _S.CANCELED, _S.SKIPPED}
+    ),
+    _S.FAILED: frozenset({_S.PENDING}),  # operations retry
+    _S.CANCELED: frozenset({_S.PENDING}),  # operations retry
+    _S.SUCCEEDED: frozenset(),
+    _S.SKIPPED: frozenset(),
+    _S.MISSED: frozenset(),
+}

@@ -1,0 +1,154 @@
+"""The scheduled action that an admin posts. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, WrapValidator, field_validator
+
+from models.document import DocumentModel, show
+from models.due_date import parse_due_date
+from models.duration import Duration
+from models.errors import RuleError
+from models.field_types import Name, RuleText, Uid
+from models.operation import OperationModel
+from models.operation_state import Overlap
+from models.recipients import RecipientFilterModel
+from models.when import (
+    CatchUpModel,
+    EventModel,
+    ExceptModel,
+    WhenModel,
+    choose_exception,
+    choose_when,
+)
+from models.zone import load_zone
+
+#: A spread over more than a day would move occurrences to another day.
+LONGEST_JITTER = timedelta(hours=24)
+
+#: More exceptions than this are a holiday calendar.
+MOST_EXCEPTIONS = 1000
+
+_MINUTE = timedelta(minutes=1)
+
+
+class ScheduledActionModel(DocumentModel):
+    """
+    What to do (operations), when, and for whom (recipients).
+
+    Args:
+        uid: Unique in the installation; None: one is made when it is posted.
+
+        starts_at: Aware UTC, inclusive. In JSON it may be local time of the zone of
+            *when*.
+
+        ends_at: Aware UTC, exclusive; written as *starts_at*.
+
+        jitter: ISO 8601 duration of whole minutes, a day at most.
+
+        overlap: None: the default of its queue and trigger.
+    """
+
+    name: Name = Field(examples=["weekly update"])
+    uid: Uid | None = Field(default=None, examples=["weekly-update"])
+    active: bool = True
+    operations: OperationModel = Field(
+        examples=[{"send_email": {"template": "inactive"}}]
+    )
+    when: Annotated[WhenModel, WrapValidator(choose_when)] = Field(
+        examples=[{"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}]
+    )
+    recipients: RecipientFilterModel | None = Field(
+        default=None, examples=[{"groups": ["all"]}]
+    )
+    starts_at: datetime | None = Field(default=None, examples=["2026-12-01T00:00:00Z"])
+    ends_at: datetime | None = Field(default=None, examples=["2027-12-01T00:00:00Z"])
+    except_: Annotated[
+        tuple[Annotated[ExceptModel, WrapValidator(choose_exception)], ...],
+        Field(max_length=MOST_EXCEPTIONS),
+    ] = Field(default=(), alias="except", examples=[["2026-12-25"]])
+    jitter: RuleText | None = Field(default=None, examples=["PT5M"])
+    catch_up: CatchUpModel = Field(
+        default=CatchUpModel(), examples=[{"runs": "latest", "within": "P1D"}]
+    )
+    overlap: Overlap | None = Field(default=None, examples=["skip"])
+
+    @property
+    def mails_to_nobody(self) -> tuple[str, ...]:
+        """The steps that would send mails, if nobody is named to get them."""
+        who = self.recipients
+        if isinstance(self.when, EventModel) or (who and (who.users or who.groups)):
+            return ()
+        mailing = {"send_email", "send_execsum"}
+        return tuple(name for name in self.operations.step_names if name in mailing)
+
+    @field_validator("starts_at", "ends_at", mode="before")
+    @classmethod
+    def _read_bound(cls, value: Any, info: ValidationInfo) -> datetime | None:
+        """Read a bound in the zone of ``when`` unless it has an offset."""
+        if value is None:
+            return None
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            return value.astimezone(UTC)
+        if not isinstance(value, str):
+            msg = f"{show(value)} is no date and time."
+            raise RuleError(msg, 'Write it in quotes: "2026-12-01T09:00:00+01:00".')
+
+        zones = _zones_of(info.data.get("when"))
+        if len(zones) > 1:
+            # Refuses a text without an offset: it would mean several instants.
+            parse_due_date(value, None)
+        return parse_due_date(value, load_zone(zones[0]))
+
+    @field_validator("ends_at")
+    @classmethod
+    def _check_order(
+        cls, ends_at: datetime | None, info: ValidationInfo
+    ) -> datetime | None:
+        starts_at = info.data.get("starts_at")
+        if ends_at is not None and starts_at is not None and ends_at <= starts_at:
+            msg = f"'{ends_at}' is not after '{starts_at}', where it starts."
+            raise RuleError(msg, "Write a later end, or leave one of the two out.")
+
+        return ends_at
+
+    @field_validator("except_")
+    @classmethod
+    def _refuse_except_of_event(
+        cls, entries: tuple[ExceptModel, ...], info: ValidationInfo
+    ) -> tuple[ExceptModel, ...]:
+        if entries and isinstance(info.data.get("when"), EventModel):
+            msg = "Days are excepted from rules of time; this action follows an event."
+            raise RuleError(msg, "Leave 'except' out, or use starts_at and ends_at.")
+
+        return entries
+
+    @field_validator("jitter")
+    @classmethod
+    def _check_jitter(cls, text: str | None, info: ValidationInfo) -> str | None:
+        if text is None:
+            return None
+        if isinstance(info.data.get("when"), EventModel):
+            msg = f"{show(text)}: events are spread by the users who cause them."
+            raise RuleError(msg, "Leave 'jitter' out, or write a longer 'delay'.")
+
+        jitter = Duration.parse(text)
+        if jitter.months or jitter.rest % _MINUTE or jitter.is_zero:
+            msg = f"{show(text)} is no whole number of minutes above zero."
+            raise RuleError(msg, "Write whole minutes or hours, such as PT5M.")
+        if jitter.rest > LONGEST_JITTER:
+            msg = f"{show(text)} is more than a day."
+            raise RuleError(msg, "Write at most PT24H.")
+
+        return text
+
+
+def _zones_of(when: WhenModel | None) -> tuple[str, ...]:
+    """Return the zones of *when*; UTC if it was refused, which says enough."""
+    if when is None:
+        return ("UTC",)
+
+    rules = when if isinstance(when, tuple) else (when,)
+    return tuple(dict.fromkeys(rule.timezone for rule in rules))

@@ -1,0 +1,253 @@
+"""
+A small app as ``apps apply`` takes it. Pure.
+
+None is a part that the document does not mention and that stays as it is; an
+empty part empties it. Where a part holds null for a field of a user, the field is
+cleared; ``model_fields_set`` tells the two apart.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
+
+from models.document import Complaint, DocumentModel, refuse, refuse_all, show
+from models.errors import RuleError
+from models.field_types import (
+    DomainName,
+    Instant,
+    Name,
+    Names,
+    Uid,
+    UserName,
+    ZoneName,
+)
+from models.operation import check_url
+from models.when import DateRangeModel, choose_days
+
+#: Users of one document; more are applied in several.
+MOST_USERS = 100_000
+
+#: Domains, templates and holiday calendars of one small app.
+MOST_PARTS = 1_000
+
+_EMAIL = re.compile(r"[^\s@<>,;\"\x00-\x1f\x7f]+@[^\s@<>,;\"\x00-\x1f\x7f]+")
+_LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,3}", re.ASCII)
+_DATABASE = re.compile(r"[a-z][a-z0-9_]*(?:\+[a-z0-9_]+)?://\S*", re.ASCII)
+
+_Entry = TypeVar("_Entry")
+
+
+def check_email(text: str) -> str:
+    """Refuse what no mail could be sent to, or what would break its header."""
+    if _EMAIL.fullmatch(text) is None:
+        msg = f"{show(text)} is no mail address."
+        raise RuleError(msg, "Write an address such as 'ada@example.com'.")
+
+    return text
+
+
+def check_locale(text: str) -> str:
+    """Refuse what is no language tag."""
+    if _LOCALE.fullmatch(text) is None:
+        msg = f"{show(text)} is no locale."
+        raise RuleError(msg, "Write a language, and perhaps a country: 'en', 'fr-CH'.")
+
+    return text
+
+
+def check_database(text: str) -> str:
+    """Refuse what is no database URL; it may hold a password and is never shown."""
+    if _DATABASE.fullmatch(text) is None:
+        msg = "The text is no database URL."
+        hint = "Write, for instance, 'postgresql+psycopg://host/database'."
+        raise RuleError(msg, hint)
+
+    return text
+
+
+class UserModel(DocumentModel):
+    """A user of the small app; absent fields stay as they are."""
+
+    id: UserName = Field(examples=["u1"])
+    email: Annotated[str, Field(max_length=320), AfterValidator(check_email)] | None = (
+        Field(default=None, examples=["ada@example.com"])
+    )
+    name: Name | None = Field(default=None, examples=["Ada"])
+    locale: (
+        Annotated[str, Field(max_length=100), AfterValidator(check_locale)] | None
+    ) = Field(default=None, examples=["en"])
+    groups: Names | None = Field(default=None, examples=[["manager"]])
+    disabled: bool = False
+    expires_at: Instant | None = Field(default=None, examples=["2027-01-01T00:00:00Z"])
+    created_at: Instant | None = Field(default=None, examples=["2026-01-01T00:00:00Z"])
+    activated_at: Instant | None = Field(
+        default=None, examples=["2026-01-01T00:00:00Z"]
+    )
+    last_seen_at: Instant | None = Field(
+        default=None, examples=["2026-01-01T00:00:00Z"]
+    )
+
+
+class SourceModel(DocumentModel):
+    """
+    Where the data of a domain comes from: exactly one of file, url and sql.
+
+    Args:
+        sql: A query, run in *database*.
+
+        database: SQLAlchemy URL of the database that *sql* is run in.
+
+        format: Of a file or address; None: as its ending says.
+    """
+
+    file: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, examples=["sales.csv"]
+    )
+    url: Annotated[str, Field(max_length=2000), AfterValidator(check_url)] | None = (
+        Field(default=None, examples=["https://example.com/sales.csv"])
+    )
+    sql: Annotated[str, Field(min_length=1, max_length=100_000)] | None = Field(
+        default=None, examples=["select * from sales"]
+    )
+    database: (
+        Annotated[str, Field(max_length=2000), AfterValidator(check_database)] | None
+    ) = Field(default=None, examples=["postgresql+psycopg://host/database"])
+    format: Literal["csv", "json", "parquet"] | None = Field(
+        default=None, examples=["csv"]
+    )
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        given = [name for name in ("file", "url", "sql") if getattr(self, name)]
+        if len(given) != 1:
+            found = " and ".join(f"'{name}'" for name in given) or "nothing"
+            msg = f"A source has one of 'file', 'url' and 'sql'; found {found}."
+            raise RuleError(msg, 'Write, for instance, {"file": "sales.csv"}.')
+        if (self.sql is None) != (self.database is None):
+            msg = "'sql' and 'database' stand together; one is missing."
+            raise RuleError(msg, "Add the URL of the database, or leave both out.")
+        if self.sql is not None and self.format is not None:
+            msg = f"'format' is {show(self.format)}, but the rows of SQL have none."
+            raise RuleError(msg, "Leave 'format' out.")
+
+        return self
+
+
+class DomainModel(DocumentModel):
+    """A named data set and where it comes from."""
+
+    name: DomainName = Field(examples=["sales"])
+    source: SourceModel = Field(examples=[{"file": "sales.csv"}])
+
+
+class TemplateModel(DocumentModel):
+    """A mail: Jinja2 templates of its subject and of one or both bodies."""
+
+    subject: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
+        examples=["We miss you"]
+    )
+    text: str | None = Field(default=None, examples=["Hello {{ user.name }}"])
+    html: str | None = Field(default=None, examples=["<p>Hello {{ user.name }}</p>"])
+
+    @field_validator("subject")
+    @classmethod
+    def _check_subject(cls, subject: str) -> str:
+        # A line break in a subject would begin a header of its own.
+        if "\n" in subject or "\r" in subject:
+            msg = f"{show(subject)} has more than one line."
+            raise RuleError(msg, "Write the subject on one line.")
+
+        return subject
+
+    @model_validator(mode="after")
+    def _check_body(self) -> Self:
+        if not (self.text or self.html):
+            msg = "The template has neither 'text' nor 'html'."
+            raise RuleError(msg, 'Add "text": "Hello {{ user.name }}".')
+
+        return self
+
+
+class AppDocumentsModel(DocumentModel):
+    """The documents of a small app that publish moves; their inside is its own."""
+
+    design: dict[str, JsonValue] | None = Field(default=None, examples=[{}])
+    permissions: dict[str, JsonValue] | None = Field(default=None, examples=[{}])
+
+
+HolidayModel = Annotated[date | DateRangeModel, WrapValidator(choose_days)]
+
+
+class SmallAppModel(DocumentModel):
+    """A small app (tenant): its users, data sources, mails and holidays."""
+
+    uid: Uid = Field(examples=["shop"])
+    name: Name | None = Field(default=None, examples=["Shop"])
+    timezone: ZoneName | None = Field(default=None, examples=["Europe/Paris"])
+    users: Annotated[tuple[UserModel, ...], Field(max_length=MOST_USERS)] | None = (
+        Field(default=None, examples=[[{"id": "u1", "email": "ada@example.com"}]])
+    )
+    domains: Annotated[tuple[DomainModel, ...], Field(max_length=MOST_PARTS)] | None = (
+        Field(
+            default=None,
+            examples=[[{"name": "sales", "source": {"file": "sales.csv"}}]],
+        )
+    )
+    templates: (
+        Annotated[dict[Name, TemplateModel], Field(max_length=MOST_PARTS)] | None
+    ) = Field(
+        default=None, examples=[{"inactive": {"subject": "Hello", "text": "Hello"}}]
+    )
+    documents: AppDocumentsModel | None = Field(
+        default=None, examples=[{"design": {}, "permissions": {}}]
+    )
+    holidays: (
+        Annotated[
+            dict[Name, tuple[HolidayModel, ...]],
+            Field(max_length=MOST_PARTS),
+        ]
+        | None
+    ) = Field(default=None, examples=[{"fr": ["2026-12-25"]}])
+
+    @field_validator("users")
+    @classmethod
+    def _check_users(cls, users: Any) -> Any:
+        return _refuse_repeated(users, "id")
+
+    @field_validator("domains")
+    @classmethod
+    def _check_domains(cls, domains: Any) -> Any:
+        return _refuse_repeated(domains, "name")
+
+
+def _refuse_repeated(
+    entries: tuple[_Entry, ...] | None, key: str
+) -> tuple[_Entry, ...] | None:
+    """Refuse each entry whose *key* an earlier one has."""
+    seen: set[object] = set()
+    details: list[InitErrorDetails] = []
+    for index, entry in enumerate(entries or ()):
+        value = getattr(entry, key)
+        if value in seen:
+            complaint = Complaint(
+                f"{show(value)} stands more than once.", "Keep one of them."
+            )
+            details.append(refuse(complaint, loc=(index, key), value=value))
+        seen.add(value)
+
+    if details:
+        raise refuse_all(key, details)
+
+    return entries

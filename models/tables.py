@@ -1,0 +1,371 @@
+"""
+The tables, once for PostgreSQL and SQLite.
+
+Every index says which query it serves. Times are aware UTC. Migrations make
+these tables; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Index
+
+from models.database import Identifier, Json, UtcDateTime, db_now
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _partial(name: str, *columns: object, where: str, unique: bool = False) -> Index:
+    """Make a partial index, which both databases spell alike but name apart."""
+    return Index(
+        name,
+        *columns,  # type: ignore[arg-type]  # columns or expressions, as Index takes
+        unique=unique,
+        postgresql_where=sa.text(where),
+        sqlite_where=sa.text(where),
+    )
+
+
+small_apps = sa.Table(
+    "small_apps",
+    metadata,
+    Column("uid", sa.Text, primary_key=True),
+    Column("name", sa.Text, nullable=False),
+    Column("timezone", sa.Text),
+    Column("created_at", UtcDateTime, nullable=False, default=db_now()),
+    Column("updated_at", UtcDateTime, nullable=False, default=db_now()),
+)
+
+users = sa.Table(
+    "users",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("id", sa.Text, primary_key=True),
+    Column("email", sa.Text, nullable=False),
+    Column("name", sa.Text),
+    Column("locale", sa.Text),
+    Column("disabled", sa.Boolean, nullable=False, default=False),
+    Column("expires_at", UtcDateTime),
+    Column("created_at", UtcDateTime),
+    Column("activated_at", UtcDateTime),
+    Column("last_seen_at", UtcDateTime),
+)
+
+memberships = sa.Table(
+    "memberships",
+    metadata,
+    Column("app", sa.Text, primary_key=True),
+    # the key also serves: members of a group of an app
+    Column("group_name", sa.Text, primary_key=True),
+    Column("user_id", sa.Text, primary_key=True),
+    sa.ForeignKeyConstraint(
+        ["app", "user_id"], ["users.app", "users.id"], ondelete="CASCADE"
+    ),
+)
+
+templates = sa.Table(
+    "templates",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("name", sa.Text, primary_key=True),
+    Column("subject", sa.Text, nullable=False),
+    Column("text", sa.Text),
+    Column("html", sa.Text),
+)
+
+#: Named holiday calendars of a small app; each change is a new version.
+holidays = sa.Table(
+    "holidays",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("name", sa.Text, primary_key=True),
+    Column("version", sa.Integer, primary_key=True),
+    # [["2026-12-24", "2026-12-26"], ...]: first and last day of each range
+    Column("days", Json, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False, default=db_now()),
+)
+
+scheduled_actions = sa.Table(
+    "scheduled_actions",
+    metadata,
+    Column("uid", sa.Text, primary_key=True),
+    Column("app", sa.ForeignKey("small_apps.uid"), nullable=False),
+    Column("name", sa.Text, nullable=False),
+    Column("revision", sa.Integer, nullable=False),
+    Column("document", Json, nullable=False),
+    Column("active", sa.Boolean, nullable=False),
+    # All below is derived from the document when it is stored, so that the tick
+    # reads no document: see actions/store.py.
+    Column("queue", sa.Text, nullable=False),
+    Column("overlap", sa.Text, nullable=False),
+    # canonical JSON of TimingModel; null for event-driven actions
+    Column("timing", sa.Text),
+    Column("event", sa.Text),
+    Column("delay", sa.Text),
+    # whose calendar the months of delay step
+    Column("zone", sa.Text, nullable=False),
+    Column("catch_up", sa.Text, nullable=False),
+    Column("catch_up_within", sa.Text),
+    # bounds of the occurrences of an event-driven action; those of time are in timing
+    Column("starts_at", UtcDateTime),
+    Column("ends_at", UtcDateTime),
+    # occurrences before this instant are never run
+    Column("effective_from", UtcDateTime, nullable=False),
+    # the first instant not yet decided; null: never again. For event-driven
+    # actions a lower bound, lowered when an event is recorded.
+    Column("next_due_at", UtcDateTime),
+    # how many times events were recorded for it, and the least next_due_at of those
+    # since the last tick: a tick that missed some, for they were recorded while it
+    # decided, sees it by the count and does not pass over them
+    Column("wakes", sa.Integer, nullable=False, server_default="0"),
+    Column("woken_for", UtcDateTime),
+    Column("paused_at", UtcDateTime),
+    Column("quarantined_at", UtcDateTime),
+    Column("quarantine_reason", sa.Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("deleted_at", UtcDateTime),
+    # the tick: what is due, oldest first, whatever is registered
+    _partial(
+        "ix_scheduled_actions_due",
+        "next_due_at",
+        "app",
+        where="next_due_at IS NOT NULL AND active AND paused_at IS NULL "
+        "AND quarantined_at IS NULL AND deleted_at IS NULL",
+    ),
+    # posting: a name is unique among the actions of an app that are not deleted
+    _partial(
+        "uq_scheduled_actions_app_name",
+        "app",
+        "name",
+        where="deleted_at IS NULL",
+        unique=True,
+    ),
+    # recording an event: the actions of the app that wait for it
+    _partial(
+        "ix_scheduled_actions_event",
+        "app",
+        "event",
+        where="event IS NOT NULL AND deleted_at IS NULL",
+    ),
+)
+
+#: Immutable: what each operation ran is found here by (uid, revision).
+scheduled_action_revisions = sa.Table(
+    "scheduled_action_revisions",
+    metadata,
+    Column("uid", sa.Text, primary_key=True),
+    Column("revision", sa.Integer, primary_key=True),
+    Column("document", Json, nullable=False),
+    Column("timing", sa.Text),
+    Column("active", sa.Boolean, nullable=False),
+    Column("effective_from", UtcDateTime, nullable=False),
+    # why this revision is there: posted, replaced, paused, resumed, deleted, ...
+    Column("change", sa.Text, nullable=False),
+    Column("recorded_at", UtcDateTime, nullable=False),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("app", sa.ForeignKey("small_apps.uid"), nullable=False),
+    Column("name", sa.Text, nullable=False),
+    Column("user_id", sa.Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("recorded_at", UtcDateTime, nullable=False),
+    # the tick: events whose delay has passed since the last tick
+    Index("ix_events_app_name_at", "app", "name", "at"),
+    # the tick: events that were recorded after their instant
+    Index("ix_events_app_name_recorded_at", "app", "name", "recorded_at"),
+    # last_seen: the newer replaces the older
+    Index("ix_events_app_user_name", "app", "user_id", "name"),
+)
+
+_LIVE = "state IN ('pending', 'queued', 'running')"
+
+operations = sa.Table(
+    "operations",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    # No foreign keys: rows outlive what made them, and one check an operation
+    # would cost a tenth of the tick.
+    Column("action_uid", sa.Text, nullable=False),
+    Column("action_revision", sa.Integer, nullable=False),
+    Column("app", sa.Text, nullable=False),
+    Column("trigger", sa.Text, nullable=False),
+    Column("triggered_by", sa.Text, nullable=False),
+    Column("occurrence", UtcDateTime),
+    Column("user_id", sa.Text),
+    # the instant of the event behind the occurrence, checked again at run time
+    Column("event_at", UtcDateTime),
+    Column("queue", sa.Text, nullable=False),
+    Column("overlap", sa.Text, nullable=False),
+    Column("state", sa.Text, nullable=False),
+    Column("reason", sa.Text),
+    Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
+    Column("recorded_at", UtcDateTime, nullable=False),
+    Column("send_at", UtcDateTime, nullable=False),
+    Column("sent_at", UtcDateTime),
+    Column("sends", sa.Integer, nullable=False, server_default="0"),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("worker", sa.Text),
+    Column("claim_token", Identifier),
+    Column("lease_expires_at", UtcDateTime),
+    Column("progress", Json),
+    Column("error", sa.Text),
+    # missed: first, last, count; manual: force; recipients frozen by a step; ...
+    Column("details", Json),
+    # the leadership under which the row was recorded; null: recorded by hand
+    Column("fence", sa.BigInteger),
+    # sending: what waits, oldest first
+    _partial(
+        "ix_operations_pending", "send_at", "recorded_at", where="state = 'pending'"
+    ),
+    # overlap: the live operations of an action (and user)
+    _partial("ix_operations_live", "action_uid", "user_id", where=_LIVE),
+    # sending: at most one heavy operation of an app is queued or running
+    _partial(
+        "ix_operations_heavy",
+        "app",
+        where="queue = 'heavy' AND state IN ('queued', 'running')",
+    ),
+    # claiming: the guard behind the check above
+    _partial(
+        "uq_operations_heavy_running",
+        "app",
+        where="queue = 'heavy' AND state = 'running'",
+        unique=True,
+    ),
+    # rescue: leases that ran out, messages that were lost
+    _partial(
+        "ix_operations_watched",
+        "state",
+        "sent_at",
+        where="state IN ('queued', 'running')",
+    ),
+    # operations list, why, audit: what an action did and when
+    Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
+    # operations list: what was recorded lately; maintenance: what is old
+    Index("ix_operations_recorded_at", "recorded_at"),
+)
+
+operation_steps = sa.Table(
+    "operation_steps",
+    metadata,
+    Column(
+        "operation_id",
+        sa.ForeignKey("operations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("position", sa.Integer, primary_key=True),
+    Column("name", sa.Text, nullable=False),
+    Column("state", sa.Text, nullable=False),
+    Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("progress", Json),
+    # what the step keeps for its next attempt, such as its frozen recipients
+    Column("memo", Json),
+    Column("result", Json),
+    Column("error", sa.Text),
+)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    Column(
+        "operation_id",
+        sa.ForeignKey("operations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("step", sa.Text, primary_key=True),
+    Column("recipient", sa.Text, primary_key=True),
+    # sending, sent, uncertain, failed
+    Column("state", sa.Text, nullable=False),
+    Column("error", sa.Text),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    Column("name", sa.Text, primary_key=True),
+    # random per process start; never the pid: in containers everyone is pid 1
+    Column("holder", Identifier),
+    Column("hostname", sa.Text),
+    Column("pid", sa.Integer),
+    Column("acquired_at", UtcDateTime),
+    Column("heartbeat_at", UtcDateTime),
+    Column("expires_at", UtcDateTime, nullable=False),
+    # raised at each take-over; what an older leader writes changes nothing
+    Column("fence", sa.BigInteger, nullable=False),
+    Column("last_tick_at", UtcDateTime),
+)
+
+#: The rules of every time zone in use, as they were when instants were computed.
+zones = sa.Table(
+    "zones",
+    metadata,
+    Column("name", sa.Text, primary_key=True),
+    # a TZif file (RFC 9636)
+    Column("data", sa.LargeBinary, nullable=False),
+    # of the tz database, such as 2026b
+    Column("version", sa.Text, nullable=False),
+    Column("recorded_at", UtcDateTime, nullable=False),
+)
+
+domains = sa.Table(
+    "domains",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("name", sa.Text, primary_key=True),
+    Column("source", Json, nullable=False),
+    Column("staged_version", sa.Integer),
+    Column("live_version", sa.Integer),
+    Column("previous_version", sa.Integer),
+    Column("published_at", UtcDateTime),
+)
+
+domain_versions = sa.Table(
+    "domain_versions",
+    metadata,
+    Column("app", sa.Text, primary_key=True),
+    Column("domain", sa.Text, primary_key=True),
+    Column("version", sa.Integer, primary_key=True),
+    Column("path", sa.Text, nullable=False),
+    Column("rows", sa.BigInteger, nullable=False),
+    Column("bytes", sa.BigInteger, nullable=False),
+    Column("sha256", sa.Text, nullable=False),
+    # which source it was read from: the same ETag of another URL means nothing
+    Column("source_digest", sa.Text),
+    # what the source said of itself, compared by the freshness gate
+    Column("etag", sa.Text),
+    Column("last_modified", sa.Text),
+    Column("operation_id", Identifier),
+    Column("created_at", UtcDateTime, nullable=False),
+    sa.ForeignKeyConstraint(["app", "domain"], ["domains.app", "domains.name"]),
+)
+
+app_documents = sa.Table(
+    "app_documents",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    # design, permissions
+    Column("part", sa.Text, primary_key=True),
+    Column("staged", Json),
+    Column("live", Json),
+    Column("previous", Json),
+    Column("staged_at", UtcDateTime),
+    Column("published_at", UtcDateTime),
+)

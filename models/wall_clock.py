@@ -1,0 +1,51 @@
+"""
+Where the time a wall clock shows lies on the line of instants. Pure.
+
+``datetime`` answers this for every local time but those in a gap, where it
+gives an instant that is off by the size of the gap.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+_SECOND = timedelta(seconds=1)
+
+
+def first_instant_at(local: datetime, zone: ZoneInfo) -> datetime:
+    """
+    Return the first instant at which the clocks of *zone* show *local* or later.
+
+    Args:
+        local: Naive local time of *zone*, years 1900 to 9998.
+
+        zone: Whose clocks.
+
+    Returns:
+        Aware UTC. For a local time that comes twice its first pass; for one in a
+        gap, however long, the first instant after the gap.
+
+    >>> paris = ZoneInfo("Europe/Paris")
+    >>> first_instant_at(datetime(2026, 3, 29, 2, 30), paris).isoformat()
+    '2026-03-29T01:00:00+00:00'
+    >>> first_instant_at(datetime(2026, 10, 25, 2, 30), paris).isoformat()
+    '2026-10-25T00:30:00+00:00'
+    """
+    after = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if after.astimezone(zone).replace(tzinfo=None) == local:
+        return after
+
+    # In a gap, fold 0 lands after the change and fold 1 before it. Zones change
+    # on whole seconds, so the search does, too.
+    before = local.replace(tzinfo=zone, fold=1).astimezone(UTC).replace(microsecond=0)
+    low, high = 0, (after - before) // _SECOND + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        shown = (before + middle * _SECOND).astimezone(zone).replace(tzinfo=None)
+        if shown < local:
+            low = middle
+        else:
+            high = middle
+
+    return before + high * _SECOND

@@ -1,0 +1,351 @@
+"""When an action is due, as its admin writes it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+
+from models.calendar_rule import CalendarRule
+from models.cron_rule import CronRule
+from models.document import (
+    Complaint,
+    DocumentModel,
+    find_near,
+    refuse,
+    refuse_all,
+    show,
+    suggest,
+)
+from models.due_date import parse_due_date
+from models.duration import Duration, parse_interval
+from models.errors import RuleError
+from models.event import EventText
+from models.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
+from models.zone import load_zone
+
+#: Where the default zone stands in the context of a validation.
+DEFAULT_TIMEZONE = "default_timezone"
+
+#: More rules than this are better written as one, or as several actions.
+MOST_RULES = 20
+
+DurationText = Annotated[RuleText, parsed_by(Duration.parse)]
+
+
+class _ZonedModel(DocumentModel):
+    """A kind of ``when``; one without a zone gets the default of the door."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_zone(cls, value: Any, info: ValidationInfo) -> Any:
+        context = info.context or {}
+        if isinstance(value, dict) and DEFAULT_TIMEZONE in context:
+            return {"timezone": context[DEFAULT_TIMEZONE], **value}
+
+        return value
+
+
+def _check_due_date(text: str, info: ValidationInfo) -> str:
+    # A zone that was refused is not in the data; its own complaint says enough.
+    parse_due_date(text, load_zone(info.data.get("timezone", "UTC")))
+    return text
+
+
+class CronModel(_ZonedModel):
+    """A cron rule of five fields, read in *timezone* (an IANA name)."""
+
+    cron_rule: Annotated[RuleText, parsed_by(CronRule.parse)] = Field(
+        examples=["0 7 * * 1"]
+    )
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+
+class DueDateModel(_ZonedModel):
+    """One instant: local time of *timezone*, or with an offset of its own."""
+
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+    due_date: RuleText = Field(examples=["2026-12-01T09:00:00"])
+
+    _check_due_date = field_validator("due_date")(_check_due_date)
+
+
+class IntervalModel(_ZonedModel):
+    """
+    A fixed grid: *anchor* plus n times *every* (ISO 8601 duration).
+
+    Args:
+        every: At least PT1M.
+
+        anchor: ISO 8601 instant; None means creation, filled in when it is stored.
+            Local time of *timezone* if it has no offset.
+    """
+
+    every: Annotated[RuleText, parsed_by(parse_interval)] = Field(examples=["PT24H"])
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+    anchor: RuleText | None = Field(default=None, examples=["2026-01-01T00:00:00Z"])
+
+    @field_validator("anchor")
+    @classmethod
+    def _check_anchor(cls, text: str | None, info: ValidationInfo) -> str | None:
+        return None if text is None else _check_due_date(text, info)
+
+
+class CalendarModel(_ZonedModel):
+    """An OnCalendar expression of systemd; *timezone* is its zone if it has none."""
+
+    calendar: Annotated[RuleText, parsed_by(CalendarRule.parse)] = Field(
+        examples=["Mon..Fri *-*-* 09:00:00"]
+    )
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+
+class OnEventModel(_ZonedModel):
+    """The moment something happens to a user; one occurrence per user."""
+
+    on: EventText = Field(examples=["instance.user.created"])
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+
+class AfterEventModel(_ZonedModel):
+    """Some time (ISO 8601 duration, months are calendar months) after an event."""
+
+    after: EventText = Field(examples=["instance.user.last_seen"])
+    delay: DurationText = Field(examples=["P7DT30S"])
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+
+#: Kinds whose occurrences follow from the clock alone. Several may be combined.
+TimeModel = CronModel | DueDateModel | IntervalModel | CalendarModel
+#: Kinds whose occurrences follow from what happens to users.
+EventModel = OnEventModel | AfterEventModel
+#: What ``when`` holds: one kind, or a list of time kinds (their union).
+WhenModel = TimeModel | EventModel | tuple[TimeModel, ...]
+
+#: The key that tells the kind.
+TIME_KINDS: Mapping[str, type[TimeModel]] = {
+    "cron_rule": CronModel,
+    "due_date": DueDateModel,
+    "every": IntervalModel,
+    "calendar": CalendarModel,
+}
+EVENT_KINDS: Mapping[str, type[EventModel]] = {
+    "on": OnEventModel,
+    "after": AfterEventModel,
+}
+KINDS: Mapping[str, type[TimeModel | EventModel]] = {**TIME_KINDS, **EVENT_KINDS}
+
+#: Words of other schedulers for our kinds.
+_FOREIGN = {
+    "cron": "cron_rule",
+    "crontab": "cron_rule",
+    "schedule": "cron_rule",
+    "rule": "cron_rule",
+    "date": "due_date",
+    "at": "due_date",
+    "once": "due_date",
+    "interval": "every",
+    "on_calendar": "calendar",
+    "oncalendar": "calendar",
+    "event": "on",
+    "delay": "after",
+}
+
+_EXAMPLE = '"when": {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}'
+
+
+def choose_kind(
+    value: object, _: object, info: ValidationInfo
+) -> TimeModel | EventModel:
+    """
+    Return the kind that *value* is, chosen by the one key that names a kind.
+
+    Only that kind complains about the rest, so nobody reads why their cron rule
+    is no due date.
+    """
+    if isinstance(value, TimeModel | EventModel):
+        return value
+    if not isinstance(value, dict):
+        raise _make_shape_error(value)
+
+    found = [key for key in value if key in KINDS]
+    if not found:
+        _refuse_unknown_kind(value)
+    if len(found) > 1:
+        named = " and ".join(f"'{key}'" for key in found)
+        hint = "Keep one of them."
+        if all(key in TIME_KINDS for key in found):
+            hint = "Keep one of them, or write a list with one object for each."
+        msg = f"{named} stand together, but each names a kind of its own."
+        raise RuleError(msg, hint)
+
+    return KINDS[found[0]].model_validate(
+        value, context=info.context, by_alias=True, by_name=False
+    )
+
+
+def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> TimeModel:
+    """Return the kind that *value* is; events cannot stand in a list."""
+    if isinstance(value, list | tuple):
+        msg = f"{show(value)} is a list within a list."
+        raise RuleError(msg, "Write one list of objects.")
+    if isinstance(value, EventModel) or (
+        isinstance(value, dict)
+        and any(key in EVENT_KINDS for key in value)
+        and not any(key in TIME_KINDS for key in value)
+    ):
+        msg = f"{show(value)} is an event; a list combines times only."
+        raise RuleError(msg, "Post an action of its own for the event.")
+
+    kind = choose_kind(value, handler, info)
+    # An event has none of the keys of a time kind, and two kinds were refused.
+    assert not isinstance(kind, EventModel)
+    return kind
+
+
+def choose_when(value: object, handler: object, info: ValidationInfo) -> WhenModel:
+    """Return what ``when`` holds: one kind, or 1 to 20 time kinds."""
+    if not isinstance(value, list | tuple):
+        return choose_kind(value, handler, info)
+    if not 1 <= len(value) <= MOST_RULES:
+        msg = f"The list has {len(value)} rules."
+        raise RuleError(msg, f"Write 1 to {MOST_RULES} of them, such as [{_EXAMPLE}].")
+
+    return _TIMES.validate_python(value, context=info.context)
+
+
+def _make_shape_error(value: object) -> RuleError:
+    message = f"{show(value)} is not an object that says when."
+    if isinstance(value, str) and _is_cron(value):
+        return RuleError(message, f'Write {{"cron_rule": "{value}"}}.')
+
+    return RuleError(message, f"Write, for instance, {_EXAMPLE}.")
+
+
+def _is_cron(text: str) -> bool:
+    try:
+        CronRule.parse(text[:100])
+    except RuleError:
+        return False
+
+    return True
+
+
+def _refuse_unknown_kind(value: dict[str, object]) -> None:
+    """Complain about each key that may have been meant to name a kind."""
+    others = [key for key in value if key != "timezone"]
+    if not others:
+        msg = f"{show(value)} says no kind of time or event."
+        raise RuleError(msg, f"Add one of: {', '.join(KINDS)}.")
+
+    raise refuse_all(
+        "when",
+        [
+            refuse(
+                Complaint(
+                    f"{show(key)} is not a kind of time or event.",
+                    suggest(key, KINDS, meant=_FOREIGN.get(key.casefold())),
+                ),
+                loc=(key,),
+                value=value[key],
+            )
+            for key in others
+        ],
+    )
+
+
+_TIMES: TypeAdapter[tuple[TimeModel, ...]] = TypeAdapter(
+    tuple[Annotated[TimeModel, WrapValidator(choose_time_kind)], ...]
+)
+
+
+class DateRangeModel(DocumentModel):
+    """Whole local days of the rule's zone, both ends included."""
+
+    from_: Day = Field(alias="from", examples=["2026-12-24"])
+    until: Day = Field(examples=["2027-01-03"])
+
+    @field_validator("until")
+    @classmethod
+    def _check_order(cls, until: date, info: ValidationInfo) -> date:
+        first = info.data.get("from_")
+        if first is not None and until < first:
+            msg = f"'{until}' is before '{first}', where the range begins."
+            raise RuleError(msg, f"Write '{first}' or a later day.")
+
+        return until
+
+
+class HolidaysModel(DocumentModel):
+    """The days of a holiday calendar that the small app stores under this name."""
+
+    calendar: Name = Field(examples=["fr"])
+
+
+#: One entry of ``except``: a date, a range of dates, or a named holiday calendar.
+ExceptModel = date | DateRangeModel | HolidaysModel
+
+
+def choose_exception(value: object, _: object) -> ExceptModel:
+    """Return the entry of ``except`` that *value* is, chosen by its shape."""
+    if isinstance(value, DateRangeModel | HolidaysModel):
+        return value
+    if not isinstance(value, dict):
+        return read_day(value)
+
+    # Also where "calendar" is misspelled, or nobody would be told how to spell it.
+    if "from" not in value and any(find_near(key, ("calendar",)) for key in value):
+        return HolidaysModel.model_validate(value)
+
+    return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
+
+
+def choose_days(value: object, _: object) -> date | DateRangeModel:
+    """Return the entry of a holiday calendar that *value* is: a day or a range."""
+    if isinstance(value, DateRangeModel):
+        return value
+    if not isinstance(value, dict):
+        return read_day(value)
+
+    return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
+
+
+class CatchUpModel(DocumentModel):
+    """
+    What happens to occurrences older than the window, after a longer downtime.
+
+    Args:
+        runs: "none": recorded as missed. "latest": the last of them runs if the
+            window itself holds none. "all": all run, 1,000 at most.
+
+        within: ISO 8601 duration; only occurrences younger than this run.
+            None: any age.
+    """
+
+    runs: Literal["none", "latest", "all"] = "none"
+    within: DurationText | None = Field(default=None, examples=["P1D"])
+
+
+class TimingModel(DocumentModel):
+    """
+    All that the tick needs to find the occurrences of a time-driven action.
+
+    Derived from the document when it is stored, with holiday calendars resolved
+    to dates, and kept as one canonical JSON text: actions with the same text
+    share one parsed schedule.
+    """
+
+    when: tuple[Annotated[TimeModel, WrapValidator(choose_time_kind)], ...]
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    excluded: tuple[tuple[date, date], ...] = ()
+    jitter: str | None = None

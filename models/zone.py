@@ -1,0 +1,103 @@
+"""
+Time zones by name. Pure: a function of the installed tz database.
+
+The database is that of the tzdata package, never the host's, so that every host
+computes the same occurrences whatever its operating system ships.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+from functools import cache
+from importlib import resources
+from zoneinfo import ZoneInfo
+
+from models.errors import RuleError
+
+#: The longest name of the tz database has 32 characters; more is no typo.
+_LONGEST_NAME = 64
+
+_HINT = "Write a name of the tz database, such as 'Europe/Paris' or 'UTC'."
+
+#: What people write for an offset. "Etc/GMT+1" exists, but is one hour *behind*
+#: UTC, so it must never be suggested to somebody who wrote "GMT+1".
+_OFFSET = re.compile(r"(gmt|utc|z)?[+-]\d{1,2}(:?\d\d)?", re.IGNORECASE)
+
+#: Names of the database that are no fixed set of rules: "localtime" and
+#: "Factory" stand for whatever the host is set to, or for nothing.
+_NOT_OFFERED = frozenset({"Factory", "localtime"})
+
+
+@cache
+def get_zone_names() -> frozenset[str]:
+    """Return every zone name that ``load_zone`` accepts."""
+    text = resources.files("tzdata").joinpath("zones").read_text("utf-8")
+    return frozenset(text.split()) - _NOT_OFFERED
+
+
+def load_zone(name: str) -> ZoneInfo:
+    """
+    Return the zone called *name*; the same object for the same name.
+
+    Args:
+        name: Of the tz database, spelled as there ("Europe/Paris").
+
+    Raises:
+        RuleError: If there is no such zone, with the nearest names as hint.
+
+    >>> load_zone("Europe/Paris")
+    zoneinfo.ZoneInfo(key='Europe/Paris')
+    """
+    if name not in get_zone_names():
+        raise _make_error(name)
+
+    return _read_zone(name)
+
+
+@cache
+def _read_zone(name: str) -> ZoneInfo:
+    """Read a zone that is known to exist; at most once for each name."""
+    data = resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
+    return ZoneInfo.from_file(io.BytesIO(data), key=name)
+
+
+def _make_error(name: str) -> RuleError:
+    """Say why *name* is no zone, and which one was probably meant."""
+    if not name.strip():
+        return RuleError(f"{name!r} is no time zone: the name is empty.", _HINT)
+
+    if len(name) > _LONGEST_NAME:
+        message = f"{name[:20]!r}... is no time zone: {len(name)} characters long."
+        return RuleError(message, _HINT)
+
+    if name.startswith(("/", ".")) or "\\" in name or "\0" in name or ".." in name:
+        return RuleError(f"{name!r} is a path, not the name of a time zone.", _HINT)
+
+    if _OFFSET.fullmatch(name.replace(" ", "")):
+        message = f"{name!r} is an offset from UTC, not a time zone."
+        return RuleError(message, "Name a place, such as 'Europe/Paris', or 'UTC'.")
+
+    message = f"{name!r} is no time zone of the tz database."
+    by_folded = {known.casefold(): known for known in sorted(get_zone_names())}
+    folded = name.strip().replace(" ", "_").casefold()
+    near = [by_folded[folded]] if folded in by_folded else _find_near(folded, by_folded)
+    if not near:
+        return RuleError(message, _HINT)
+
+    return RuleError(message, f"Did you mean {' or '.join(map(repr, near))}?")
+
+
+def _find_near(folded: str, by_folded: dict[str, str]) -> list[str]:
+    """Return up to two names like *folded*; a bare city finds its zone."""
+    cities = [
+        known
+        for low, known in by_folded.items()
+        if low.rpartition("/")[2] == folded and low != folded
+    ]
+    if cities:
+        return cities[:2]
+
+    close = difflib.get_close_matches(folded, by_folded, n=2, cutoff=0.75)
+    return [by_folded[low] for low in close]

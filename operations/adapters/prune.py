@@ -1,0 +1,130 @@
+"""
+Removes old rows in batches, but none that is still needed to recognize a repetition.
+
+An occurrence is decided once because its operation's id exists. So the row must
+outlive every moment at which the occurrence could be decided again: those at or
+after its action's ``next_due_at``, which is where the next tick begins to look,
+however long the scheduler was down.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.duration import Duration
+from models.operation_state import FINAL_STATES
+from models.tables import events, leases, operations, scheduled_actions
+
+#: The row of the scheduler's lease carries the fence, which must never start again.
+SCHEDULER_LEASE = "scheduler"
+
+LONGEST_MONTH = timedelta(days=31)
+
+
+class DatabasePrune:
+    """Implements :class:`operations.ports.Prune`."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        """Take the engine of the worker's own process."""
+        self._engine = engine
+
+    def prune_operations(self, *, before: datetime, limit: int) -> int:
+        """
+        Remove at most *limit* operations that were final before *before*.
+
+        Steps and delivery marks go with them.
+        """
+        undecided = sa.exists().where(
+            scheduled_actions.c.uid == operations.c.action_uid,
+            scheduled_actions.c.deleted_at.is_(None),
+            scheduled_actions.c.next_due_at <= operations.c.occurrence,
+        )
+        old = (
+            sa.select(operations.c.id)
+            .where(
+                operations.c.recorded_at < before,
+                operations.c.state.in_(sorted(FINAL_STATES)),
+                sa.func.coalesce(operations.c.finished_at, operations.c.recorded_at)
+                < before,
+                ~undecided,
+            )
+            .order_by(operations.c.recorded_at)
+            .limit(limit)
+        )
+        # On PostgreSQL a plan may run an uncorrelated subquery more than once, with
+        # another batch each time; a list of ids is what it is.
+        with writing(self._engine) as connection:
+            ids = connection.execute(old).scalars().all()
+            if not ids:
+                return 0
+            deleted = connection.execute(
+                sa.delete(operations).where(
+                    operations.c.id.in_(ids),
+                    # reopened by a retry since we looked
+                    operations.c.state.in_(sorted(FINAL_STATES)),
+                )
+            )
+        return deleted.rowcount
+
+    def prune_events(self, *, before: datetime, limit: int) -> int:
+        """
+        Remove at most *limit* events that happened and were recorded before *before*.
+
+        An event that an action waits for (``after``, with a delay) stays for that
+        delay longer.
+        """
+        with reading(self._engine) as connection:
+            waiting = connection.execute(
+                sa.select(
+                    scheduled_actions.c.app,
+                    scheduled_actions.c.event,
+                    scheduled_actions.c.delay,
+                )
+                .where(
+                    scheduled_actions.c.event.is_not(None),
+                    scheduled_actions.c.deleted_at.is_(None),
+                )
+                .distinct()
+            ).all()
+        cutoffs: dict[tuple[str, str], datetime] = {}
+        for app, name, delay in waiting:
+            cutoff = before if delay is None else before - _longest(delay)
+            cutoffs[app, name] = min(cutoff, cutoffs.get((app, name), before))
+        kept_longer = [
+            sa.and_(events.c.app == app, events.c.name == name, events.c.at >= cutoff)
+            for (app, name), cutoff in cutoffs.items()
+            if cutoff < before
+        ]
+        old = (
+            sa.select(events.c.id)
+            .where(
+                events.c.at < before,
+                events.c.recorded_at < before,
+                *(~condition for condition in kept_longer),
+            )
+            .limit(limit)
+        )
+        with writing(self._engine) as connection:
+            ids = connection.execute(old).scalars().all()
+            if not ids:
+                return 0
+            return connection.execute(
+                sa.delete(events).where(events.c.id.in_(ids))
+            ).rowcount
+
+    def prune_leases(self, *, before: datetime) -> int:
+        """Remove leases that expired before *before*; the scheduler's own stays."""
+        statement = sa.delete(leases).where(
+            leases.c.expires_at < before, leases.c.name != SCHEDULER_LEASE
+        )
+        with writing(self._engine) as connection:
+            return connection.execute(statement).rowcount
+
+
+def _longest(delay: str) -> timedelta:
+    """Return the most that *delay* can be, whichever months it spans."""
+    duration = Duration.parse(delay)
+    return duration.months * LONGEST_MONTH + duration.rest

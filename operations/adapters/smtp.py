@@ -1,0 +1,303 @@
+"""
+Mails to a mail server, or as files into a folder.
+
+The dialogue is spelled out command by command, for all depends on where it breaks:
+before the content nothing has left, after it nobody knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import smtplib
+import ssl
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime, timedelta
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP as SMTP_POLICY
+from email.utils import format_datetime
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+from uuid import uuid4
+
+from models.errors import UsageError
+from operations.mail import Mail, Outcome, Sending
+from operations.ports import Mailer, SendMail
+
+#: Bound of connecting and of each wait for an answer; below an operation's lease.
+TIMEOUT = timedelta(seconds=30)
+
+_SUBMISSION_PORT = 25
+_TLS_PORT = 465
+
+_READY_FOR_CONTENT = 354
+_FIRST_PERMANENT = 500
+
+
+def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> Mailer:
+    """
+    Return the mailer that *address* asks for; nothing is opened.
+
+    Args:
+        address: ``smtp://user:password@host:port`` (TLS if the server offers it),
+            ``smtps://...`` (TLS from the first byte, certificate checked), or a
+            folder: a path, or ``file:///path``.
+
+        sender: The From address, such as "Reports <reports@example.com>".
+
+        timeout: Of each wait for a server.
+
+    Raises:
+        UsageError: If *address* is neither.
+    """
+    parts = urlsplit(address)
+    if parts.scheme in {"smtp", "smtps"} and parts.hostname:
+        return SmtpMailer(parts, sender=sender, timeout=timeout)
+    if parts.scheme == "file":
+        return FolderMailer(Path(unquote(parts.path)), sender=sender)
+    if "://" not in address and address:
+        return FolderMailer(Path(address), sender=sender)
+
+    msg = (
+        f"{parts.scheme}://… is no place for mails. "
+        "Write smtp://user:password@host:port, smtps://… or a folder."
+    )
+    raise UsageError(msg)
+
+
+def make_message(mail: Mail, *, sender: str, now: datetime) -> EmailMessage:
+    """
+    Return *mail* as a message.
+
+    Raises:
+        ValueError: If a header cannot be what it should, such as the address.
+    """
+    message = EmailMessage(policy=SMTP_POLICY)
+    message["From"] = sender
+    name = " ".join("".join(c if c.isprintable() else " " for c in mail.name).split())
+    try:
+        message["To"] = Address(display_name=name, addr_spec=mail.address)
+    # The parser of addresses also stumbles with an IndexError over some texts.
+    except (ValueError, IndexError, MessageError) as error:
+        msg = f"{mail.address!r} is no mail address."
+        raise ValueError(msg) from error
+    # Steps make it one line already; a line break here would begin a new header.
+    message["Subject"] = " ".join(mail.subject.split())
+    message["Date"] = format_datetime(now)
+    message["Message-ID"] = f"<{mail.message_id}>"
+    # So that out-of-office assistants do not answer (RFC 3834).
+    message["Auto-Submitted"] = "auto-generated"
+    if mail.text is not None:
+        message.set_content(mail.text)
+        if mail.html is not None:
+            message.add_alternative(mail.html, subtype="html")
+    elif mail.html is not None:
+        message.set_content(mail.html, subtype="html")
+    for attachment in mail.attachments:
+        message.add_attachment(
+            attachment.content,
+            maintype="application",
+            subtype=attachment.subtype,
+            filename=attachment.name,
+        )
+    return message
+
+
+class FolderMailer:
+    """Writes each mail as an ``.eml`` file, for development and tests."""
+
+    def __init__(self, folder: Path, *, sender: str) -> None:
+        """Take *folder*; it is made when the first mail comes."""
+        self._folder = folder
+        self._sender = sender
+
+    def session(self) -> AbstractContextManager[SendMail]:
+        """Return a session; a folder needs none."""
+        return self._open()
+
+    @contextmanager
+    def _open(self) -> Iterator[SendMail]:
+        yield self._send
+
+    def _send(self, mail: Mail, *, now: datetime) -> Sending:
+        try:
+            content = make_message(mail, sender=self._sender, now=now).as_bytes()
+        except (ValueError, MessageError) as error:
+            return Sending(Outcome.REFUSED, str(error))
+        # The Message-ID makes the name unique; colons and the like are not for files.
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", mail.message_id)
+        path = self._folder / f"{now:%Y%m%dT%H%M%S}-{name}.eml"
+        draft = self._folder / f".{uuid4()}.part"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            # Whoever watches the folder never sees half a mail.
+            draft.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                draft.unlink()
+            return Sending(Outcome.UNREACHABLE, f"{self._folder}: {error.strerror}")
+        return Sending(Outcome.SENT, path.name)
+
+
+class SmtpMailer:
+    """Speaks SMTP; one connection for the mails of one step."""
+
+    def __init__(
+        self, address: SplitResult, *, sender: str, timeout: timedelta
+    ) -> None:
+        """Take the parts of ``smtp(s)://user:password@host:port``."""
+        self._address = address
+        self._sender = sender
+        self._timeout = timeout
+
+    def session(self) -> AbstractContextManager[SendMail]:
+        """Return a session that connects at its first mail and ends with the block."""
+        return self._open()
+
+    @contextmanager
+    def _open(self) -> Iterator[SendMail]:
+        session = _SmtpSession(self._address, self._sender, self._timeout)
+        try:
+            yield session
+        finally:
+            session.quit()
+
+
+class _SmtpSession:
+    """An SMTP connection that is made anew when the server has closed it."""
+
+    def __init__(self, address: SplitResult, sender: str, timeout: timedelta) -> None:
+        self._address = address
+        self._sender = sender
+        self._timeout = timeout
+        self._smtp: smtplib.SMTP | None = None
+
+    def __call__(self, mail: Mail, *, now: datetime) -> Sending:
+        """Send *mail*; see :class:`operations.ports.SendMail`."""
+        try:
+            message = make_message(mail, sender=self._sender, now=now)
+            address = message["To"].addresses[0].addr_spec
+            sender = message["From"].addresses[0].addr_spec
+            content = message.as_bytes()
+        except (ValueError, IndexError, MessageError) as error:
+            return Sending(Outcome.REFUSED, str(error))
+        if not (address.isascii() and sender.isascii()):
+            detail = f"{address!r} has letters that not every mail server takes."
+            return Sending(Outcome.REFUSED, detail)
+
+        fresh = self._smtp is None
+        opened = self._begin(sender)
+        if opened is not None and not fresh:
+            # The server may have closed an idle connection; nothing has left yet.
+            self._drop()
+            opened = self._begin(sender)
+        if opened is not None:
+            self._drop()
+            return opened
+        assert self._smtp is not None  # _begin connected, or said why not
+        return self._transmit(self._smtp, address, content)
+
+    def _begin(self, sender: str) -> Sending | None:
+        """Connect if need be and name the sender; None if that went well."""
+        try:
+            if self._smtp is None:
+                self._smtp = self._connect()
+            code, reply = self._smtp.mail(sender)
+        except smtplib.SMTPResponseException as error:
+            detail = _describe(error.smtp_code, error.smtp_error)
+            return Sending(Outcome.UNREACHABLE, detail)
+        except (OSError, smtplib.SMTPException) as error:
+            return Sending(Outcome.UNREACHABLE, self._explain(error))
+        if code >= 400:
+            return Sending(Outcome.UNREACHABLE, _describe(code, reply))
+        return None
+
+    def _connect(self) -> smtplib.SMTP:
+        host, seconds = self._address.hostname or "", self._timeout.total_seconds()
+        if self._address.scheme == "smtps":
+            smtp: smtplib.SMTP = smtplib.SMTP_SSL(
+                host,
+                self._address.port or _TLS_PORT,
+                timeout=seconds,
+                context=ssl.create_default_context(),
+            )
+        else:
+            smtp = smtplib.SMTP(
+                host, self._address.port or _SUBMISSION_PORT, timeout=seconds
+            )
+        try:
+            smtp.ehlo_or_helo_if_needed()
+            if self._address.scheme == "smtp" and smtp.has_extn("starttls"):
+                # As mail servers do among themselves: encrypted, if not verified, is
+                # better than plain. smtps:// verifies.
+                unverified = ssl.create_default_context()
+                unverified.check_hostname = False
+                unverified.verify_mode = ssl.CERT_NONE
+                smtp.starttls(context=unverified)
+                smtp.ehlo()
+            if self._address.username:
+                smtp.login(
+                    unquote(self._address.username),
+                    unquote(self._address.password or ""),
+                )
+        except (OSError, smtplib.SMTPException):
+            smtp.close()
+            raise
+        return smtp
+
+    def _transmit(self, smtp: smtplib.SMTP, address: str, content: bytes) -> Sending:
+        try:
+            code, reply = smtp.rcpt(address)
+            if code < 400:
+                code, reply = smtp.docmd("DATA")
+            if code != _READY_FOR_CONTENT:
+                smtp.rset()
+                return _refuse(code, reply)
+        except (OSError, smtplib.SMTPException) as error:
+            self._drop()
+            return Sending(Outcome.UNREACHABLE, self._explain(error))
+        try:
+            # A line that is a dot alone would end the content (RFC 5321, 4.5.2).
+            smtp.send(re.sub(rb"(?m)^\.", b"..", content))
+            smtp.send(b".\r\n" if content.endswith(b"\r\n") else b"\r\n.\r\n")
+            code, reply = smtp.getreply()
+        except (OSError, smtplib.SMTPException) as error:
+            self._drop()
+            return Sending(Outcome.UNCERTAIN, self._explain(error))
+        if code >= 400:
+            return _refuse(code, reply)
+        return Sending(Outcome.SENT, _describe(code, reply))
+
+    def _explain(self, error: Exception) -> str:
+        where = f"{self._address.hostname}:{self._address.port or ''}".rstrip(":")
+        return f"{where}: {str(error) or type(error).__name__}"
+
+    def _drop(self) -> None:
+        if self._smtp is not None:
+            self._smtp.close()
+            self._smtp = None
+
+    def quit(self) -> None:
+        """Say goodbye; whether the server hears it changes nothing."""
+        if self._smtp is not None:
+            with suppress(OSError, smtplib.SMTPException):
+                self._smtp.quit()
+            self._drop()
+
+
+def _refuse(code: int, reply: bytes) -> Sending:
+    permanent = code >= _FIRST_PERMANENT
+    outcome = Outcome.REFUSED if permanent else Outcome.DEFERRED
+    return Sending(outcome, _describe(code, reply))
+
+
+def _describe(code: int, reply: bytes | str) -> str:
+    text = reply.decode(errors="replace") if isinstance(reply, bytes) else reply
+    return " ".join(f"{code} {text}".split())

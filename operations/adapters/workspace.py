@@ -1,0 +1,332 @@
+"""
+The workspace: versions as Parquet files, pointers to them in the database.
+
+A file is written under a temporary name, synced and renamed before any row names
+it; a row is removed before its file. So a crash leaves at most a file that nobody
+names, which maintenance removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.errors import StepError
+from models.tables import domain_versions, domains
+from operations.adapters.paths import encode_name
+from operations.adapters.pointers import (
+    explain_nothing_staged,
+    has_staged,
+    publish_data,
+    publish_document,
+    roll_back_data,
+    roll_back_document,
+)
+from operations.adapters.polars_io import read_figures
+from operations.adapters.workspace_pruning import prune_files, prune_versions
+from operations.data import Domain, DomainSummary, Draft, Fingerprint, Move, Version
+from operations.ports import Guard
+
+_CHUNK = 1 << 20
+
+_staged = domain_versions.alias("staged")
+_live = domain_versions.alias("live")
+
+#: What a version's row says, in the order of _make_version.
+_COLUMNS = (
+    "version",
+    "path",
+    "rows",
+    "bytes",
+    "created_at",
+    "source_digest",
+    "etag",
+    "last_modified",
+)
+
+
+class RealWorkspace:
+    """Implements :class:`operations.ports.Workspace` on a folder and the database."""
+
+    def __init__(self, engine: sa.Engine, root: Path) -> None:
+        """
+        Make it; nothing is opened or created.
+
+        Args:
+            engine: Of the worker's own process.
+
+            root: Shared by all workers; one small app has one folder in it.
+        """
+        self._engine = engine
+        self._root = root
+
+    def fetch_domains(self, app: str) -> tuple[Domain, ...]:
+        """Return the domains of *app* there are now, by name."""
+        statement = (
+            sa.select(
+                domains.c.name,
+                domains.c.source,
+                *(_staged.c[name].label(f"staged_{name}") for name in _COLUMNS),
+                *(_live.c[name].label(f"live_{name}") for name in _COLUMNS),
+            )
+            .select_from(
+                domains.outerjoin(
+                    _staged, _is_version(_staged, "staged_version")
+                ).outerjoin(_live, _is_version(_live, "live_version"))
+            )
+            .where(domains.c.app == app)
+            .order_by(domains.c.name)
+        )
+        with reading(self._engine) as connection:
+            rows = connection.execute(statement).mappings().all()
+        return tuple(
+            Domain(
+                name=row["name"],
+                source=row["source"],
+                staged=self._make_version(row, "staged"),
+                live=self._make_version(row, "live"),
+            )
+            for row in rows
+        )
+
+    def _make_version(
+        self, row: Mapping[str, object] | sa.RowMapping, side: str
+    ) -> Version | None:
+        found = {name: row[f"{side}_{name}"] for name in _COLUMNS}
+        number, path, size = found["version"], found["path"], found["bytes"]
+        created_at, rows = found["created_at"], found["rows"]
+        if number is None:
+            return None
+        # columns of the table that are never null
+        assert isinstance(number, int)
+        assert isinstance(rows, int)
+        assert isinstance(size, int)
+        assert isinstance(created_at, datetime)
+        return Version(
+            number=number,
+            path=self._root / str(path),
+            rows=rows,
+            size=size,
+            created_at=created_at,
+            fingerprint=Fingerprint(
+                source=str(found["source_digest"] or ""),
+                etag=_text_or_none(found["etag"]),
+                last_modified=_text_or_none(found["last_modified"]),
+            ),
+        )
+
+    def draft_path(self, app: str, domain: str) -> Path:
+        """Return a new temporary path, in the folder of the domain's versions."""
+        folder = self._root / encode_name(app) / encode_name(domain)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"workspace {folder}: {error.strerror}"
+            raise StepError(msg, permanent=False) from error
+        return folder / f".{uuid4()}.part"
+
+    def discard(self, paths: Sequence[Path]) -> None:
+        """Remove drafts that will not be staged; missing ones are fine."""
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+    def stage(
+        self,
+        app: str,
+        drafts: Sequence[Draft],
+        *,
+        operation_id: UUID,
+        now: datetime,
+        guard: Guard,
+    ) -> dict[str, int]:
+        """Make *drafts* the staged versions, all of them or none."""
+        if not drafts:
+            return {}
+        numbers: dict[str, int] = {}
+        try:
+            # Hashing takes long for large files: never inside the transaction.
+            digests = {draft.domain: _sync_and_hash(draft.path) for draft in drafts}
+            with writing(self._engine) as connection:
+                guard(connection)
+                for draft in drafts:
+                    digest = digests[draft.domain]
+                    numbers[draft.domain] = self._record(
+                        connection, app, draft, digest, operation_id, now
+                    )
+        except OSError as error:
+            msg = f"workspace {self._root}: {error}"
+            raise StepError(msg, permanent=False) from error
+        # Whatever went wrong, a renamed file stays: if the connection broke during
+        # the commit, a row may name it. If none does, maintenance removes it.
+        return numbers
+
+    def _record(
+        self,
+        connection: sa.Connection,
+        app: str,
+        draft: Draft,
+        digest: str,
+        operation_id: UUID,
+        now: datetime,
+    ) -> int:
+        """Give *draft* its name, a row, and the staged pointer; return its number."""
+        number, path = self._reserve(connection, app, draft)
+        draft.path.replace(path)
+        _sync_folder(path.parent)
+        fingerprint = draft.reading.fingerprint
+        connection.execute(
+            sa.insert(domain_versions).values(
+                app=app,
+                domain=draft.domain,
+                version=number,
+                path=path.relative_to(self._root).as_posix(),
+                rows=draft.reading.rows,
+                bytes=path.stat().st_size,
+                sha256=digest,
+                source_digest=fingerprint.source,
+                etag=fingerprint.etag,
+                last_modified=fingerprint.last_modified,
+                operation_id=operation_id,
+                created_at=now,
+            )
+        )
+        connection.execute(
+            sa.update(domains)
+            .where(domains.c.app == app, domains.c.name == draft.domain)
+            .values(staged_version=number)
+        )
+        return number
+
+    def _reserve(
+        self, connection: sa.Connection, app: str, draft: Draft
+    ) -> tuple[int, Path]:
+        """Return the next version number and its file, made empty: it is ours now."""
+        newest = connection.execute(
+            sa.select(sa.func.max(domain_versions.c.version)).where(
+                domain_versions.c.app == app, domain_versions.c.domain == draft.domain
+            )
+        ).scalar()
+        number = (newest or 0) + 1
+        while True:
+            path = draft.path.parent / f"{number}.parquet"
+            try:
+                path.open("xb").close()
+            except FileExistsError:
+                # Left by a crash, or of a transaction that is not through yet;
+                # never overwrite it, for a row may name it soon.
+                number += 1
+            else:
+                return number, path
+
+    def publish(
+        self,
+        app: str,
+        kinds: Sequence[str],
+        *,
+        now: datetime,
+        guard: Guard,
+        notify: bool = False,  # noqa: ARG002 - kept from the original; nobody listens
+    ) -> tuple[Move, ...]:
+        """Point live at what is staged, for *kinds*, in one transaction."""
+        if "data" in kinds:
+            self._check_files(app)
+        moves: list[Move] = []
+        with writing(self._engine) as connection:
+            guard(connection)
+            for kind in kinds:
+                if not has_staged(connection, app, kind):
+                    raise explain_nothing_staged(app, kind)
+                moves += (
+                    publish_data(connection, app, now)
+                    if kind == "data"
+                    else publish_document(connection, app, kind, now)
+                )
+        return tuple(moves)
+
+    def _check_files(self, app: str) -> None:
+        """Refuse to publish data that is gone, before anything moves."""
+        for domain in self.fetch_domains(app):
+            if domain.staged is not None and not domain.staged.path.is_file():
+                msg = (
+                    f"domain {domain.name!r}: the file of staged version "
+                    f"{domain.staged.number} is gone ({domain.staged.path}). "
+                    "Refresh it."
+                )
+                raise StepError(msg, permanent=True)
+
+    def roll_back(
+        self, app: str, kinds: Sequence[str], *, now: datetime
+    ) -> tuple[Move, ...]:
+        """Swap live with what was live before, for all of *kinds* that has a before."""
+        moves: list[Move] = []
+        with writing(self._engine) as connection:
+            for kind in kinds:
+                moves += (
+                    roll_back_data(connection, app, now)
+                    if kind == "data"
+                    else roll_back_document(connection, app, kind, now)
+                )
+        return tuple(moves)
+
+    def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
+        """Return figures and the first *head* rows of the live version of *domain*."""
+        version = domain.live
+        if version is None:
+            msg = f"domain {domain.name!r} was never published."
+            raise StepError(msg, permanent=True)
+        try:
+            columns, rows = read_figures(version.path, head=head)
+        except FileNotFoundError as error:
+            msg = (
+                f"domain {domain.name!r}: the file of live version {version.number} "
+                f"is gone ({version.path}). Refresh and publish it."
+            )
+            raise StepError(msg, permanent=True) from error
+        return DomainSummary(
+            domain=domain.name, version=version, columns=columns, head=rows
+        )
+
+    def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
+        """Remove versions beyond the newest *keep* of each domain, but those in use."""
+        return prune_versions(self._engine, self._root, keep=keep, now=now, limit=limit)
+
+    def prune_files(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* files no version names, untouched since *before*."""
+        return prune_files(self._engine, self._root, before=before, limit=limit)
+
+
+def _is_version(side: sa.FromClause, pointer: str) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        side.c.app == domains.c.app,
+        side.c.domain == domains.c.name,
+        side.c.version == domains.c[pointer],
+    )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _sync_and_hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames in *folder* survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,363 @@
+"""
+A worker's claim on an operation: take it, keep it, write under it, give it up.
+
+Each function is one conditional statement (or one transaction that begins with
+one) and returns whether it won. Everything but the claim itself needs its token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, NoReturn
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from models.database import db_now, writing
+from models.errors import CanceledError, ClaimLostError
+from models.operation_state import OperationState, Queue, Reason
+from models.tables import (
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
+
+#: How long an operation stays claimed without a sign of life; renewed each 10 s.
+LEASE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """
+    An operation that is ours while the lease holds.
+
+    Args:
+        document: The action as it was when the occurrence was recorded.
+
+        action_active: Whether the action is still there and switched on. None: deleted.
+
+        claimed_at: Aware UTC, the database's clock.
+
+        lease: How long a sign of life keeps it ours.
+    """
+
+    operation_id: UUID
+    token: UUID
+    attempt: int
+    attempts_allowed: int
+    action_uid: str
+    app: str
+    trigger: str
+    triggered_by: str
+    occurrence: datetime
+    user_id: str | None
+    event_at: datetime | None
+    details: dict[str, Any]
+    document: dict[str, Any]
+    action_active: bool | None
+    claimed_at: datetime
+    lease: timedelta = LEASE
+
+
+@cache
+def _claim_statement(lease: timedelta) -> sa.Executable:
+    """Win if it waits to run or its worker's lease ran out, and attempts are left."""
+    other = operations.alias("other")
+    heavy_runs = sa.exists().where(
+        other.c.app == operations.c.app,
+        # word for word as in the index, or SQLite would not use it
+        sa.text("other.queue = 'heavy' AND other.state = 'running'"),
+        other.c.id != operations.c.id,
+    )
+    revision = scheduled_action_revisions
+    document = (
+        sa.select(revision.c.document)
+        .where(
+            revision.c.uid == operations.c.action_uid,
+            revision.c.revision == operations.c.action_revision,
+        )
+        .scalar_subquery()
+    )
+    active = (
+        sa.select(scheduled_actions.c.active)
+        .where(
+            scheduled_actions.c.uid == operations.c.action_uid,
+            scheduled_actions.c.deleted_at.is_(None),
+        )
+        .scalar_subquery()
+    )
+    waits = operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED])
+    lost = operations.c.state == OperationState.RUNNING
+    return (
+        sa.update(operations)
+        .where(
+            operations.c.id == sa.bindparam("operation_id"),
+            sa.or_(
+                sa.and_(waits, operations.c.send_at <= db_now()),
+                sa.and_(lost, operations.c.lease_expires_at <= db_now()),
+            ),
+            operations.c.attempt < operations.c.attempts_allowed,
+            sa.or_(operations.c.queue != Queue.HEAVY, ~heavy_runs),
+        )
+        .values(
+            state=OperationState.RUNNING,
+            reason=None,
+            attempt=operations.c.attempt + 1,
+            claim_token=sa.bindparam("token"),
+            lease_expires_at=db_now(lease),
+            worker=sa.bindparam("worker"),
+            started_at=sa.func.coalesce(operations.c.started_at, db_now()),
+        )
+        .returning(
+            *(operations.c[name] for name in _CLAIMED),
+            document.label("document"),
+            active.label("action_active"),
+            db_now().label("claimed_at"),
+        )
+    )
+
+
+_CLAIMED = (
+    "attempt",
+    "attempts_allowed",
+    "action_uid",
+    "app",
+    "trigger",
+    "triggered_by",
+    "occurrence",
+    "user_id",
+    "event_at",
+    "details",
+)
+
+
+def claim(
+    engine: sa.Engine,
+    operation_id: UUID,
+    *,
+    worker: str,
+    lease: timedelta = LEASE,
+    prepare: Callable[[sa.Connection, Claim], None] | None = None,
+) -> Claim | None:
+    """
+    Try to take an operation for one attempt.
+
+    Args:
+        engine: Of the worker.
+
+        operation_id: Which is also the id of the Celery task that brought it.
+
+        worker: Name for the operator, such as ``celery@host``.
+
+        lease: How long it is ours without renewal.
+
+        prepare: Writes what begins with the claim, in the same transaction.
+
+    Returns:
+        None if somebody else has it, it is final, not due to be sent, or another
+        heavy operation of the app runs. The message is then dropped: the table
+        sends it again when its time has come.
+    """
+    token = uuid4()
+    values = {"operation_id": operation_id, "token": token, "worker": worker}
+    held = None
+    try:
+        with writing(engine) as connection:
+            row = connection.execute(_claim_statement(lease), values).one_or_none()
+            if row is not None:
+                held = _make_claim(row, operation_id, token, lease)
+                if prepare is not None:
+                    prepare(connection, held)
+    except sa.exc.IntegrityError:
+        held = None  # another heavy one was claimed between our look and our write
+    if held is None:
+        _hand_back(engine, operation_id)
+    return held
+
+
+def _make_claim(
+    row: sa.Row[Any], operation_id: UUID, token: UUID, lease: timedelta
+) -> Claim:
+    return Claim(
+        operation_id=operation_id,
+        token=token,
+        details=row.details or {},
+        **{name: getattr(row, name) for name in _CLAIMED if name != "details"},
+        document=row.document,
+        action_active=row.action_active,
+        claimed_at=row.claimed_at,
+        lease=lease,
+    )
+
+
+def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
+    """Let the leader send a heavy operation again, whose message we now drop."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(operations)
+            .where(
+                operations.c.id == operation_id,
+                operations.c.state == OperationState.QUEUED,
+                operations.c.queue == Queue.HEAVY,
+            )
+            .values(state=OperationState.PENDING)
+        )
+
+
+def renew(
+    engine: sa.Engine, tokens: Collection[UUID], *, lease: timedelta = LEASE
+) -> set[UUID]:
+    """Extend the leases of *tokens*; return those that are still ours."""
+    if not tokens:
+        return set()
+    with writing(engine) as connection:
+        held = connection.execute(_renew_statement(lease), {"tokens": list(tokens)})
+        return set(held.scalars())
+
+
+@cache
+def _renew_statement(lease: timedelta) -> sa.Executable:
+    return (
+        sa.update(operations)
+        .where(
+            operations.c.claim_token.in_(sa.bindparam("tokens", expanding=True)),
+            operations.c.state == OperationState.RUNNING,
+        )
+        .values(lease_expires_at=db_now(lease))
+        .returning(operations.c.claim_token)
+    )
+
+
+def guard(connection: sa.Connection, held: Claim) -> datetime:
+    """
+    Lock the operation for the rest of the transaction, if it is still ours.
+
+    Returns:
+        The database's clock, aware UTC.
+
+    Raises:
+        CanceledError: Somebody canceled it.
+
+        ClaimLostError: Somebody else runs it, or it is final.
+    """
+    now: datetime | None = connection.execute(
+        _guard_statement(held.lease), _ours(held)
+    ).scalar_one_or_none()
+    if now is None:
+        raise_lost(connection, held)
+    return now
+
+
+@cache
+def _guard_statement(lease: timedelta) -> sa.Executable:
+    return (
+        sa.update(operations)
+        .where(*_IS_OURS)
+        .values(lease_expires_at=db_now(lease))
+        .returning(db_now())
+    )
+
+
+#: What every write under a claim is conditional on; ``_ours`` binds it.
+_IS_OURS = (
+    operations.c.id == sa.bindparam("held_id"),
+    operations.c.claim_token == sa.bindparam("held_token"),
+    operations.c.state == OperationState.RUNNING,
+)
+
+
+def _ours(held: Claim) -> dict[str, UUID]:
+    return {"held_id": held.operation_id, "held_token": held.token}
+
+
+def raise_lost(connection: sa.Connection, held: Claim) -> NoReturn:
+    """
+    Say why a write under *held* found nothing to change.
+
+    Raises:
+        CanceledError, ClaimLostError: As ``guard``.
+    """
+    state = connection.execute(
+        sa.select(operations.c.state).where(operations.c.id == held.operation_id)
+    ).scalar_one_or_none()
+    if state == OperationState.CANCELED:
+        msg = f"operation {held.operation_id} was canceled"
+        raise CanceledError(msg)
+    msg = f"operation {held.operation_id} is no longer ours (it is {state or 'gone'})"
+    raise ClaimLostError(msg)
+
+
+def finish(
+    connection: sa.Connection,
+    held: Claim,
+    state: OperationState,
+    *,
+    reason: str | None = None,
+    error: str | None = None,
+) -> bool:
+    """Make the operation final; False if it is no longer ours, and nothing changed."""
+    finished = connection.execute(
+        _finish_statement(),
+        {
+            **_ours(held),
+            "final_state": state,
+            "final_reason": reason,
+            "final_error": error,
+        },
+    )
+    return finished.rowcount == 1
+
+
+@cache
+def _finish_statement() -> sa.Executable:
+    return (
+        sa.update(operations)
+        .where(*_IS_OURS)
+        .values(
+            claim_token=None,
+            lease_expires_at=None,
+            state=sa.bindparam("final_state"),
+            reason=sa.bindparam("final_reason"),
+            error=sa.bindparam("final_error"),
+            finished_at=db_now(),
+        )
+    )
+
+
+def retry_later(
+    connection: sa.Connection, held: Claim, *, delay: timedelta, error: str
+) -> bool:
+    """Put the operation back for another attempt after *delay*; False if not ours."""
+    return _leave(
+        connection,
+        held,
+        state=OperationState.PENDING,
+        reason=Reason.STEP_FAILED,
+        error=error,
+        send_at=db_now(delay),
+    )
+
+
+def give_back(engine: sa.Engine, held: Claim) -> bool:
+    """Put the operation back at once, as if never claimed: this worker stops."""
+    with writing(engine) as connection:
+        return _leave(
+            connection,
+            held,
+            state=OperationState.PENDING,
+            attempt=operations.c.attempt - 1,
+            send_at=db_now(),
+        )
+
+
+def _leave(connection: sa.Connection, held: Claim, **values: object) -> bool:
+    left = connection.execute(
+        sa.update(operations)
+        .where(*_IS_OURS)
+        .values(claim_token=None, lease_expires_at=None, **values),
+        _ours(held),
+    )
+    return left.rowcount == 1

@@ -1,0 +1,104 @@
+"""
+The data of small apps as steps see it: domains, versions, what was read. Pure.
+
+operations/adapters/workspace.py keeps it, operations/adapters/sources.py reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """
+    What a source said about its content when it was read.
+
+    Args:
+        source: Digest of the source's definition: the same ETag of another URL
+            means nothing.
+
+        etag: HTTP: the ETag. File: size and inode. None: not given.
+
+        last_modified: HTTP: the Last-Modified header. File: modification time in
+            nanoseconds. None: not given.
+    """
+
+    source: str
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A source, read into a Parquet file of *rows* rows."""
+
+    rows: int
+    fingerprint: Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a domain's data; *path* is absolute, *created_at* aware UTC."""
+
+    number: int
+    path: Path
+    rows: int
+    size: int
+    created_at: datetime
+    fingerprint: Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A named data set of a small app, with the versions its pointers name."""
+
+    name: str
+    source: Mapping[str, JsonValue]
+    staged: Version | None = None
+    live: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Data that was read but that nothing points to yet."""
+
+    domain: str
+    path: Path
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column in the executive summary; the three figures are of numbers only."""
+
+    name: str
+    kind: str
+    minimum: float | int | None = None
+    maximum: float | int | None = None
+    total: float | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DomainSummary:
+    """What the executive summary says about a live domain; *head* as texts."""
+
+    domain: str
+    version: Version
+    columns: tuple[Column, ...]
+    head: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A pointer that moved. *kind*: "data", "design" or "permissions"."""
+
+    kind: str
+    name: str
+    before: int | None
+    after: int | None

@@ -1,0 +1,244 @@
+"""
+Bring back what got lost between table, broker and worker.
+
+Run by the leader every few seconds. What is made pending here is sent by the next
+look into the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from functools import cache
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from models.database import db_now
+from models.operation_state import OperationState, Queue, Reason
+from models.tables import operations
+from operations.step_records import abandon_steps
+
+#: An unclaimed message is given up for lost after this, if its queue is empty.
+LOST_AFTER = timedelta(minutes=2)
+
+#: If the queue is not empty (or nobody knows), it is sent again after 1 h, 2 h,
+#: 4 h, ...: long enough not to flood a queue that is merely slow.
+RESEND_AFTER = timedelta(hours=1)
+
+#: Word for word as in the index, or SQLite would not use it.
+_WATCHED = sa.text("operations.state IN ('queued', 'running')")
+
+#: First pause before an operation whose worker was lost runs again; doubles.
+BACK_OFF = timedelta(seconds=10)
+
+
+_EXPIRED = (
+    _WATCHED,
+    operations.c.state == OperationState.RUNNING,
+    operations.c.lease_expires_at <= db_now(),
+)
+_EXHAUSTED = operations.c.attempt >= operations.c.attempts_allowed
+
+# The statements that mostly find nothing are built once: they run all day long.
+
+
+@cache
+def _exhausted_statement() -> sa.Executable:
+    return (
+        sa.update(operations)
+        .where(*_EXPIRED, _EXHAUSTED)
+        .values(
+            state=OperationState.FAILED,
+            reason=Reason.WORKER_LOST,
+            error="every attempt ended with its worker lost",
+            finished_at=db_now(),
+            claim_token=None,
+            lease_expires_at=None,
+        )
+        .returning(operations.c.id)
+    )
+
+
+@cache
+def _expired_statement() -> sa.Select[int]:
+    # Time goes on between two statements: another lease may have run out since,
+    # and its operation may have no attempt left.
+    return sa.select(operations.c.attempt).where(*_EXPIRED, ~_EXHAUSTED).distinct()
+
+
+def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
+    """
+    Take operations from workers whose lease ran out.
+
+    Returns:
+        How many wait for their next attempt, and how many failed for good.
+    """
+    failed = connection.execute(_exhausted_statement())
+    failed_ids = failed.scalars().all()
+    for operation_id in failed_ids:
+        abandon_steps(connection, operation_id, error=Reason.WORKER_LOST)
+    returned = 0
+    # One statement for each attempt number: the pause doubles with it.
+    attempts = connection.execute(_expired_statement()).scalars()
+    for attempt in attempts.all():
+        returned += connection.execute(
+            sa.update(operations)
+            .where(*_EXPIRED, ~_EXHAUSTED, operations.c.attempt == attempt)
+            .values(
+                state=OperationState.PENDING,
+                reason=Reason.WORKER_LOST,
+                send_at=db_now(BACK_OFF * 2 ** (attempt - 1)),
+                claim_token=None,
+                lease_expires_at=None,
+            )
+        ).rowcount
+    return returned, len(failed_ids)
+
+
+def fail_at_time_limit(
+    connection: sa.Connection, operation_id: UUID, *, worker_suffix: str
+) -> int:
+    """
+    Make an operation final whose process was killed at the hard time limit.
+
+    Args:
+        connection: In a transaction of its own.
+
+        operation_id: Which was running.
+
+        worker_suffix: Only if a worker has it whose name ends so.
+
+    Returns:
+        1, or 0 if such a worker does not run it any more.
+    """
+    failed = connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == operation_id, _is_run_by(worker_suffix))
+        .values(
+            state=OperationState.FAILED,
+            reason=Reason.TIME_LIMIT,
+            error="the hard time limit was reached, and its process was killed",
+            finished_at=db_now(),
+            claim_token=None,
+            lease_expires_at=None,
+        )
+    ).rowcount
+    if failed:
+        abandon_steps(connection, operation_id, error=Reason.TIME_LIMIT)
+    return failed
+
+
+def expire_claim(
+    connection: sa.Connection, operation_id: UUID, *, worker_suffix: str
+) -> int:
+    """
+    End the lease of an operation whose process died, for ``reclaim_lost_workers``.
+
+    Arguments and result are those of ``fail_at_time_limit``.
+    """
+    return connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == operation_id, _is_run_by(worker_suffix))
+        .values(lease_expires_at=db_now(), claim_token=None)
+    ).rowcount
+
+
+def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
+    """
+    Put back at once all that a worker runs that is about to end.
+
+    Its attempts do not count: they did not fail.
+
+    Args:
+        connection: In a transaction of its own.
+
+        worker_suffix: Of the names of the worker's processes, which are dead.
+
+    Returns:
+        How many operations.
+    """
+    return connection.execute(
+        sa.update(operations)
+        .where(_is_run_by(worker_suffix))
+        .values(
+            state=OperationState.PENDING,
+            attempt=operations.c.attempt - 1,
+            send_at=db_now(),
+            claim_token=None,
+            lease_expires_at=None,
+        )
+    ).rowcount
+
+
+def _is_run_by(worker_suffix: str) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        operations.c.state == OperationState.RUNNING,
+        operations.c.worker.endswith(worker_suffix, autoescape=True),
+    )
+
+
+def resend_lost_messages(
+    connection: sa.Connection, *, empty_queues: Collection[Queue]
+) -> int:
+    """
+    Make pending again what was sent and never claimed.
+
+    Args:
+        connection: In a transaction of its own.
+
+        empty_queues: Queues in which the broker holds nothing now: a message that
+            was sent to one of them minutes ago and not claimed is lost.
+
+    Returns:
+        How many will be sent again, under the same id.
+    """
+    return connection.execute(
+        _lost_statement(), {"empty_queues": sorted(empty_queues)}
+    ).rowcount
+
+
+@cache
+def _lost_statement() -> sa.Update:
+    age = sa.case(
+        *(
+            (operations.c.sends == sends, db_now(-RESEND_AFTER * 2 ** (sends - 1)))
+            for sends in (1, 2)
+        ),
+        else_=db_now(-RESEND_AFTER * 4),
+    )
+    lost = sa.or_(
+        sa.and_(
+            operations.c.queue.in_(sa.bindparam("empty_queues", expanding=True)),
+            operations.c.sent_at <= db_now(-LOST_AFTER),
+        ),
+        operations.c.sent_at <= age,
+    )
+    return (
+        sa.update(operations)
+        .where(_WATCHED, operations.c.state == OperationState.QUEUED, lost)
+        .values(state=OperationState.PENDING, send_at=db_now())
+    )
+
+
+def take_over_all(connection: sa.Connection) -> int:
+    """
+    Bring back at once all that a process on a broker of its own left behind.
+
+    Only for a broker that ended with its process: nothing is queued there any more,
+    and nobody is left to finish what ran.
+
+    Returns:
+        How many wait to be sent, or for their lease to be found expired.
+    """
+    queued = connection.execute(
+        sa.update(operations)
+        .where(operations.c.state == OperationState.QUEUED)
+        .values(state=OperationState.PENDING, send_at=db_now())
+    )
+    running = connection.execute(
+        sa.update(operations)
+        .where(operations.c.state == OperationState.RUNNING)
+        .values(lease_expires_at=db_now())
+    )
+    return queued.rowcount + running.rowcount

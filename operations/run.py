@@ -1,0 +1,323 @@
+"""
+Run a claimed operation: its steps in order, each recorded before and after.
+
+Everything is written under the claim, so a worker that was frozen, cut off or
+overtaken changes nothing when it wakes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from itertools import zip_longest
+
+import sqlalchemy as sa
+import structlog
+from pydantic import JsonValue, ValidationError
+
+from models.database import writing
+from models.errors import (
+    CanceledError,
+    ClaimLostError,
+    StepError,
+    StepSkippedError,
+    UnreachableError,
+)
+from models.event import EventName
+from models.operation import RefreshModel
+from models.operation_state import OperationState, Reason, StepState, Trigger
+from models.scheduled_action import ScheduledActionModel
+from models.tables import users
+from models.when import AfterEventModel, OnEventModel
+from operations.claim import Claim, finish, guard, raise_lost, retry_later
+from operations.deliveries import DeliveryMarks
+from operations.ports import Ports, StepContext, StepResult
+from operations.step_records import (
+    KeptStep,
+    finish_step,
+    prepare_steps,
+    record_progress,
+    remember,
+    skip_open_steps,
+    start_step,
+)
+from operations.steps import STEPS
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: Pause before the second attempt of an operation whose step failed; doubles.
+RETRY_DELAY = timedelta(seconds=30)
+
+#: Progress is written, and cancellation noticed, this often at most.
+PROGRESS_EVERY_S = 1.0
+
+StepFunction = Callable[[StepContext, object], StepResult]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """
+    One attempt at one operation by this worker.
+
+    Args:
+        engine: Opened in this process.
+
+        held: The claim; every write needs it.
+
+        ports: The world, for the steps.
+
+        steps: Step functions by name, in no particular order.
+
+        monotonic: Seconds, to space out progress.
+    """
+
+    engine: sa.Engine
+    held: Claim
+    ports: Ports
+    steps: Mapping[str, StepFunction] = field(default_factory=lambda: STEPS)
+    monotonic: Callable[[], float] = time.monotonic
+    _step: str | None = None
+    _todo: list[KeptStep] | None = None
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Write down the steps in the transaction of the claim, and start the first."""
+        if self._find_obstacle(connection) is None:
+            with suppress(ValidationError):  # ``run`` meets it again, and says so
+                self._start(connection)
+
+    def run(self) -> OperationState | None:
+        """
+        Run what is left of the operation.
+
+        Returns:
+            The state it was left in; None if it was taken from us meanwhile.
+        """
+        try:
+            return self._run()
+        except CanceledError:
+            # whoever canceled it has closed its steps
+            log.info(Event.OPERATION_CANCELED, task_id=str(self.held.operation_id))
+            return OperationState.CANCELED
+        except ClaimLostError:
+            log.warning(Event.CLAIM_LOST, task_id=str(self.held.operation_id))
+            return None
+
+    def fail(self, error: str, *, reason: Reason = Reason.STEP_FAILED) -> None:
+        """Make the operation final after an error nobody expected; keep its text."""
+        with writing(self.engine) as connection:
+            if not finish(
+                connection,
+                self.held,
+                OperationState.FAILED,
+                reason=reason,
+                error=error,
+            ):
+                return
+            if self._step is not None:
+                finish_step(
+                    connection, self.held, self._step, StepState.FAILED, error=error
+                )
+            skip_open_steps(connection, self.held.operation_id)
+
+    def _run(self) -> OperationState:
+        if self._todo is None:
+            with writing(self.engine) as connection:
+                guard(connection, self.held)
+                obstacle = self._find_obstacle(connection)
+                if obstacle is None:
+                    self._start(connection)
+            if obstacle is not None:
+                return self._finish(*obstacle)
+        todo = self._todo
+        if not todo:  # its last worker died between the last step and the end
+            return self._finish(OperationState.SUCCEEDED)
+        action = _parse(self.held)
+        for step, following in zip_longest(todo, todo[1:]):
+            state = self._run_step(
+                action, step, None if following is None else following.name
+            )
+            if state is not None:
+                return state
+        return OperationState.SUCCEEDED
+
+    def _start(self, connection: sa.Connection) -> None:
+        """Find out which steps are left, and mark the first of them running."""
+        names = _parse(self.held).operations.step_names
+        self._todo = prepare_steps(connection, self.held, names)
+
+    def _find_obstacle(
+        self, connection: sa.Connection
+    ) -> tuple[OperationState, str] | None:
+        """Say why the operation must not run any more, if so."""
+        held = self.held
+        if held.action_active is None:
+            return OperationState.CANCELED, Reason.ACTION_DELETED
+        if not held.action_active and held.trigger != Trigger.MANUAL:
+            return OperationState.CANCELED, Reason.ACTION_INACTIVE
+        when = held.document.get("when", {})
+        if (
+            held.event_at is not None
+            and held.user_id is not None
+            and "after" in when
+            and when["after"] == EventName.USER_LAST_SEEN
+        ):
+            seen_at = connection.execute(
+                sa.select(users.c.last_seen_at).where(
+                    users.c.app == held.app, users.c.id == held.user_id
+                )
+            ).scalar_one_or_none()
+            if seen_at is not None and seen_at > held.event_at:
+                came_back = f"{Reason.NO_LONGER_TRUE}: the user was seen again"
+                return OperationState.SKIPPED, came_back
+        return None
+
+    def _run_step(
+        self, action: ScheduledActionModel, step: KeptStep, following: str | None
+    ) -> OperationState | None:
+        """
+        Run one step, and start the *following* one in the transaction that ends it.
+
+        Returns:
+            None to go on; else the state in which the operation was left.
+        """
+        self._step = step.name
+        context = self._make_context(action, step)
+        arguments = action.operations.arguments_of(step.name)
+        if self.held.details.get("force") and isinstance(arguments, RefreshModel):
+            arguments = arguments.model_copy(update={"force": True})
+        try:
+            result = self.steps[step.name](context, arguments)
+        except StepError as error:
+            return self._handle_failure(step.name, error)
+        except UnreachableError as error:
+            again = StepError(str(error), permanent=False)
+            return self._handle_failure(step.name, again)
+        except StepSkippedError as error:
+            return self._finish(
+                OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
+            )
+        with writing(self.engine) as connection:
+            # The first statement locks the operation, if it is still ours.
+            if following is not None:
+                guard(connection, self.held)
+                start_step(connection, self.held, following)
+            elif not finish(connection, self.held, OperationState.SUCCEEDED):
+                raise_lost(connection, self.held)
+            finish_step(
+                connection,
+                self.held,
+                step.name,
+                StepState.SUCCEEDED,
+                result=dict(result),
+            )
+        return None
+
+    def _handle_failure(self, name: str, error: StepError) -> OperationState:
+        """Put the operation back for another attempt, or let it fail."""
+        held = self.held
+        again = not error.permanent and held.attempt < held.attempts_allowed
+        text = str(error)
+        log.warning(Event.STEP_FAILED, step=name, error=text, again=again)
+        with writing(self.engine) as connection:
+            guard(connection, held)
+            finish_step(connection, held, name, StepState.FAILED, error=text)
+            if again:
+                delay = RETRY_DELAY * 2 ** (held.attempt - 1)
+                retry_later(connection, held, delay=delay, error=f"{name}: {text}")
+                return OperationState.PENDING
+            skip_open_steps(connection, held.operation_id)
+            reason = f"{Reason.STEP_FAILED}: {name}"
+            finish(
+                connection,
+                held,
+                OperationState.FAILED,
+                reason=reason,
+                error=f"{name}: {text}",
+            )
+        return OperationState.FAILED
+
+    def _finish(
+        self, state: OperationState, reason: str | None = None
+    ) -> OperationState:
+        with writing(self.engine) as connection:
+            guard(connection, self.held)
+            skip_open_steps(connection, self.held.operation_id)
+            finish(connection, self.held, state, reason=reason)
+        return state
+
+    def _make_context(
+        self, action: ScheduledActionModel, step: KeptStep
+    ) -> StepContext:
+        held = self.held
+        memo = dict(step.memo)
+
+        def keep(key: str, value: JsonValue) -> None:
+            memo[key] = value
+            with writing(self.engine) as connection:
+                guard(connection, held)
+                remember(connection, held, step.name, memo)
+
+        def hold(connection: sa.Connection) -> None:
+            guard(connection, held)
+
+        event = None
+        if isinstance(action.when, OnEventModel):
+            event = action.when.on
+        elif isinstance(action.when, AfterEventModel):
+            event = action.when.after
+        return StepContext(
+            operation_id=held.operation_id,
+            app=held.app,
+            action_uid=held.action_uid,
+            action_name=action.name,
+            occurrence=None if held.trigger == Trigger.MANUAL else held.occurrence,
+            user_id=held.user_id,
+            trigger=Trigger(held.trigger),
+            triggered_by=held.triggered_by,
+            attempt=held.attempt,
+            now=held.claimed_at,
+            event=event,
+            event_at=held.event_at,
+            recipients=action.recipients,
+            memo=memo,
+            remember=keep,
+            progress=_Progress(self, step.name),
+            guard=hold,
+            deliveries=DeliveryMarks(self.engine, held, step.name),
+            ports=self.ports,
+        )
+
+
+def _parse(held: Claim) -> ScheduledActionModel:
+    return _parse_document(json.dumps(held.document))
+
+
+@lru_cache(maxsize=256)
+def _parse_document(text: str) -> ScheduledActionModel:
+    """Actions come again each day or minute, and reading one costs most of a run."""
+    return ScheduledActionModel.model_validate(json.loads(text))
+
+
+class _Progress:
+    """Writes progress and notices cancellation; see ports.Progress."""
+
+    def __init__(self, attempt: Attempt, step: str) -> None:
+        self._attempt = attempt
+        self._step = step
+        self._written_at = float("-inf")
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        now = self._attempt.monotonic()
+        if now - self._written_at < PROGRESS_EVERY_S and done < total:
+            return
+        self._written_at = now
+        progress: dict[str, JsonValue] = {"done": done, "total": total, "note": note}
+        with writing(self._attempt.engine) as connection:
+            guard(connection, self._attempt.held)
+            record_progress(connection, self._attempt.held, self._step, progress)

@@ -1,0 +1,209 @@
+"""
+What is kept of the steps of an operation: written under its claim, in its order.
+
+Call ``guard`` first in the same transaction, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from uuid import UUID
+
+import sqlalchemy as sa
+from pydantic import JsonValue
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database import Identifier, UtcDateTime, db_now
+from models.operation_state import StepState
+from models.tables import deliveries, operation_steps, operations
+from operations.claim import Claim
+from operations.ports import DeliveryState
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStep:
+    """A step as an earlier attempt left it."""
+
+    name: str
+    state: StepState
+    memo: dict[str, JsonValue]
+
+
+def prepare_steps(
+    connection: sa.Connection, held: Claim, names: Sequence[str]
+) -> list[KeptStep]:
+    """
+    Write down the steps, or find what an earlier attempt left, and start the first.
+
+    Returns:
+        Those that are left to run, as they were before this attempt.
+    """
+    if held.attempt == 1:
+        inserted = connection.execute(
+            _insert_statement(tuple(names)), {"held_id": held.operation_id}
+        )
+        if len(inserted.all()) == len(names):
+            return [KeptStep(name, StepState.PENDING, {}) for name in names]
+        # an attempt that was given back counts as none, but its steps are there
+    steps = _fetch_kept(connection, held)
+    if not steps:  # a worker died right after its claim
+        connection.execute(
+            _insert_statement(tuple(names)), {"held_id": held.operation_id}
+        )
+        steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
+    left = [step for step in steps if step.state is not StepState.SUCCEEDED]
+    if left:
+        start_step(connection, held, left[0].name)
+    return left
+
+
+@cache
+def _insert_statement(names: tuple[str, ...]) -> sa.Executable:
+    """Insert steps of which the first runs, for the first time."""
+    rows = [
+        sa.select(
+            sa.bindparam("held_id", type_=Identifier),
+            sa.literal_column(str(position), sa.Integer),
+            sa.literal(name, sa.Text),
+            sa.literal(StepState.PENDING if position else StepState.RUNNING, sa.Text),
+            sa.literal_column("0" if position else "1", sa.Integer),
+            sa.cast(sa.null(), UtcDateTime) if position else db_now(),
+        )
+        for position, name in enumerate(names)
+    ]
+    # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+    selected = sa.union_all(*rows[:-1], rows[-1].where(sa.true()))
+    columns = ["operation_id", "position", "name", "state", "attempt", "started_at"]
+    return (
+        insert(operation_steps)
+        .from_select(columns, selected)
+        .on_conflict_do_nothing()
+        # the number of rows is not known of an INSERT in every dialect
+        .returning(operation_steps.c.position)
+    )
+
+
+def _fetch_kept(connection: sa.Connection, held: Claim) -> list[KeptStep]:
+    rows = connection.execute(
+        sa.select(operation_steps)
+        .where(operation_steps.c.operation_id == held.operation_id)
+        .order_by(operation_steps.c.position)
+    )
+    return [KeptStep(r.name, StepState(r.state), r.memo or {}) for r in rows]
+
+
+def start_step(connection: sa.Connection, held: Claim, name: str) -> None:
+    """Mark a step running; call ``guard`` first in the same transaction."""
+    _write_step(
+        connection,
+        held,
+        name,
+        "started_at",
+        state=StepState.RUNNING,
+        attempt=held.attempt,
+        finished_at=None,
+        error=None,
+    )
+
+
+def finish_step(
+    connection: sa.Connection,
+    held: Claim,
+    name: str,
+    state: StepState,
+    *,
+    result: JsonValue = None,
+    error: str | None = None,
+) -> None:
+    """Mark a step final; call ``guard`` first in the same transaction."""
+    _write_step(
+        connection, held, name, "finished_at", state=state, result=result, error=error
+    )
+
+
+def record_progress(
+    connection: sa.Connection, held: Claim, name: str, progress: dict[str, JsonValue]
+) -> None:
+    """Show how far a step is; call ``guard`` first in the same transaction."""
+    _write_step(connection, held, name, progress=progress)
+    connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == held.operation_id)
+        .values(progress={"step": name, **progress})
+    )
+
+
+def remember(
+    connection: sa.Connection, held: Claim, name: str, memo: dict[str, JsonValue]
+) -> None:
+    """Keep *memo* for the next attempt; call ``guard`` first."""
+    _write_step(connection, held, name, memo=memo)
+
+
+def _write_step(
+    connection: sa.Connection,
+    held: Claim,
+    name: str,
+    clock_column: str | None = None,
+    **values: object,
+) -> None:
+    """Write *values*, and the time into *clock_column*."""
+    connection.execute(
+        _step_statement(clock_column, tuple(values)),
+        {
+            "held_id": held.operation_id,
+            "step": name,
+            **{f"new_{column}": value for column, value in values.items()},
+        },
+    )
+
+
+@cache
+def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Update:
+    statement = (
+        sa.update(operation_steps)
+        .where(
+            operation_steps.c.operation_id == sa.bindparam("held_id"),
+            operation_steps.c.name == sa.bindparam("step"),
+        )
+        .values({column: sa.bindparam(f"new_{column}") for column in columns})
+    )
+    if clock_column is None:
+        return statement
+    return statement.values({clock_column: db_now()})
+
+
+def skip_open_steps(connection: sa.Connection, operation_id: UUID) -> None:
+    """Close what will not run any more; lock the operation first."""
+    connection.execute(
+        sa.update(operation_steps)
+        .where(
+            operation_steps.c.operation_id == operation_id,
+            operation_steps.c.state.in_([StepState.PENDING, StepState.RUNNING]),
+        )
+        .values(state=StepState.SKIPPED, finished_at=db_now())
+    )
+    # Whoever was about to send can no longer say whether it did.
+    connection.execute(
+        sa.update(deliveries)
+        .where(
+            deliveries.c.operation_id == operation_id,
+            deliveries.c.state == DeliveryState.SENDING,
+        )
+        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now())
+    )
+
+
+def abandon_steps(connection: sa.Connection, operation_id: UUID, *, error: str) -> None:
+    """Mark as failed what a lost worker left running, and skip the rest."""
+    connection.execute(
+        sa.update(operation_steps)
+        .where(
+            operation_steps.c.operation_id == operation_id,
+            operation_steps.c.state == StepState.RUNNING,
+        )
+        .values(state=StepState.FAILED, finished_at=db_now(), error=error)
+    )
+    skip_open_steps(connection, operation_id)

@@ -1,0 +1,22 @@
+"""The steps, by the name of their field in OperationModel, in the order they run."""
+
+from __future__ import annotations
+
+from operations.ports import StepFunction
+from operations.steps.call_webhook import call_webhook
+from operations.steps.maintenance import maintenance
+from operations.steps.publish import publish
+from operations.steps.refresh import refresh
+from operations.steps.run_task import run_task
+from operations.steps.send_email import send_email
+from operations.steps.send_execsum import send_execsum
+
+STEPS: dict[str, StepFunction] = {
+    "refresh": refresh,
+    "publish": publish,
+    "send_email": send_email,
+    "send_execsum": send_execsum,
+    "maintenance": maintenance,
+    "call_webhook": call_webhook,
+    "run_task": run_task,
+}

@@ -1,0 +1,58 @@
+"""
+call_webhook: tell an address of others that the operation runs.
+
+Signed as Standard Webhooks says (standardwebhooks.com): ``webhook-id`` is the
+operation's id, so a receiver that keeps the ids it has seen does nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+
+from models.errors import StepError
+from models.occurrence import format_occurrence
+from models.operation import CallWebhookModel
+from operations.mail import Outcome
+from operations.ports import StepContext, StepResult
+
+#: The ``type`` of the payload.
+EVENT_TYPE = "operation.step"
+
+
+def make_body(context: StepContext) -> bytes:
+    """Return the payload: the same bytes in every attempt."""
+    occurrence = context.occurrence
+    data = {
+        "operation_id": str(context.operation_id),
+        "app": context.app,
+        "action": {"uid": context.action_uid, "name": context.action_name},
+        "occurrence": None if occurrence is None else format_occurrence(occurrence),
+        "user": context.user_id,
+        "trigger": str(context.trigger),
+        "event": context.event,
+    }
+    return json.dumps({"type": EVENT_TYPE, "data": data}, ensure_ascii=False).encode()
+
+
+def call_webhook(context: StepContext, asked: CallWebhookModel) -> StepResult:
+    """
+    POST the operation to the address *asked* for, at least once.
+
+    Returns:
+        ``webhook_id`` and ``answer``, such as "204 No Content".
+
+    Raises:
+        StepError: Permanent for a forbidden address, a redirect and 4xx but 408
+            and 429; temporary for the rest.
+    """
+    sending = context.ports.webhooks.post(
+        asked.url,
+        message_id=str(context.operation_id),
+        body=make_body(context),
+        now=context.now,
+    )
+    if sending.outcome is not Outcome.SENT:
+        msg = f"the webhook was not accepted: {sending.detail}"
+        raise StepError(msg, permanent=sending.outcome is Outcome.REFUSED)
+
+    return {"webhook_id": str(context.operation_id), "answer": sending.detail}

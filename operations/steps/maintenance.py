@@ -1,0 +1,64 @@
+"""
+maintenance: prune what is old, in batches, so that no transaction lasts.
+
+What an occurrence still inside the catch-up horizon is recognized by stays; see
+operations/adapters/prune.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Literal
+
+from operations.ports import StepContext, StepResult
+
+#: Rows or files a transaction removes: well below a second on both databases.
+BATCH = 500
+
+#: A file no version names is younger than this while a refresh writes it.
+DRAFT_AGE = timedelta(days=1)
+
+
+def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: ARG001 - the shape of a step
+    """
+    Prune operations, versions, stray files, events and leases of every small app.
+
+    Returns:
+        How many of each were removed.
+    """
+    now, retention = context.now, context.ports.retention
+    prune, workspace = context.ports.prune, context.ports.workspace
+    tasks: tuple[tuple[str, Callable[[], int]], ...] = (
+        (
+            "operations",
+            lambda: prune.prune_operations(
+                before=now - retention.operations, limit=BATCH
+            ),
+        ),
+        (
+            "events",
+            lambda: prune.prune_events(before=now - retention.events, limit=BATCH),
+        ),
+        (
+            "versions",
+            lambda: workspace.prune_versions(
+                keep=retention.versions, now=now, limit=BATCH
+            ),
+        ),
+        (
+            "files",
+            lambda: workspace.prune_files(before=now - DRAFT_AGE, limit=BATCH),
+        ),
+    )
+    removed: dict[str, int] = {}
+    for done, (name, prune_batch) in enumerate(tasks):
+        removed[name] = 0
+        batch = BATCH
+        while batch >= BATCH:
+            context.progress(done, len(tasks) + 1, f"{name}: {removed[name]}")
+            batch = prune_batch()
+            removed[name] += batch
+    context.progress(len(tasks), len(tasks) + 1, "leases")
+    removed["leases"] = prune.prune_leases(before=now - retention.operations)
+    return {"removed": dict(removed)}

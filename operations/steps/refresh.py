@@ -1,0 +1,89 @@
+"""
+refresh: read domains from their sources into new staged versions.
+
+All or nothing: every domain is read into a draft first, and only then do the
+staged pointers move, in one transaction. A failure leaves staging as it was.
+"""
+
+from __future__ import annotations
+
+from models.errors import StepError
+from models.operation import RefreshModel
+from operations.data import Domain, Draft
+from operations.ports import StepContext, StepResult
+
+
+def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
+    """
+    Refresh the domains *asked* for; None is every domain there is now.
+
+    Returns:
+        ``refreshed`` and ``reused``, names in order; ``rows`` and ``versions`` of
+        what was refreshed.
+
+    Raises:
+        StepError: Permanent for an unknown domain or unreadable content, temporary
+            for network and locks.
+    """
+    domains = _choose(context, asked)
+    workspace = context.ports.workspace
+    drafts: list[Draft] = []
+    reused: list[str] = []
+    paths = []
+    try:
+        for done, domain in enumerate(domains):
+            context.progress(done, len(domains), domain.name)
+            path = workspace.draft_path(context.app, domain.name)
+            paths.append(path)
+            # A staged version whose file is gone would be reused for ever.
+            known = (
+                domain.staged.fingerprint
+                if domain.staged and not asked.force and domain.staged.path.is_file()
+                else None
+            )
+            reading = context.ports.sources.read(
+                domain.source, known=known, target=path
+            )
+            if reading is None:
+                reused.append(domain.name)
+            else:
+                drafts.append(Draft(domain.name, path, reading))
+
+        context.progress(len(domains), len(domains))
+        versions = workspace.stage(
+            context.app,
+            drafts,
+            operation_id=context.operation_id,
+            now=context.now,
+            guard=context.guard,
+        )
+    finally:
+        # What was staged has been renamed; this is for what was not.
+        workspace.discard(paths)
+
+    return {
+        "refreshed": [draft.domain for draft in drafts],
+        "reused": list(reused),
+        "rows": {draft.domain: draft.reading.rows for draft in drafts},
+        "versions": dict(versions),
+    }
+
+
+def _choose(context: StepContext, asked: RefreshModel) -> tuple[Domain, ...]:
+    domains = {
+        domain.name: domain
+        for domain in context.ports.workspace.fetch_domains(context.app)
+    }
+    if asked.domains is None:
+        return tuple(domains.values())
+
+    unknown = [name for name in asked.domains if name not in domains]
+    if unknown:
+        there_is = ", ".join(map(repr, domains)) or "none at all"
+        msg = (
+            f"no domain {', '.join(map(repr, unknown))} in small app "
+            f"{context.app!r}; there is {there_is}."
+        )
+        raise StepError(msg, permanent=True)
+
+    return tuple(domains[name] for name in dict.fromkeys(asked.domains))

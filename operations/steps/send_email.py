@@ -1,0 +1,76 @@
+"""send_email: a template of the small app, rendered and sent to each recipient."""
+
+from __future__ import annotations
+
+from models.errors import StepError
+from models.operation import SendEmailModel
+from operations.delivery import deliver, freeze_recipients, make_message_id
+from operations.mail import Mail
+from operations.mail_template import MailTemplate
+from operations.ports import StepContext, StepResult
+from operations.recipients import User
+
+
+def send_email(context: StepContext, asked: SendEmailModel) -> StepResult:
+    """
+    Send the template *asked* for to each recipient, at most once each.
+
+    Every mail is rendered before the first is sent, so a template that fails for
+    the last recipient reaches nobody.
+
+    Returns:
+        ``sent``, ``uncertain``, ``failed``, ``warnings``, ``template``.
+
+    Raises:
+        StepError: Permanent for the template, temporary for the mail server.
+    """
+    template = _get_template(context, asked.template)
+    recipients = freeze_recipients(context)
+    app_name = context.ports.directory.get_app_name(context.app) or context.app
+    mails = []
+    for user in recipients.users:
+        rendered = template.render(_values(context, user, app_name))
+        mail = Mail(
+            message_id=make_message_id(context, "send_email", user),
+            address=user.email,
+            name=user.name,
+            subject=rendered.subject,
+            text=rendered.text,
+            html=rendered.html,
+        )
+        mails.append((user, mail))
+    result = deliver(context, mails, recipients.warnings)
+    return {"template": asked.template, **result}
+
+
+def _get_template(context: StepContext, name: str) -> MailTemplate:
+    directory = context.ports.directory
+    template = directory.get_template(context.app, name)
+    if template is None:
+        names = directory.fetch_template_names(context.app)
+        there_is = ", ".join(map(repr, names)) or "none at all"
+        msg = f"no template {name!r} in small app {context.app!r}; there is {there_is}."
+        raise StepError(msg, permanent=True)
+
+    return MailTemplate(template)
+
+
+def _values(context: StepContext, user: User, app_name: str) -> dict[str, object]:
+    """Return what a template may name; docs/steps.md lists it."""
+    return {
+        "user": {
+            "id": user.id,
+            "email": user.email,
+            "name": user.name,
+            "locale": user.locale,
+            "groups": sorted(user.groups),
+            "created_at": user.created_at,
+            "activated_at": user.activated_at,
+            "last_seen_at": user.last_seen_at,
+        },
+        "app": {"uid": context.app, "name": app_name},
+        "action": {"uid": context.action_uid, "name": context.action_name},
+        "event": {"name": context.event, "at": context.event_at},
+        "occurrence": context.occurrence,
+        "now": context.now,
+    }

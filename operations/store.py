@@ -1,0 +1,345 @@
+"""
+Record operations and read them back.
+
+Duplicates are refused by the primary key, which is derived from the occurrence:
+nobody checks first. What a worker does to an operation is in claim.py, how it
+gets to the broker in outbox.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database import (
+    Identifier,
+    Json,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+)
+from models.decision import NewOperation
+from models.operation_state import (
+    FINAL_STATES,
+    LIVE_STATES,
+    OperationState,
+    Overlap,
+    Reason,
+)
+from models.tables import operation_steps, operations
+from operations.step_records import skip_open_steps
+
+#: How many operations of one action and user ``overlap: queue`` holds (design: 100).
+QUEUE_LIMIT = 100
+
+_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
+    "id": Identifier,
+    "action_uid": sa.Text(),
+    "action_revision": sa.Integer(),
+    "app": sa.Text(),
+    "trigger": sa.Text(),
+    "triggered_by": sa.Text(),
+    "occurrence": UtcDateTime,
+    "user_id": sa.Text(),
+    "event_at": UtcDateTime,
+    "queue": sa.Text(),
+    "overlap": sa.Text(),
+    "state": sa.Text(),
+    "reason": sa.Text(),
+    "details": Json,
+}
+
+
+def record(
+    connection: sa.Connection,
+    new: Sequence[NewOperation],
+    *,
+    fence: int | None = None,
+) -> list[UUID]:
+    """
+    Insert operations; those already there stay as they are.
+
+    Runs in the caller's transaction, which holds the rows of the actions
+    concerned: what ``overlap`` finds live cannot change before the commit.
+
+    Args:
+        connection: In that transaction.
+
+        new: In order of occurrence within each action.
+
+        fence: Of the leadership that decided them; None: recorded by hand.
+
+    Returns:
+        The ids that were inserted, in no particular order.
+    """
+    if not new:
+        return []
+    decided = _decide_overlap(connection, new)
+    rows = make_rows_json(
+        [dict(zip(_COLUMNS, _read(row), strict=True)) for row in decided]
+    )
+    statement = _insert_statement(connection.dialect.name)
+    result = connection.execute(statement, {"rows": rows, "fence": fence})
+    return list(result.scalars())
+
+
+_read = attrgetter(*_COLUMNS)
+
+
+@cache
+def _insert_statement(dialect: str) -> sa.Executable:
+    rows = json_rows(dialect, _COLUMNS)
+    final = rows.c.state.in_([OperationState.SKIPPED, OperationState.MISSED])
+    selected = sa.select(
+        *rows.c,
+        db_now(),
+        db_now(),
+        sa.case((final, db_now())),
+        sa.bindparam("fence", type_=sa.BigInteger),
+        # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+    ).where(sa.true())
+    names = [*_COLUMNS, "recorded_at", "send_at", "finished_at", "fence"]
+    return (
+        insert(operations)
+        .from_select(names, selected)
+        .on_conflict_do_nothing(index_elements=["id"])
+        .returning(operations.c.id)
+    )
+
+
+def _decide_overlap(
+    connection: sa.Connection, new: Sequence[NewOperation]
+) -> list[NewOperation]:
+    """Turn into ``skipped`` what may not run beside what is live, or beside another."""
+    exclusive = {
+        row.action_uid
+        for row in new
+        if row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
+    }
+    if not exclusive:
+        return list(new)
+    live = _count_live(connection, exclusive)
+    judged = [
+        row
+        for row in new
+        if row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
+    ]
+    # What was recorded before is not inserted again, and must not keep others out.
+    known = _find_known(connection, [row.id for row in judged])
+    waiting: Counter[tuple[str, str | None]] = Counter(
+        (row.action_uid, row.user_id) for row in judged if row.id not in known
+    )
+    decided = []
+    for row in new:
+        if (
+            row.state is not OperationState.PENDING
+            or row.overlap is Overlap.ALLOW
+            or row.id in known
+        ):
+            decided.append(row)
+            continue
+        key = (row.action_uid, row.user_id)
+        waiting[key] -= 1
+        if row.overlap is Overlap.QUEUE:
+            refused = live[key] >= QUEUE_LIMIT
+            live[key] += 1
+        else:
+            # of several in one tick the latest runs
+            refused = live[key] > 0 or waiting[key] > 0
+        decided.append(_skip(row) if refused else row)
+    return decided
+
+
+def _find_known(connection: sa.Connection, ids: Sequence[UUID]) -> set[UUID]:
+    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
+    found = connection.execute(
+        sa.select(operations.c.id).where(operations.c.id.in_(sa.select(given.c.id))),
+        {"given": make_rows_json([{"id": each} for each in ids])},
+    )
+    return set(found.scalars())
+
+
+def _skip(row: NewOperation) -> NewOperation:
+    full = row.overlap is Overlap.QUEUE
+    reason = Reason.QUEUE_FULL if full else Reason.OVERLAP
+    return replace(row, state=OperationState.SKIPPED, reason=reason)
+
+
+def _count_live(
+    connection: sa.Connection, action_uids: Collection[str]
+) -> Counter[tuple[str, str | None]]:
+    uids = json_rows(connection.dialect.name, {"uid": sa.Text()}, "uids")
+    found = connection.execute(
+        sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())
+        .where(
+            # word for word as in the index, or SQLite would not use it
+            sa.text("operations.state IN ('pending', 'queued', 'running')"),
+            operations.c.action_uid.in_(sa.select(uids.c.uid)),
+        )
+        .group_by(operations.c.action_uid, operations.c.user_id),
+        {"uids": make_rows_json([{"uid": uid} for uid in action_uids])},
+    )
+    return Counter({(uid, user): count for uid, user, count in found})
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFilter:
+    """What ``operations list`` asks for; None leaves a field open."""
+
+    app: str | None = None
+    action_uid: str | None = None
+    state: OperationState | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 50
+
+
+def fetch_operation(
+    connection: sa.Connection, operation_id: UUID
+) -> sa.Row[Any] | None:
+    """Return the row of *operation_id*, or None if there is none."""
+    return connection.execute(
+        sa.select(operations).where(operations.c.id == operation_id)
+    ).one_or_none()
+
+
+def fetch_operations(
+    connection: sa.Connection, wanted: OperationFilter
+) -> list[sa.Row[Any]]:
+    """
+    Return operations, the latest first.
+
+    ``since`` (inclusive) and ``until`` (exclusive) are compared with the occurrence.
+    """
+    query = sa.select(operations)
+    if wanted.app is not None:
+        query = query.where(operations.c.app == wanted.app)
+    if wanted.action_uid is not None:
+        query = query.where(operations.c.action_uid == wanted.action_uid)
+    if wanted.state is not None:
+        query = query.where(operations.c.state == wanted.state)
+    if wanted.since is not None:
+        query = query.where(operations.c.occurrence >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(operations.c.occurrence < wanted.until)
+    query = query.order_by(
+        operations.c.recorded_at.desc(), operations.c.occurrence.desc()
+    )
+    return list(connection.execute(query.limit(wanted.limit)))
+
+
+def fetch_stuck(
+    connection: sa.Connection, *, older_than: timedelta
+) -> list[tuple[str, int, datetime]]:
+    """Return queue, count and oldest sending of what nobody claims for so long."""
+    rows = connection.execute(
+        sa.select(
+            operations.c.queue, sa.func.count(), sa.func.min(operations.c.sent_at)
+        )
+        .where(
+            operations.c.state == OperationState.QUEUED,
+            operations.c.sent_at <= db_now(-older_than),
+        )
+        .group_by(operations.c.queue)
+        .order_by(operations.c.queue)
+    )
+    return [(queue, count, oldest) for queue, count, oldest in rows]
+
+
+def fetch_steps(
+    connection: sa.Connection, operation_ids: Collection[UUID]
+) -> dict[UUID, list[sa.Row[Any]]]:
+    """Return the steps of each operation in the order they run; none before a claim."""
+    found: dict[UUID, list[sa.Row[Any]]] = defaultdict(list)
+    query = (
+        sa.select(operation_steps)
+        .where(operation_steps.c.operation_id.in_(operation_ids))
+        .order_by(operation_steps.c.operation_id, operation_steps.c.position)
+    )
+    for row in connection.execute(query):
+        found[row.operation_id].append(row)
+    return found
+
+
+def count_backlog(connection: sa.Connection) -> dict[tuple[str, str], int]:
+    """Return how many operations are not final, by (queue, state)."""
+    rows = connection.execute(
+        sa.select(
+            operations.c.queue, operations.c.state, sa.func.count().label("waiting")
+        )
+        .where(operations.c.state.in_(sorted(LIVE_STATES)))
+        .group_by(operations.c.queue, operations.c.state)
+    )
+    return {(row.queue, row.state): row.waiting for row in rows}
+
+
+def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> bool:
+    """
+    Cancel an operation that is not final; one that runs stops at its next progress.
+
+    Returns:
+        False if it is final already, or unknown.
+    """
+    canceled = connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == operation_id, operations.c.state.in_(LIVE_STATES))
+        .values(
+            state=OperationState.CANCELED,
+            reason=reason,
+            finished_at=db_now(),
+            claim_token=None,
+            lease_expires_at=None,
+        )
+    )
+    if canceled.rowcount == 0:
+        return False
+    skip_open_steps(connection, operation_id)
+    return True
+
+
+def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
+    """
+    Make a failed or canceled operation pending again: same row, same id.
+
+    It goes on at the first step that has not succeeded, with three more attempts;
+    delivery marks stay, so nobody gets a mail twice.
+
+    Returns:
+        False if it is in another state, or unknown.
+    """
+    reopened = connection.execute(
+        sa.update(operations)
+        .where(
+            operations.c.id == operation_id,
+            operations.c.state.in_([OperationState.FAILED, OperationState.CANCELED]),
+        )
+        .values(
+            state=OperationState.PENDING,
+            reason=None,
+            error=None,
+            finished_at=None,
+            send_at=db_now(),
+            sends=0,
+            attempts_allowed=operations.c.attempt + ATTEMPTS,
+        )
+    )
+    return reopened.rowcount == 1
+
+
+#: Attempts of an operation in all, and again after each ``operations retry``.
+ATTEMPTS = 3
+
+
+def is_final(state: str) -> bool:
+    """Tell whether nothing but a retry changes an operation in *state*."""
+    return OperationState(state) in FINAL_STATES

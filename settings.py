@@ -1,0 +1,366 @@
+"""
+What an operator may set, and the only reader of the environment.
+
+Every setting is a variable ``MINUTEHAND_<FIELD>``, in the environment or in a
+``.env`` file; the environment wins. A variable that is unknown or invalid stops
+the start, for a setting that is silently ignored is found only when it was needed.
+docs/settings.md lists them all; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import time, timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from dotenv import dotenv_values
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from models.duration import Duration
+from models.errors import RuleError, UsageError
+from models.zone import load_zone
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+PREFIX = "MINUTEHAND_"
+
+#: Variables of the test suite (tests/servers.py), which are no settings.
+_FOREIGN_PREFIX = "MINUTEHAND_TEST_"
+
+_DATABASE_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg", "postgres")
+_BROKER_SCHEMES = ("memory", "redis", "rediss", "amqp", "amqps")
+_SMTP_SCHEMES = ("smtp", "smtps")
+#: kombu offers these, but its file queue loses messages and its SQL queue polls
+#: and never deletes.
+_UNSOUND_BROKERS = ("filesystem", "sqla", "sqlalchemy")
+
+#: A lease must survive two lost renewals: its length in threes of seconds.
+_THREE_SECONDS = timedelta(seconds=3)
+
+
+def _read_elapsed(value: object) -> timedelta:
+    """Read an ISO 8601 duration that is the same length at any time of the year."""
+    if isinstance(value, timedelta):
+        return value
+    duration = Duration.parse(str(value))
+    if duration.months:
+        message = "has months or years, whose length depends on the date."
+        raise RuleError(message, "Write days instead, such as P30D.")
+    if duration.is_zero:
+        raise RuleError("is no time at all.", "Write for example PT90S or P30D.")
+    return duration.rest
+
+
+def _read_path(value: object) -> Path:
+    """Make a path absolute, so that a later change of directory cannot move it."""
+    return Path(str(value)).expanduser().absolute()
+
+
+def _read_hosts(value: object) -> tuple[str, ...]:
+    """Split host names written with commas between them."""
+    if isinstance(value, tuple):
+        return value
+    return tuple(host.strip().lower() for host in str(value).split(",") if host.strip())
+
+
+def _read_clock(value: object) -> time:
+    """Read a local time of day as ``HH:MM``."""
+    if isinstance(value, time):
+        return value
+    if re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", str(value)) is None:
+        raise RuleError("is no time of day.", "Write HH:MM, such as 04:00.")
+    return time.fromisoformat(str(value))
+
+
+def _check_timezone(name: str) -> str:
+    """Refuse a zone that the time zone database does not know."""
+    return load_zone(name).key
+
+
+def _check_database_url(url: str) -> str:
+    """Accept PostgreSQL and SQLite, and name the one driver that we ship."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in _DATABASE_SCHEMES:
+        message = "is no database we support."
+        hint = "Write postgresql://user:password@host/name or sqlite:////path/to/file."
+        raise RuleError(message, hint)
+    if scheme == "sqlite":
+        return url
+    return f"postgresql+psycopg://{rest}"
+
+
+def _check_broker_url(url: str) -> str:
+    """Accept the brokers that do not lose messages."""
+    scheme = url.partition("://")[0]
+    hint = "Write redis://host:6379/0, amqp://user:password@host// or memory://."
+    if scheme.partition("+")[0] in _UNSOUND_BROKERS:
+        raise RuleError("is a broker that loses or never deletes messages.", hint)
+    if scheme not in _BROKER_SCHEMES or "://" not in url:
+        raise RuleError("is no broker we support.", hint)
+    return url
+
+
+def _check_smtp_url(url: str) -> str:
+    """Accept a mail server, or a folder in which mails land as files."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return str(_read_path(url))
+    if scheme not in _SMTP_SCHEMES or not rest:
+        hint = "Write smtp://user:password@host:587, smtps://host or a folder."
+        raise RuleError("is neither a mail server nor a folder.", hint)
+    return url
+
+
+Folder = Annotated[Path, BeforeValidator(_read_path)]
+Elapsed = Annotated[timedelta, BeforeValidator(_read_elapsed)]
+
+
+class Settings(BaseSettings):
+    """
+    All settings, read once at the start and handed down; never read again.
+
+    A field's name in capitals after ``MINUTEHAND_`` is its variable. Durations are
+    ISO 8601 without months or years.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, validate_default=False
+    )
+
+    home: Folder = Field(default_factory=lambda: _read_path("~/.minutehand"))
+    database_url: Annotated[str, AfterValidator(_check_database_url)] = Field(
+        default_factory=lambda data: f"sqlite:///{data['home']}/minutehand.sqlite3",
+        repr=False,
+    )
+    broker_url: Annotated[str, AfterValidator(_check_broker_url)] = Field(
+        default="memory://", repr=False
+    )
+    smtp_url: Annotated[str, AfterValidator(_check_smtp_url)] = Field(
+        default_factory=lambda data: f"{data['home']}/mails", repr=False
+    )
+    mail_sender: str = "minutehand@localhost"
+    workspace: Folder = Field(default_factory=lambda data: data["home"] / "workspace")
+    timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
+
+    #: The original documentation, "Handling scheduler downtime": five minutes.
+    lookback: Elapsed = timedelta(minutes=5)
+    lease_ttl: Elapsed = timedelta(seconds=60)
+    lease_heartbeat: Elapsed = timedelta(seconds=10)
+    operation_lease: Elapsed = timedelta(seconds=60)
+    operation_heartbeat: Elapsed = timedelta(seconds=10)
+
+    quick_soft_limit: Elapsed = timedelta(minutes=5)
+    quick_hard_limit: Elapsed = timedelta(minutes=6)
+    heavy_soft_limit: Elapsed = timedelta(hours=2)
+    heavy_hard_limit: Elapsed = timedelta(hours=2, minutes=10)
+    database_timeout: Elapsed = timedelta(seconds=10)
+    broker_timeout: Elapsed = timedelta(seconds=5)
+    visibility_timeout: Elapsed = timedelta(hours=1)
+    #: Rows written, or messages sent, at once: small enough for a statement to
+    #: end well within ``database_timeout``.
+    chunk: int = Field(default=1000, ge=1, le=5000)
+
+    maintenance_enabled: bool = True
+    maintenance_at: Annotated[time, BeforeValidator(_read_clock)] = time(4)
+    retention: Elapsed = timedelta(days=30)
+
+    webhook_secret: SecretStr | None = None
+    webhook_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+    metrics_port: int | None = Field(default=None, ge=1, le=65535)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - signature of the base class
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take arguments only: ``read_settings`` is the one that reads."""
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        """Refuse values that are fine alone but defeat each other."""
+        for heartbeat, lease in (
+            ("lease_heartbeat", "lease_ttl"),
+            ("operation_heartbeat", "operation_lease"),
+        ):
+            if getattr(self, heartbeat) * 3 > getattr(self, lease):
+                raise _clash(
+                    heartbeat,
+                    f"is more than a third of {_variable(lease)}, so that two lost "
+                    "renewals would end the lease.",
+                    # Whole seconds, so that the advice is short and never too long.
+                    f"Write at most PT{getattr(self, lease) // _THREE_SECONDS}S.",
+                )
+        for timeout, lease in (
+            ("database_timeout", "lease_ttl"),
+            ("broker_timeout", "lease_ttl"),
+            ("database_timeout", "operation_lease"),
+        ):
+            if getattr(self, timeout) >= getattr(self, lease):
+                raise _clash(
+                    timeout,
+                    f"is not shorter than {_variable(lease)}, so that one call that "
+                    "hangs would outlast the lease.",
+                    f"Write less than {_iso(getattr(self, lease))}.",
+                )
+        for queue in ("quick", "heavy"):
+            soft, hard = f"{queue}_soft_limit", f"{queue}_hard_limit"
+            if getattr(self, soft) >= getattr(self, hard):
+                raise _clash(
+                    soft,
+                    f"is not shorter than {_variable(hard)}, so that an operation "
+                    "would be killed before it could say why.",
+                    f"Write less than {_iso(getattr(self, hard))}.",
+                )
+        self._check_bounds()
+        return self
+
+    def _check_bounds(self) -> None:
+        """Refuse durations that would break a promise whatever the others are."""
+        minute, day = timedelta(minutes=1), timedelta(days=1)
+        if self.lookback < minute:
+            raise _clash(
+                "lookback",
+                "is shorter than the minute between two ticks, so that occurrences "
+                "between them would be missed.",
+                "Write at least PT1M.",
+            )
+        if self.retention < max(day, self.lookback):
+            raise _clash(
+                "retention",
+                "is so short that an operation could be pruned while its occurrence "
+                "still counts as due, and then run again.",
+                f"Write at least {_iso(max(day, self.lookback))}.",
+            )
+
+
+def read_settings(
+    environ: Mapping[str, str] | None = None,
+    env_file: str | Path | None = ".env",
+) -> Settings:
+    """
+    Read the settings, or say what is wrong with them, all at once.
+
+    Args:
+        environ: Variables; None means those of the process.
+
+        env_file: File of further ones, which *environ* overrides; it need not
+            exist. None means no file.
+
+    Returns:
+        Settings with every default filled in. An empty variable counts as unset.
+
+    Raises:
+        UsageError: If a variable is unknown or invalid; names each, one a line,
+            with secrets masked.
+    """
+    given: dict[str, str] = {}
+    if env_file is not None:
+        given |= {name: value or "" for name, value in dotenv_values(env_file).items()}
+    given |= os.environ if environ is None else environ
+
+    mistakes: list[str] = []
+    values: dict[str, str] = {}
+    for name, value in sorted(given.items()):
+        if not name.upper().startswith(PREFIX) or name.startswith(_FOREIGN_PREFIX):
+            continue
+        field = name.removeprefix(PREFIX).lower()
+        if field not in Settings.model_fields or name != _variable(field):
+            mistakes.append(_explain_unknown(name))
+        elif value.strip():
+            values[field] = value.strip()
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        mistakes += [
+            _explain_invalid(details, values)
+            for details in error.errors(include_url=False)
+            # A default that is built on a bad value; the value itself is reported.
+            if details["type"] != "default_factory_not_called"
+        ]
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return settings
+
+
+def is_color_wanted(environ: Mapping[str, str] | None = None) -> bool:
+    """Tell whether ``NO_COLOR`` (no-color.org) is unset or empty."""
+    return not (os.environ if environ is None else environ).get("NO_COLOR")
+
+
+class _ClashError(ValueError):
+    """Two settings that defeat each other; *field* is the one to change."""
+
+    def __init__(self, field: str, message: str, hint: str) -> None:
+        """Keep *field*, for pydantic reports such errors on the whole."""
+        super().__init__(f"{message} {hint}")
+        self.field = field
+
+
+def _clash(field: str, message: str, hint: str) -> _ClashError:
+    return _ClashError(field, message, hint)
+
+
+def _variable(field: str) -> str:
+    return f"{PREFIX}{field.upper()}"
+
+
+def _iso(duration: timedelta) -> str:
+    return str(Duration(0, duration))
+
+
+def _explain_unknown(name: str) -> str:
+    known = [_variable(field) for field in Settings.model_fields]
+    near = get_close_matches(name.upper(), known, n=1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return f"{name} is no setting. {hint}docs/settings.md lists them all."
+
+
+def _explain_invalid(details: ErrorDetails, values: Mapping[str, str]) -> str:
+    """Put one of pydantic's errors in terms of variables: name, value, way out."""
+    context: dict[str, Any] = details.get("ctx", {})
+    error = context.get("error")
+    if isinstance(error, _ClashError):
+        return f"{_variable(error.field)}: {_show(error.field, values)} {error}"
+    field = str(details["loc"][0])
+    shown = _show(field, values)
+    if isinstance(error, ValueError):
+        # The readers in models quote the value themselves; ours leave it to us.
+        quoted = shown == "its value" or repr(values.get(field)) not in str(error)
+        return f"{_variable(field)}: {f'{shown} ' if quoted else ''}{error}"
+    if details["type"] == "literal_error":
+        return f"{_variable(field)}: {shown} is refused. Write {context['expected']}."
+    return f"{_variable(field)}: {shown} is refused. {details['msg']}."
+
+
+def _show(field: str, values: Mapping[str, str]) -> str:
+    """Quote the value of *field* without the secrets that it may hold."""
+    if field not in values:
+        return f"its default {_iso(Settings.model_fields[field].default)}"
+    if "secret" in field:
+        return "its value"
+    return repr(re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", values[field]))

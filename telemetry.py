@@ -1,0 +1,240 @@
+"""
+Every log event and every metric by name, and how logs are written.
+
+Nothing else makes up a name: ``log.info(Event.TICK_DONE, due=3)``. docs/telemetry.md
+lists them for operators; tests compare the two, and look for names that nobody uses.
+Imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import StrEnum
+from typing import Literal, Self, TextIO
+
+import structlog
+from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from structlog.typing import Processor
+
+LogFormat = Literal["auto", "json", "console"]
+
+
+class Event(StrEnum):
+    """What a log line is about; ``meaning`` says it to an operator."""
+
+    meaning: str
+
+    def __new__(cls, name: str, meaning: str) -> Self:
+        """Be the string *name*, with *meaning* beside it."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.meaning = meaning
+        return member
+
+    SCHEDULER_STARTED = "scheduler_started", "A scheduler runs; it may not lead yet."
+    SCHEDULER_STOPPED = "scheduler_stopped", "A scheduler ended in good order."
+    LEASE_ACQUIRED = "lease_acquired", "This scheduler leads from now on."
+    LEASE_LOST = "lease_lost", "This scheduler no longer leads; another may."
+    LEASE_RELEASED = "lease_released", "This scheduler gave the lead away on stopping."
+
+    TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."
+    DATABASE_UNREACHABLE = (
+        "database_unreachable",
+        "The database did not answer in time; the scheduler tries again in a second.",
+    )
+    CLOCK_SKEWED = (
+        "clock_skewed",
+        "The clocks of host and database differ by more than two seconds.",
+    )
+    CLOCK_SET_BACK = (
+        "clock_set_back",
+        "The database clock is earlier than at the last tick; due times were redone.",
+    )
+    ZONE_CHANGED = (
+        "zone_changed",
+        "A new tz database changes the clocks of a zone in use; due times were redone.",
+    )
+    ACTION_QUARANTINED = (
+        "action_quarantined",
+        "An action could not be read and is left out until it is edited.",
+    )
+    SEND_FAILED = "send_failed", "The broker refused or did not answer; sent again."
+    OPERATION_RESCUED = (
+        "operation_rescued",
+        "An operation whose worker or message was lost is tried again, or given up.",
+    )
+
+    OPERATION_NOT_CLAIMED = (
+        "operation_not_claimed",
+        "A message was dropped: somebody else does or has done its operation.",
+    )
+    CLAIM_LOST = "claim_lost", "A worker's lease ended while it worked; it stopped."
+    HEARTBEAT_FAILED = "heartbeat_failed", "A worker could not renew its lease."
+    OPERATION_GIVEN_BACK = (
+        "operation_given_back",
+        "A worker stopped before the end of an operation; another will go on with it.",
+    )
+    CHILD_LOST = (
+        "child_lost",
+        "A worker settled what a process of its own ran that was killed.",
+    )
+    STEP_FAILED = (
+        "step_failed",
+        "A step failed: why, and whether the operation will be tried again.",
+    )
+    OPERATION_FINISHED = (
+        "operation_finished",
+        "A worker is done with an operation, and left it in the state that is named.",
+    )
+    OPERATION_CANCELED = "operation_canceled", "An operation was stopped on request."
+    OPERATION_CRASHED = (
+        "operation_crashed",
+        "An error nobody expected ended an operation; the traceback is a bug report.",
+    )
+
+
+#: Buckets in seconds: from a tick with nothing due to one that takes its minute.
+_TICK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+#: Buckets in seconds: sent at once, within its minute, made up for after downtime.
+_LAG_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
+
+TICKS = Counter("minutehand_ticks_total", "Ticks by result.", ["result"])
+TICK_SECONDS = Histogram(
+    "minutehand_tick_seconds", "How long ticks take.", buckets=_TICK_BUCKETS
+)
+LAST_TICK = Gauge(
+    "minutehand_last_tick_timestamp_seconds",
+    "Time of the last complete tick; alert if it is more than three minutes old.",
+)
+OCCURRENCES_RECORDED = Counter(
+    "minutehand_occurrences_recorded_total",
+    "Decisions recorded, by decision: dispatched, skipped or missed.",
+    ["decision"],
+)
+ACTIONS_QUARANTINED = Counter(
+    "minutehand_actions_quarantined_total", "Actions that could not be read."
+)
+MESSAGES_SENT = Counter(
+    "minutehand_messages_sent_total", "Messages the broker took, by queue.", ["queue"]
+)
+SEND_ERRORS = Counter(
+    "minutehand_send_errors_total", "Attempts to send that the broker did not take."
+)
+SEND_LAG = Histogram(
+    "minutehand_send_lag_seconds",
+    "From the moment an operation was due to its message being sent.",
+    buckets=_LAG_BUCKETS,
+)
+IS_LEADER = Gauge("minutehand_is_leader", "1 while this process leads, else 0.")
+CLOCK_SKEW = Gauge(
+    "minutehand_clock_skew_seconds",
+    "Host clock minus database clock at the last tick.",
+)
+OPERATIONS_RESCUED = Counter(
+    "minutehand_operations_rescued_total",
+    "Lost operations found again, by outcome: pending (tried again) or failed.",
+    ["outcome"],
+)
+OPERATIONS_FINISHED = Counter(
+    "minutehand_operations_finished_total",
+    "Operations that reached a final state in this process (minutehand up).",
+    ["state"],
+)
+
+#: All of them, by the name under which Prometheus sees them.
+METRICS: dict[str, Counter | Gauge | Histogram] = {
+    "minutehand_ticks_total": TICKS,
+    "minutehand_tick_seconds": TICK_SECONDS,
+    "minutehand_last_tick_timestamp_seconds": LAST_TICK,
+    "minutehand_occurrences_recorded_total": OCCURRENCES_RECORDED,
+    "minutehand_actions_quarantined_total": ACTIONS_QUARANTINED,
+    "minutehand_messages_sent_total": MESSAGES_SENT,
+    "minutehand_send_errors_total": SEND_ERRORS,
+    "minutehand_send_lag_seconds": SEND_LAG,
+    "minutehand_is_leader": IS_LEADER,
+    "minutehand_clock_skew_seconds": CLOCK_SKEW,
+    "minutehand_operations_rescued_total": OPERATIONS_RESCUED,
+    "minutehand_operations_finished_total": OPERATIONS_FINISHED,
+}
+
+
+#: Libraries that tell every connection, migration and message at "info"; ours is
+#: the news. Of a task, one line says how its operation ended.
+_CHATTY = (
+    *("alembic", "amqp", "fontTools", "httpcore", "httpx", "kombu"),
+    *("celery.app.trace", "celery.worker.strategy"),
+)
+
+
+def configure_logging(
+    *,
+    level: str = "info",
+    log_format: LogFormat = "auto",
+    color: bool = True,
+    stream: TextIO | None = None,
+) -> None:
+    """
+    Write logs, ours and those of libraries, in one form to one stream.
+
+    Args:
+        level: Name of the lowest level that is written.
+
+        log_format: "json" is one object a line; "console" is for people; "auto" is
+            the latter if *stream* is a terminal.
+
+        color: False: no colours even on a terminal.
+
+        stream: None means standard error, for standard output is for data.
+    """
+    target = sys.stderr if stream is None else stream
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_make_renderers(log_format, color=color, on_terminal=target.isatty()),
+            ],
+        )
+    )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for chatty in _CHATTY:
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.root.level))
+
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
+def _make_renderers(
+    log_format: LogFormat, *, color: bool, on_terminal: bool
+) -> list[Processor]:
+    if log_format == "json" or (log_format == "auto" and not on_terminal):
+        return [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=color and on_terminal,
+            # The others print local variables, and with them passwords.
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+    ]
+
+
+def serve_metrics(port: int) -> None:
+    """Serve metrics on *port* of every interface, in a thread of its own."""
+    start_http_server(port)

@@ -1,0 +1,335 @@
+"""
+docker-compose.yml: that it is valid, and that its services do what they should.
+
+No container engine is needed: each service's own command and health check run as
+processes against real servers, with the environment that compose would give them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from settings import PREFIX, Settings, read_settings
+from tests.servers import ROOT, find_free_port, run_process, wait_until
+
+OURS = ("migrate", "scheduler", "worker-quick", "worker-heavy")
+LASTING = ("scheduler", "worker-quick", "worker-heavy")
+BIN = Path(sys.executable).parent
+
+Service = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    """Give docker-compose.yml with its anchors resolved."""
+    document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return document
+
+
+def interpolate(text: str) -> str:
+    """Fill in ``${NAME:-default}`` as compose does when no variable is set."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text).replace("$$", "$")
+
+
+def environment_of(service: Service) -> dict[str, str]:
+    """Return what compose puts into a container when no variable is set."""
+    return {name: interpolate(str(v)) for name, v in service["environment"].items()}
+
+
+def test_compose_file_fits_the_specification(compose: dict[str, Any]) -> None:
+    """
+    The file is valid by the schema of the Compose specification.
+    """
+    schema = files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
+    validator = jsonschema.Draft7Validator(json.loads(schema.read_text()))
+
+    assert [error.message for error in validator.iter_errors(compose)] == []
+
+
+def test_there_is_a_service_for_each_process(compose: dict[str, Any]) -> None:
+    """
+    One service for each kind of process, beside database and broker.
+    """
+    assert set(compose["services"]) == {"postgres", "redis", *OURS}
+
+
+def test_no_service_is_reachable_from_outside(compose: dict[str, Any]) -> None:
+    """
+    Whoever wants a port to the world has to ask for it.
+    """
+    services = compose["services"].items()
+
+    assert [name for name, service in services if "ports" in service] == []
+
+
+def test_services_that_last_are_watched_and_restarted(compose: dict[str, Any]) -> None:
+    """
+    Each has a health check, a time to stop in, and comes back.
+    """
+    for name in (*LASTING, "postgres", "redis"):
+        service = compose["services"][name]
+
+        assert service["healthcheck"]["test"], name
+        assert service["stop_grace_period"], name
+        assert service["restart"] == "unless-stopped", name
+
+
+def test_two_schedulers_can_run(compose: dict[str, Any]) -> None:
+    """
+    Nothing ties a replica to one name or one host port.
+    """
+    assert "container_name" not in compose["services"]["scheduler"]
+
+
+def test_schema_is_migrated_before_anything_runs(compose: dict[str, Any]) -> None:
+    """
+    A process never meets a schema that is not its version's.
+    """
+    for name in LASTING:
+        depends_on = compose["services"][name]["depends_on"]
+
+        assert depends_on["migrate"] == {
+            "condition": "service_completed_successfully"
+        }, name
+
+
+def test_volumes_are_declared(compose: dict[str, Any]) -> None:
+    """
+    No data lands in a volume without a name.
+    """
+    used = {
+        volume.partition(":")[0]
+        for service in compose["services"].values()
+        for volume in service.get("volumes", [])
+    }
+
+    assert set(compose["volumes"]) == used
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_settings_of_a_service_are_accepted(compose: dict[str, Any], name: str) -> None:
+    """
+    Every variable is a setting, with a value that can be right.
+    """
+    environ = environment_of(compose["services"][name])
+    settings = read_settings(environ, env_file=None)
+
+    assert settings.database_url.startswith("postgresql+psycopg://")
+    assert settings.broker_url == "redis://redis:6379/0"
+    assert {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} >= set(
+        environ
+    )
+
+
+def test_each_queue_has_a_worker(compose: dict[str, Any]) -> None:
+    """
+    Heavy operations never wait behind quick ones; nothing waits for nobody.
+    """
+    queues = {
+        name: re.findall(
+            r"--queues=(\S+)", " ".join(compose["services"][name]["command"])
+        )
+        for name in LASTING[1:]
+    }
+
+    assert queues == {"worker-quick": ["quick"], "worker-heavy": ["heavy,celery"]}
+
+
+def test_image_has_all_that_runs() -> None:
+    """
+    .dockerignore lets every package and file of the application through.
+    """
+    allowed = {
+        line.removeprefix("!")
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    packages = {
+        path.parent.name
+        for path in ROOT.glob("*/__init__.py")
+        if path.parent.name not in {"benchmarks", "tests"}
+    }
+    sources = {path.name for path in ROOT.glob("*.py")}
+
+    assert packages | sources | {"pyproject.toml", "requirements.lock"} <= allowed
+
+
+def test_image_does_not_run_as_root() -> None:
+    """
+    The last USER of the Dockerfile is not root.
+    """
+    users = re.findall(r"^USER (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+
+    assert users[-1:] == ["minutehand"]
+
+
+class Stack:
+    """
+    The services of docker-compose.yml as processes of this machine.
+
+    Args:
+        compose: The file.
+
+        database_url: Instead of the service ``postgres``.
+
+        broker_url: Instead of the service ``redis``.
+
+        folder: Instead of the volume ``data``; the logs lie beside it.
+    """
+
+    def __init__(
+        self,
+        compose: dict[str, Any],
+        *,
+        database_url: str,
+        broker_url: str,
+        folder: Path,
+    ) -> None:
+        """Run nothing yet."""
+        self.services: dict[str, Service] = compose["services"]
+        self.folder = folder
+        self.metrics_port = str(find_free_port())
+        self.overrides = {
+            "MINUTEHAND_HOME": str(folder / "data"),
+            "MINUTEHAND_DATABASE_URL": database_url,
+            "MINUTEHAND_BROKER_URL": broker_url,
+            "HOSTNAME": socket.gethostname(),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+        }
+
+    def environment(self, name: str) -> dict[str, str]:
+        """Return the environment of a service, with our servers in it."""
+        environ = environment_of(self.services[name]) | self.overrides
+        if "MINUTEHAND_METRICS_PORT" in environ:
+            environ["MINUTEHAND_METRICS_PORT"] = self.metrics_port
+        return environ
+
+    def command(self, name: str) -> list[str | Path]:
+        """Return the command of a service, with its program from this environment."""
+        program, *arguments = map(interpolate, self.services[name]["command"])
+        return [BIN / program, *arguments]
+
+    def run(self, name: str, command: list[str | Path]) -> str:
+        """Run *command* in the place of service *name*, and return what it printed."""
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, **self.environment(name)},
+            timeout=60,
+        )
+
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def minutehand(self, *arguments: str | Path) -> Any:
+        """Run a command of ``minutehand`` beside the scheduler; return its JSON."""
+        return json.loads(
+            self.run("scheduler", [BIN / "minutehand", *arguments, "--json"])
+        )
+
+    def is_healthy(self, name: str) -> bool:
+        """Run the health check of a service as compose would."""
+        kind, *test = map(interpolate, self.services[name]["healthcheck"]["test"])
+        line = test[0] if kind == "CMD-SHELL" else shlex.join(test)
+        done = subprocess.run(
+            ["/bin/sh", "-c", line.replace("9464", self.metrics_port)],
+            check=False,
+            capture_output=True,
+            cwd=ROOT,
+            env={**os.environ, **self.environment(name)},
+            timeout=60,
+        )
+        return done.returncode == 0
+
+
+@pytest.fixture
+def stack(
+    compose: dict[str, Any], postgres_url: str, redis_url: str, tmp_path: Path
+) -> Iterator[Stack]:
+    """Run migrate, then all services that last, until the test ends."""
+    stack = Stack(
+        compose, database_url=postgres_url, broker_url=redis_url, folder=tmp_path
+    )
+    stack.run("migrate", stack.command("migrate"))
+    with ExitStack() as processes:
+        for name in LASTING:
+            processes.enter_context(
+                run_process(
+                    stack.command(name),
+                    log=tmp_path / f"{name}.log",
+                    environ=stack.environment(name),
+                )
+            )
+        yield stack
+
+
+def test_services_do_what_they_are_for(stack: Stack) -> None:
+    """
+    From an empty database to a quick and a heavy operation done, all services healthy.
+    """
+    document = {
+        "uid": "shop",
+        "name": "Shop",
+        "users": [
+            {
+                "id": "ada",
+                "email": "ada@example.org",
+                "activated_at": "2026-01-01T00:00:00Z",
+            }
+        ],
+        "templates": {"hello": {"subject": "Hello", "text": "Hello"}},
+        "domains": [{"name": "sales", "source": {"file": str(stack.folder / "s.csv")}}],
+    }
+    (stack.folder / "s.csv").write_text("day,amount\n2026-11-23,7\n")
+    (stack.folder / "app.json").write_text(json.dumps(document))
+    stack.minutehand("apps", "apply", stack.folder / "app.json")
+    runs = {}
+    for queue, operations in {
+        "quick": {"send_email": {"template": "hello"}},
+        "heavy": {"refresh": {"domains": ["sales"]}, "publish": {"data": True}},
+    }.items():
+        path = stack.folder / f"{queue}.json"
+        path.write_text(
+            json.dumps(
+                {
+                    "name": queue,
+                    "operations": operations,
+                    "when": {"cron_rule": "0 7 1 1 *"},
+                    "recipients": {"users": ["ada"]},
+                }
+            )
+        )
+        posted = stack.minutehand("actions", "post", path, "--app", "shop")
+        runs[queue] = stack.minutehand("actions", "run", posted["uid"])
+
+    def find_final() -> dict[str, Any]:
+        listed = stack.minutehand("operations", "list", "--app", "shop")
+        final = {"succeeded", "failed", "canceled"}
+        found = {row["queue"]: row for row in listed if row["state"] in final}
+        return found if found.keys() == runs.keys() else {}
+
+    done = wait_until(find_final, timeout_s=60, every_s=0.5, what="both runs")
+    healthy = {name: stack.is_healthy(name) for name in LASTING}
+
+    assert [None, None] == [operation["error"] for operation in done.values()]
+    assert {"succeeded"} == {operation["state"] for operation in done.values()}
+    assert len(list((stack.folder / "data" / "mails").iterdir())) == 1
+    assert healthy == dict.fromkeys(LASTING, True)

@@ -1,0 +1,117 @@
+"""The demo and the embedded form as people start them: a process of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.servers import run_process, wait_until
+
+pytestmark = pytest.mark.integration
+
+_MINUTEHAND = (sys.executable, "-m", "cli.main")
+
+#: Ten times what a stop may take on a quiet machine: more is a hang, not a load.
+STOPS_WITHIN_S = 30
+
+
+def _run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*_MINUTEHAND, *arguments],
+        env={"MINUTEHAND_HOME": str(home), "PATH": "/usr/bin:/bin"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
+    """
+    A run is seen within seconds, its mails are files, Ctrl-C stops it with code 0.
+    """
+    home, log = tmp_path / "demo", tmp_path / "log"
+    command = [*_MINUTEHAND, "demo", "--home", str(home)]
+
+    with run_process(command, log=log) as process:
+        wait_until(
+            lambda: "weekly update: succeeded" in log.read_text(),
+            timeout_s=30,
+            what="the first run",
+        )
+        process.send_signal(signal.SIGINT)
+        code = process.wait(STOPS_WITHIN_S)
+
+    assert 0 == code, log.read_text()
+    assert 3 <= len(list((home / "mails").glob("*.eml")))
+    assert "Traceback" not in log.read_text() + (home / "demo.log").read_text()
+
+
+def test_demo_leaves_other_folders_alone(tmp_path: Path):
+    """
+    A folder with anything else in it is refused, not emptied.
+    """
+    (tmp_path / "thesis.txt").write_text("years of work")
+
+    done = _run(tmp_path, "demo", "--home", str(tmp_path))
+
+    assert 2 == done.returncode
+    assert "is not empty" in done.stderr
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def _write_app(folder: Path) -> None:
+    (folder / "a.csv").write_text("x,y\n1,2\n")
+    (folder / "app.json").write_text(
+        json.dumps(
+            {"uid": "shop", "domains": [{"name": "a", "source": {"file": "a.csv"}}]}
+        )
+    )
+    (folder / "action.json").write_text(
+        json.dumps(
+            {
+                "uid": "load",
+                "name": "load",
+                "operations": {"refresh": True, "publish": {"data": True}},
+                "when": {"cron_rule": "0 7 1 1 *"},
+            }
+        )
+    )
+
+
+def test_up_survives_being_killed(tmp_path: Path):
+    """
+    What waited when the process was killed is run by the next one, at once; a
+    second one beside it is refused, and it stops when asked to.
+    """
+    home = tmp_path / "home"
+    _write_app(tmp_path)
+    assert 0 == _run(home, "apps", "apply", str(tmp_path)).returncode
+    post = ("actions", "post", str(tmp_path / "action.json"), "--app", "shop")
+    assert 0 == _run(home, *post).returncode
+    command, environ = [*_MINUTEHAND, "up"], {"MINUTEHAND_HOME": str(home)}
+    log = tmp_path / "log"
+
+    with run_process(command, log=log, environ=environ) as process:
+        wait_until(lambda: "tick_done" in log.read_text(), timeout_s=30, what="a tick")
+        process.kill()
+        process.wait()
+    first = _run(home, "actions", "run", "load")
+    with run_process(command, log=log, environ=environ) as process:
+        watched = _run(home, "operations", "watch", first.stdout.strip(), "--json")
+        beside = _run(home, "up")
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(STOPS_WITHIN_S)
+
+    shown = json.loads(watched.stdout)
+    assert (0, "succeeded") == (watched.returncode, shown["state"])
+    assert ["succeeded"] * 2 == [step["state"] for step in shown["steps"]]
+    assert 5 == beside.returncode
+    assert 0 == code
+    assert "Traceback" not in log.read_text()

@@ -1,0 +1,218 @@
+"""A Redis that is down, hangs, or swallows everything: one bounded attempt each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import redis
+import sqlalchemy as sa
+from celery import Celery
+
+from actions.leader import Leader, get_holder
+from celery_app.app import make_config
+from celery_app.sender import CelerySender
+from models.errors import BrokerUnreachableError
+from models.operation_state import OperationState, Queue
+from operations.outbox import Message
+from scheduler_server import Scheduler
+from settings import Settings, read_settings
+from tests.chaos.installation import QUICK_LEASES
+from tests.chaos.servers import Victim, run_blackhole, run_faulty_redis
+from tests.scheduling import MINUTE, add_app, fetch_all, get_now, post_at
+
+TIMEOUT_S = 1.0  # of QUICK_LEASES
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Victim]:
+    """Give a Redis of this module alone."""
+    with run_faulty_redis() as server:
+        yield server
+
+
+def make_settings(url: str) -> Settings:
+    """Return settings with deadlines of seconds and this broker."""
+    values = {**QUICK_LEASES, "BROKER_URL": url, "LEASE_TTL": "PT60S"}
+    return read_settings(
+        {f"MINUTEHAND_{name}": value for name, value in values.items()}, env_file=None
+    )
+
+
+def make_sender(url: str) -> CelerySender:
+    """Return a sender on a Celery app of its own."""
+    settings = make_settings(url)
+    app = Celery("tests", set_as_current=False)
+    app.conf.update(make_config(settings))
+    return CelerySender(app, timeout=settings.broker_timeout)
+
+
+def make_messages(count: int = 3) -> list[Message]:
+    """Return messages of operations that are nowhere."""
+    return [Message(uuid4(), Queue.QUICK, "test", 0) for _ in range(count)]
+
+
+def measure(call: Callable[[], object]) -> float:
+    """Return how many seconds *call* took to find the broker unreachable."""
+    started_at = time.monotonic()
+    with pytest.raises(BrokerUnreachableError):
+        call()
+    return time.monotonic() - started_at
+
+
+def fetch_ids(url: str) -> list[str]:
+    """Return the task ids in the queue, in the order they will be taken."""
+    with redis.Redis.from_url(url) as client:
+        taken = reversed(client.lrange("quick", 0, -1))
+        return [json.loads(each)["headers"]["id"] for each in taken]
+
+
+def empty(url: str) -> None:
+    """Forget all messages."""
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+
+
+@pytest.mark.parametrize("scheme", ["redis", "amqp"])
+def test_broker_that_never_answers_costs_one_deadline(scheme: str) -> None:
+    """
+    A half-open connection, accepted by a kernel, ends after the broker timeout.
+    """
+    with run_blackhole() as port:
+        sender = make_sender(f"{scheme}://127.0.0.1:{port}//")
+
+        assert measure(lambda: sender.send(make_messages())) < 2.5 * TIMEOUT_S
+        assert measure(sender.find_empty_queues) < 2.5 * TIMEOUT_S
+
+
+def test_broker_that_freezes_costs_one_deadline(broker: Victim) -> None:
+    """
+    Whether connected already or connecting anew; afterwards it is used again.
+    """
+    sender = make_sender(broker.url)
+    sender.send(make_messages())
+    broker.freeze()
+    try:
+        costs = [measure(lambda: sender.send(make_messages())) for _ in range(2)]
+        costs.append(measure(sender.find_empty_queues))
+    finally:
+        broker.thaw()
+    sender.send(make_messages())
+    sender.close()
+
+    assert [True] * 3 == [TIMEOUT_S * 0.9 < cost < 10 * TIMEOUT_S for cost in costs]
+
+
+def test_batch_is_one_round_trip(broker: Victim) -> None:
+    """
+    Kombu sends it as one pipeline; were it not so, each message would be a call.
+    """
+    sender = make_sender(broker.url)
+    sender.send(make_messages(1))
+    with redis.Redis.from_url(broker.url) as client:
+        before = client.info("stats")["total_reads_processed"]
+        sender.send(make_messages(100))
+        after = client.info("stats")["total_reads_processed"]
+    sender.close()
+
+    assert after - before < 20
+
+
+def test_queues_without_messages_are_found(broker: Victim) -> None:
+    """
+    Redis has no empty lists; a queue that is not there is empty.
+    """
+    empty(broker.url)
+    sender = make_sender(broker.url)
+    sender.send(make_messages())
+    found = sender.find_empty_queues()
+    sender.close()
+
+    assert {Queue.HEAVY, Queue.DEFAULT} == found
+
+
+@pytest.fixture
+def scheduler(postgres_engine: sa.Engine, broker: Victim, tmp_path: Path) -> Scheduler:
+    """Give a scheduler that leads, on the broker of this module."""
+    del tmp_path  # of the settings, which name no file here
+    empty(broker.url)
+    settings = make_settings(broker.url)
+    leader = Leader(postgres_engine, ttl=settings.lease_ttl, heartbeat=MINUTE / 6)
+    assert leader.hold()
+    return Scheduler(postgres_engine, leader, make_sender(broker.url), settings)
+
+
+def test_half_an_hour_without_broker_loses_and_repeats_nothing(
+    scheduler: Scheduler, broker: Victim
+) -> None:
+    """
+    Every minute is recorded, and sent when the broker is back: once each, by age.
+    """
+    engine = scheduler.engine
+    start = get_now(engine).replace(second=0, microsecond=0)
+    add_app(engine)
+    for name in ("one", "two"):
+        post_at(engine, start, name=name, when={"cron_rule": "* * * * *"})
+    passed = [0.0]
+    scheduler.dispatcher.monotonic = lambda: passed[0]
+    broker.kill()
+    for minute in range(30):
+        passed[0] += 60
+        scheduler.tick(start + minute * MINUTE)
+    waiting = {row.state for row in fetch_all(engine)}
+    broker.start()
+    passed[0] += 60
+    scheduler.dispatcher.send_waiting()
+
+    rows = fetch_all(engine)
+    assert {OperationState.PENDING} == waiting
+    assert {OperationState.QUEUED} == {row.state for row in rows}
+    by_age = sorted(
+        rows, key=lambda row: (row.send_at, row.recorded_at, row.occurrence)
+    )
+    occurrences = {str(row.id): row.occurrence for row in rows}
+    sent = fetch_ids(broker.url)
+    assert len(by_age) == len(set(sent)) == len(sent) == 60
+    assert [row.occurrence for row in by_age] == [occurrences[each] for each in sent]
+
+
+def test_frozen_broker_does_not_stall_the_loop(
+    scheduler: Scheduler, broker: Victim
+) -> None:
+    """
+    The scheduler goes on recording and keeps its lease; then everything is sent.
+    """
+    engine = scheduler.engine
+    start = get_now(engine).replace(second=0, microsecond=0)
+    add_app(engine)
+    post_at(engine, start - 2 * MINUTE, when={"cron_rule": "* * * * *"})
+    acquired = get_holder(engine)
+    assert acquired is not None
+    broker.freeze()
+    costs = []
+    try:
+        # So many that a deadline for each would be told from one for all.
+        for _ in range(50):
+            started_at = time.monotonic()
+            scheduler.wake()
+            costs.append(time.monotonic() - started_at)
+        recorded = len(fetch_all(engine))
+    finally:
+        broker.thaw()
+    scheduler.dispatcher.monotonic = lambda: time.monotonic() + 60
+    scheduler.dispatcher.send_waiting()
+    held = get_holder(engine)
+
+    assert held is not None
+    assert acquired.fence == held.fence
+    assert held.expires_at > get_now(engine) + timedelta(seconds=30)
+    assert recorded >= 2
+    assert sum(costs) < 10 * TIMEOUT_S, costs
+    rows = fetch_all(engine)
+    assert {OperationState.QUEUED} == {row.state for row in rows}
+    assert {str(row.id) for row in rows} == set(fetch_ids(broker.url))

@@ -1,0 +1,141 @@
+"""A PostgreSQL that is killed, started again, or hangs (real processes)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models.errors import UnreachableError
+from models.operation_state import OperationState
+from scheduler_server import make_scheduler
+from tests.chaos.installation import Installation
+from tests.chaos.servers import Victim, run_faulty_postgres
+from tests.scheduling import MINUTE, edit_action, fetch_all, get_now
+from tests.servers import wait_until
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Victim]:
+    """Give a PostgreSQL of this module alone."""
+    with run_faulty_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def installation(
+    database: Victim, redis_url: str, tmp_path: Path
+) -> Iterator[Installation]:
+    """Give an installation on that database."""
+    made = Installation(database.url, redis_url, tmp_path)
+    yield made
+    made.engine.dispose()
+
+
+def restart(installation: Installation, database: Victim) -> None:
+    """Start the database again, and forget the connections of the test itself."""
+    database.start()
+    installation.engine.dispose()
+
+
+def test_database_that_crashes_loses_nothing(
+    installation: Installation, database: Victim
+) -> None:
+    """
+    Scheduler and worker go on by themselves when it is back; each run happens once.
+    """
+    first = installation.run("sleep", 0)
+    with installation.scheduler() as scheduler, installation.worker() as worker:
+        installation.wait_until_final(first)
+        gate = installation.folder / "gate"
+        during = installation.run("wait_deaf", str(gate))
+        waiting = installation.run("sleep", 0)
+        installation.wait_for_effects(during)
+        database.kill()
+        wait_until(
+            lambda: "database_unreachable" in installation.read_log("scheduler"),
+            what="the scheduler to notice",
+        )
+        restart(installation, database)
+        gate.touch()
+        rows = [installation.wait_until_final(each) for each in (during, waiting)]
+
+        assert scheduler.poll() is None
+        assert worker.poll() is None
+    assert [OperationState.SUCCEEDED] * 2 == [row.state for row in rows]
+    assert installation.count_effects(waiting) == 1
+    assert installation.count_effects(during) == 1
+
+
+def test_frozen_database_costs_a_deadline(
+    installation: Installation, database: Victim
+) -> None:
+    """
+    No call hangs: psycopg gives up two seconds after the database timeout.
+    """
+    settings = installation.settings
+    scheduler = make_scheduler(settings)
+    scheduler.wake()
+    limit_s = 10 * settings.database_timeout.total_seconds()
+    database.freeze()
+    costs = []
+    try:
+        for _ in range(2):
+            started_at = time.monotonic()
+            scheduler.wake()
+            costs.append(time.monotonic() - started_at)
+        started_at = time.monotonic()
+        scheduler.stop()
+        costs.append(time.monotonic() - started_at)
+    finally:
+        database.thaw()
+
+    assert [True] * 3 == [cost < limit_s for cost in costs], costs
+
+
+def test_frozen_database_does_not_hold_up_a_stop(
+    installation: Installation, database: Victim
+) -> None:
+    """
+    A scheduler that is told to stop ends, though nobody takes its lease back.
+    """
+    with installation.scheduler() as scheduler:
+        wait_until(
+            lambda: "lease_acquired" in installation.read_log("scheduler"),
+            what="the lease",
+        )
+        database.freeze()
+        try:
+            scheduler.send_signal(signal.SIGTERM)
+
+            assert scheduler.wait(15) == 0
+        finally:
+            database.thaw()
+
+
+def test_minutes_without_database_are_made_up_for(
+    installation: Installation, database: Victim
+) -> None:
+    """
+    What was due while it was away, and is in the window, is recorded after.
+    """
+    uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})
+    scheduler = make_scheduler(installation.settings)
+    scheduler.wake()
+    now = get_now(installation.engine).replace(second=0, microsecond=0)
+    edit_action(installation.engine, uid, next_due_at=now, effective_from=now)
+    database.kill()
+    for minute in range(3):
+        with pytest.raises(UnreachableError):
+            scheduler.tick(now + minute * MINUTE)
+    restart(installation, database)
+    wait_until(scheduler.leader.hold, what="the lease")
+    scheduler.tick(now + 3 * MINUTE)
+    scheduler.stop()
+
+    due = [now + minute * MINUTE for minute in range(4)]
+    rows = [r.occurrence for r in fetch_all(installation.engine) if r.action_uid == uid]
+    assert due == rows

@@ -1,0 +1,179 @@
+"""One leader, whatever happens to it: frozen, killed, stopped (real processes)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import ExitStack
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from actions.leader import Holder, get_holder
+from models.database import reading
+from models.operation_state import OperationState
+from tests.chaos.installation import Installation, freeze, kill, thaw
+from tests.scheduling import edit_action, fetch_all, get_now
+from tests.servers import wait_until
+
+
+def wait_for_leader(
+    installation: Installation, pid: int, *, timeout_s: float = 20
+) -> Holder:
+    """Wait until the scheduler *pid* holds a lease that has not run out."""
+
+    def leads() -> Holder | None:
+        holder = get_holder(installation.engine)
+        return holder if holder and holder.pid == pid and not holder.is_stale else None
+
+    holder = wait_until(leads, timeout_s=timeout_s, what=f"{pid} to lead")
+    assert holder is not None  # or wait_until had raised
+    return holder
+
+
+def wait_for_log(installation: Installation, name: str, event: str, count: int) -> None:
+    """Wait until *name* has logged *event* for the *count*-th time."""
+    wait_until(
+        lambda: installation.read_log(name).count(f'"{event}"') >= count,
+        timeout_s=20,
+        what=f"{event} in the log of {name}",
+    )
+
+
+def test_standby_takes_over_from_a_leader_that_was_killed(
+    installation: Installation,
+) -> None:
+    """
+    Not before its lease has run out, and soon after.
+    """
+    with installation.scheduler("first") as first:
+        wait_for_leader(installation, first.pid)
+        with installation.scheduler("second") as second:
+            wait_for_log(installation, "second", "scheduler_started", 1)
+            time.sleep(1)
+            kill(first)
+            left_at = time.monotonic()
+            before = get_holder(installation.engine)
+            assert before is not None
+            left_s = (before.expires_at - get_now(installation.engine)).total_seconds()
+            after = wait_for_leader(installation, second.pid)
+            took_s = time.monotonic() - left_at
+
+    assert before.fence + 1 == after.fence
+    assert left_s - 0.1 <= took_s
+
+
+def test_standby_takes_over_at_once_from_a_leader_that_stops(
+    installation: Installation,
+) -> None:
+    """
+    A planned stop gives the lease away; nobody waits for it to run out.
+    """
+    with installation.scheduler("first") as first:
+        wait_for_leader(installation, first.pid)
+        with installation.scheduler("second") as second:
+            wait_for_log(installation, "second", "scheduler_started", 1)
+            time.sleep(1)
+            first.send_signal(signal.SIGTERM)
+            wait_for_leader(installation, second.pid)
+
+            assert first.wait(10) == 0
+    assert '"lease_released"' in installation.read_log("first")
+
+
+def test_frozen_leader_demotes_itself_when_it_wakes(installation: Installation) -> None:
+    """
+    It finds its lease taken, writes nothing and stands by.
+    """
+    with installation.scheduler("first") as first:
+        wait_for_leader(installation, first.pid)
+        with installation.scheduler("second") as second:
+            freeze(first)
+            holder = wait_for_leader(installation, second.pid)
+            thaw(first)
+            wait_for_log(installation, "first", "lease_lost", 1)
+            time.sleep(2)
+
+            assert first.poll() is None
+            still = get_holder(installation.engine)
+            assert still is not None
+            assert (still.pid, still.fence) == (second.pid, holder.fence)
+
+
+def test_leader_frozen_inside_a_transaction_blocks_nobody(
+    installation: Installation,
+) -> None:
+    """
+    Its session is ended by the database, so its locks are free and its tick is undone.
+    """
+    engine = installation.engine
+    uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})
+    make_due(installation, uid)
+    with ExitStack() as stack:
+        # Its transaction locks the lease row first, and next this one.
+        connection = stack.enter_context(engine.connect())
+        connection.execute(
+            sa.text("select 1 from scheduled_actions where uid = :uid for update"),
+            {"uid": uid},
+        )
+        first = stack.enter_context(installation.scheduler("first"))
+        wait_until(lambda: count_waiting(installation), what="the leader to be blocked")
+        freeze(first)
+        connection.rollback()
+
+        second = stack.enter_context(installation.scheduler("second"))
+        holder = wait_for_leader(installation, second.pid)
+        wait_until(lambda: fetch_all(engine), what="the second to decide", timeout_s=20)
+        thaw(first)
+        wait_for_log(installation, "first", "database_unreachable", 1)
+        time.sleep(2)
+
+        rows = fetch_all(engine)
+        assert {holder.fence} == {row.fence for row in rows}
+        assert len(rows) == len({row.occurrence for row in rows})
+        still = get_holder(engine)
+        assert still is not None
+        assert still.pid == second.pid
+
+
+def make_due(installation: Installation, uid: str) -> None:
+    """Let an every-minute action have been there for two minutes."""
+    since = get_now(installation.engine) - timedelta(minutes=2)
+    edit_action(installation.engine, uid, next_due_at=since, effective_from=since)
+
+
+def count_waiting(installation: Installation) -> int:
+    """Return how many sessions of schedulers wait for a lock."""
+    with reading(installation.engine) as connection:
+        found = connection.execute(
+            sa.text(
+                "select pid from pg_stat_activity where wait_event_type = 'Lock'"
+                " and datname = current_database()"
+            )
+        )
+        return len(found.all())
+
+
+def test_three_schedulers_that_start_together_have_one_leader(
+    installation: Installation,
+) -> None:
+    """
+    The lease is taken in one statement; an occurrence is recorded once.
+    """
+    engine = installation.engine
+    uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})
+    make_due(installation, uid)
+    with ExitStack() as stack:
+        for number in range(3):
+            stack.enter_context(installation.scheduler(f"scheduler-{number}"))
+        wait_until(lambda: len(fetch_all(engine)) >= 2, timeout_s=30, what="operations")
+        for number in range(3):
+            wait_for_log(installation, f"scheduler-{number}", "scheduler_started", 1)
+        logs = [installation.read_log(f"scheduler-{n}") for n in range(3)]
+
+    rows = fetch_all(engine)
+    assert [1, 0, 0] == sorted(
+        (log.count('"lease_acquired"') for log in logs), reverse=True
+    )
+    assert len(rows) == len({row.occurrence for row in rows})
+    assert {OperationState.PENDING, OperationState.QUEUED} >= {r.state for r in rows}

@@ -1,0 +1,236 @@
+"""Workers that die, freeze, take too long or get a message twice (real processes)."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+import redis
+import sqlalchemy as sa
+from celery import Celery
+
+from celery_app.app import make_config
+from celery_app.sender import CelerySender
+from models.database import reading, writing
+from models.operation_state import OperationState, Queue, Reason, StepState
+from operations.outbox import Message
+from operations.store import cancel, fetch_steps
+from tests.chaos.installation import Installation, freeze, kill, thaw
+from tests.scheduling import get
+from tests.servers import wait_until
+
+
+def fetch_step_states(installation: Installation, operation_id: UUID) -> list[str]:
+    """Return the states of the steps of an operation."""
+    with reading(installation.engine) as connection:
+        steps = fetch_steps(connection, [operation_id])
+    return [step.state for step in steps[operation_id]]
+
+
+def restore_visible(installation: Installation) -> None:
+    """Hand out again what is not acknowledged, as each consumer does now and then."""
+    app = Celery("tests", set_as_current=False)
+    app.conf.update(make_config(installation.settings))
+    with app.connection_for_read() as connection:
+        connection.default_channel.qos.restore_visible(interval=1)
+
+
+def test_poison_stops_after_its_attempts(scheduled: Installation) -> None:
+    """
+    A step that kills its process is tried three times, each loss noticed at once.
+    """
+    # Far away, so that it is not the lease that ends.
+    scheduled.options["OPERATION_LEASE"] = "PT60S"
+    with scheduled.worker():
+        poison = scheduled.run("die")
+        for attempt in (1, 2, 3):
+            scheduled.wait_for_effects(poison, attempt)
+            wait_until(
+                lambda: get(scheduled.engine, poison).reason == Reason.WORKER_LOST,
+                timeout_s=15,
+                what="the loss to be noticed",
+            )
+            scheduled.hurry()
+        row = scheduled.wait_until_final(poison)
+        healthy = scheduled.run("sleep", 0)
+
+        assert scheduled.wait_until_final(healthy).state == OperationState.SUCCEEDED
+    assert (row.state, row.reason) == (OperationState.FAILED, Reason.WORKER_LOST)
+    assert row.attempt == 3
+    assert scheduled.count_effects(poison) == 3
+    assert fetch_step_states(scheduled, poison) == [StepState.FAILED]
+
+
+def test_time_limits_end_in_a_final_state(scheduled: Installation) -> None:
+    """
+    The soft one asks, the hard one kills; both fail with the reason, and once.
+    """
+    scheduled.options |= {"QUICK_SOFT_LIMIT": "PT2S", "QUICK_HARD_LIMIT": "PT4S"}
+    never = str(scheduled.folder / "never")
+    soft = scheduled.run("wait_for", never)
+    hard = scheduled.run("wait_deaf", never)
+    with scheduled.worker():
+        rows = [scheduled.wait_until_final(each) for each in (soft, hard)]
+
+    assert [OperationState.FAILED] * 2 == [row.state for row in rows]
+    assert [Reason.TIME_LIMIT] * 2 == [row.reason for row in rows]
+    assert [1, 1] == [scheduled.count_effects(each) for each in (soft, hard)]
+    for each in (soft, hard):
+        assert fetch_step_states(scheduled, each) == [StepState.FAILED], each
+    assert "soft" in rows[0].error
+    assert "hard" in rows[1].error
+
+
+def test_worker_that_was_killed_is_replaced(scheduled: Installation) -> None:
+    """
+    When its lease has run out, another worker does the operation again.
+    """
+    gate = scheduled.folder / "gate"
+    with scheduled.worker("first", concurrency=1) as first:
+        asked = scheduled.run("wait_for", str(gate))
+        scheduled.wait_for_effects(asked)
+        kill(first)
+    gate.touch()
+    with scheduled.worker("second", concurrency=1):
+        wait_until(
+            lambda: get(scheduled.engine, asked).state == OperationState.PENDING,
+            timeout_s=15,
+            what="the loss to be noticed",
+        )
+        scheduled.hurry()
+        row = scheduled.wait_until_final(asked)
+
+    assert row.state == OperationState.SUCCEEDED
+    assert row.attempt == 2
+    assert row.worker.startswith("second@tests")
+
+
+def test_worker_frozen_past_its_lease_writes_nothing(
+    scheduled: Installation,
+) -> None:
+    """
+    Another one has finished; what the first writes when it wakes is refused.
+    """
+    with scheduled.worker("first", concurrency=1) as first:
+        asked = scheduled.run("sleep", 1)
+        scheduled.wait_for_effects(asked)
+        freeze(first)
+        with scheduled.worker("second", concurrency=1):
+            wait_until(
+                lambda: get(scheduled.engine, asked).state != OperationState.RUNNING,
+                timeout_s=15,
+                what="the lease to run out",
+            )
+            scheduled.hurry()
+            done = scheduled.wait_until_final(asked)
+            thaw(first)
+            wait_until(
+                lambda: "claim_lost" in scheduled.read_log("first"),
+                timeout_s=15,
+                what="the first to notice",
+            )
+    after = get(scheduled.engine, asked)
+
+    assert done.state == OperationState.SUCCEEDED
+    assert done.worker.startswith("second@tests")
+    assert done == after
+
+
+def test_message_that_comes_again_runs_nothing(scheduled: Installation) -> None:
+    """
+    A visibility timeout shorter than the task, and copies by hand: one run.
+    """
+    scheduled.options["VISIBILITY_TIMEOUT"] = "PT1S"
+    gate = scheduled.folder / "gate"
+    with scheduled.worker("first"), scheduled.worker("second"):
+        asked = scheduled.run("wait_for", str(gate))
+        scheduled.wait_for_effects(asked)
+        time.sleep(1.1)  # the visibility timeout
+        restore_visible(scheduled)
+        sender = make_sender(scheduled)
+        message = Message(asked, Queue.QUICK, "by hand", 0)
+        sender.send([message, message])
+        wait_until(
+            lambda: count_drops(scheduled) >= 3, what="three copies to be dropped"
+        )
+        gate.touch()
+        row = scheduled.wait_until_final(asked)
+        sender.send([message])
+        wait_until(lambda: count_drops(scheduled) >= 4, what="a fourth")
+        sender.close()
+
+    assert (row.state, row.attempt) == (OperationState.SUCCEEDED, 1)
+    assert scheduled.count_effects(asked) == 1
+
+
+def make_sender(installation: Installation) -> CelerySender:
+    """Return a sender to the broker of *installation*."""
+    app = Celery("tests", set_as_current=False)
+    app.conf.update(make_config(installation.settings))
+    return CelerySender(app, timeout=installation.settings.broker_timeout)
+
+
+def count_drops(installation: Installation) -> int:
+    """Return how many messages the workers have turned away."""
+    logs = installation.read_log("first") + installation.read_log("second")
+    return logs.count('"operation_not_claimed"')
+
+
+def test_operation_is_canceled_in_any_state(scheduled: Installation) -> None:
+    """
+    One that has not begun never does; one that runs stops at its next progress.
+    """
+    never = str(scheduled.folder / "never")
+    pending, queued, running = (scheduled.run("wait_for", never) for _ in range(3))
+    scheduled.wait_for_state(pending, "queued")
+    with writing(scheduled.engine) as connection:
+        connection.execute(
+            sa.text(
+                "update operations set state = 'pending',"
+                " send_at = statement_timestamp() + interval '1 hour' where id = :id"
+            ),
+            {"id": pending},
+        )
+    do_cancel(scheduled, pending)
+    scheduled.wait_for_state(queued, "queued")
+    do_cancel(scheduled, queued)
+    with scheduled.worker(concurrency=1):
+        scheduled.wait_for_effects(running)
+        do_cancel(scheduled, running)
+        scheduled.wait_until_final(scheduled.run("sleep", 0))
+    asked = (pending, queued, running)
+
+    assert {OperationState.CANCELED} == {get(scheduled.engine, i).state for i in asked}
+    assert [0, 0, 1] == [scheduled.count_effects(each) for each in asked]
+    assert [0, 0, 0] == [scheduled.count_effects(each, done=True) for each in asked]
+
+
+def do_cancel(installation: Installation, operation_id: UUID) -> None:
+    """Cancel an operation as the command line does."""
+    with writing(installation.engine) as connection:
+        assert cancel(connection, operation_id, reason=Reason.CANCELED)
+
+
+def test_messages_that_the_broker_forgot_are_sent_again(
+    scheduled: Installation,
+) -> None:
+    """
+    After two minutes, when its queue is empty.
+    """
+    asked = scheduled.run("sleep", 0)
+    scheduled.wait_for_state(asked, "queued")
+    with redis.Redis.from_url(scheduled.broker_url) as client:
+        client.flushdb()
+    with writing(scheduled.engine) as connection:
+        connection.execute(
+            sa.text(
+                "update operations set sent_at = sent_at - interval '2 minutes'"
+                " where id = :id"
+            ),
+            {"id": asked},
+        )
+    with scheduled.worker(concurrency=1):
+        row = scheduled.wait_until_final(asked)
+
+    assert row.state == OperationState.SUCCEEDED
+    assert row.sends == 2

@@ -1,0 +1,307 @@
+"""
+README.md: each command it shows does what the line beside it says.
+
+The commands are taken from the file, and run as they stand there, with the ids that
+were printed before in the place of ``UID`` and ``ID``, and with servers of the tests
+in the place of those that the production block names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from settings import read_settings
+from tests.servers import ROOT, run_process, wait_until
+
+# Two tests start dozens of processes, one after the other.
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+
+#: What the json block of the README is posted to: the app of its commands.
+APP = {
+    "uid": "sales",
+    "name": "Sales",
+    "users": [
+        {"id": "toco@tou.can", "activated_at": "2026-01-01T00:00:00Z"},
+        {
+            "id": "ada@example.com",
+            "groups": ["manager"],
+            "activated_at": "2026-01-01T00:00:00Z",
+        },
+    ],
+    "domains": [
+        {"name": "a", "source": {"file": "a.csv"}},
+        {"name": "b", "source": {"file": "a.csv"}},
+    ],
+}
+
+#: Which test runs it, for every command; the tests read the commands from here.
+MAKE, EMBEDDED, PRODUCTION = "make", "embedded", "production"
+CASES = {
+    "make demo": MAKE,
+    "make test": MAKE,
+    "minutehand up": EMBEDDED,
+    "minutehand apps apply app.json": EMBEDDED,
+    "minutehand preview action.json": EMBEDDED,
+    "minutehand actions post action.json --app sales": EMBEDDED,
+    "minutehand actions run UID --wait": EMBEDDED,
+    "minutehand operations list --app sales": EMBEDDED,
+    "minutehand operations show ID --json": EMBEDDED,
+    "minutehand why UID --at 2026-11-23T07:00+01:00": EMBEDDED,
+    "minutehand audit --from 2026-11-01T00:00Z --until 2026-12-01T00:00Z": EMBEDDED,
+    "export MINUTEHAND_DATABASE_URL=postgresql://minutehand@db/minutehand"
+    " MINUTEHAND_BROKER_URL=redis://redis:6379/0": PRODUCTION,
+    "minutehand migrate": PRODUCTION,
+    "python scheduler_server.py": PRODUCTION,
+    "celery -A celery_app worker -Q quick": PRODUCTION,
+    "celery -A celery_app worker -Q heavy,celery -c 2": PRODUCTION,
+    "minutehand status": PRODUCTION,
+}
+
+
+def read_blocks(language: str) -> list[str]:
+    """Return the fenced blocks of the README that are in *language*."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def read_commands() -> list[str]:
+    """Return the commands of the README, without their comments."""
+    lines = "".join(read_blocks("sh")).splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [shlex.join(command) for command in words if command]
+
+
+def get_commands(case: str) -> list[str]:
+    """Return the commands of *case*, in the order of the README."""
+    return [command for command in read_commands() if CASES.get(command) == case]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """
+    A user with a home of their own, and nothing else set.
+
+    Args:
+        folder: Home, and where the commands are called.
+
+        environ: What else they have exported.
+    """
+
+    folder: Path
+    environ: dict[str, str]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """All variables that their processes see."""
+        path = f"{BIN}:{os.environ['PATH']}"
+        return {"HOME": str(self.folder), "PATH": path, **self.environ}
+
+    def run(self, command: str, *, code: int = 0) -> str:
+        """Run *command* in a shell; return its output if it ended with *code*."""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=self.variables,
+            timeout=60,
+        )
+
+        assert code == done.returncode, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    @contextmanager
+    def start(self, command: str, *, cwd: Path | None = None) -> Iterator[Path]:
+        """Run *command* for the length of the block; give the file of its output."""
+        log = self.folder / f"{len(list(self.folder.glob('*.log')))}.log"
+        program, *arguments = shlex.split(command)
+        with run_process(
+            [BIN / program, *arguments],
+            log=log,
+            cwd=cwd or self.folder,
+            environ=self.variables,
+        ):
+            yield log
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Give a user who has written app.json, and action.json as in the README."""
+    for name in os.environ:
+        if name.startswith("MINUTEHAND_"):
+            monkeypatch.delenv(name)
+    (document,) = read_blocks("json")
+    (tmp_path / "action.json").write_text(document)
+    (tmp_path / "app.json").write_text(json.dumps(APP))
+    (tmp_path / "a.csv").write_text("product,sold\ntea,7\n")
+    return Home(tmp_path, {})
+
+
+def test_each_command_has_a_case() -> None:
+    """
+    What the README shows is run here; what it no longer shows is not kept here.
+    """
+    assert list(CASES) == read_commands()
+
+
+@pytest.mark.parametrize("command", get_commands(MAKE))
+def test_targets_run_programs_that_are_there(command: str) -> None:
+    """
+    The recipe of the target ends in a program of the environment that starts.
+
+    test_demo.py runs the demo; ``make test`` runs this test.
+    """
+    done = subprocess.run(
+        [*shlex.split(command), "--dry-run", "--always-make", "--no-print-directory"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        # inside of ``make test`` these would be its own
+        env={"PATH": os.environ["PATH"]},
+    )
+    program = Path(shlex.split(done.stdout.splitlines()[-1])[0])
+
+    assert Path(".venv/bin") == program.parent
+    assert {"make demo": "minutehand", "make test": "pytest"}[command] == program.name
+    assert shutil.which(program.name, path=str(BIN))
+
+
+def test_embedded_commands_do_what_they_say(home: Home) -> None:
+    """
+    One after the other, as they stand there, in an empty home.
+    """
+    up, apply, preview, post, run, listing, show, why, audit = get_commands(EMBEDDED)
+
+    with home.start(up) as log:
+        wait_until(lambda: "tick_done" in log.read_text(), timeout_s=30, what="a tick")
+        applied = home.run(apply)
+        previewed = home.run(preview)
+        uid = find_id(home.run(post))
+        operation_id = find_id(home.run(run.replace("UID", uid)))
+        listed = home.run(listing)
+        shown = json.loads(home.run(show.replace("ID", operation_id)))
+        explained = home.run(why.replace("UID", uid))
+        audited = home.run(audit)
+
+    assert "small app sales" in applied
+    assert "Mondays at 07:00, Europe/Paris" in previewed
+    assert operation_id in listed
+    assert (operation_id, uid) == (shown["id"], shown["action_uid"])
+    assert ["refresh", "publish", "send_execsum"] == [s["name"] for s in shown["steps"]]
+    assert {"succeeded"} == {step["state"] for step in shown["steps"]}
+    # What it says depends on the day on which it is asked.
+    assert "2026-11-30 06:00:00Z" in explained
+    assert ", 0 faults, " in audited
+
+
+def find_id(text: str) -> str:
+    """Return the one uid or id that *text* tells."""
+    found = set(re.findall(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", text))
+    assert 1 == len(found), text
+    return str(found.pop())
+
+
+@pytest.mark.parametrize("unmigrated_url", ["postgresql"], indirect=True)
+def test_production_commands_do_what_they_say(
+    home: Home, unmigrated_url: str, redis_url: str
+) -> None:
+    """
+    From an empty database to a heavy and a quick operation that each worker did.
+    """
+    export, migrate, scheduler, quick, heavy, status = get_commands(PRODUCTION)
+    exported = dict(each.split("=", 1) for each in shlex.split(export)[1:])
+    read_settings(exported, env_file=None)  # would refuse what is no setting
+    ours = (unmigrated_url, redis_url)
+    home.environ.update(zip(exported, ours, strict=True))
+    document = json.loads((home.folder / "action.json").read_text())
+    document["name"], document["operations"] = "summary", {"send_execsum": True}
+    (home.folder / "quick.json").write_text(json.dumps(document))
+
+    with ExitStack() as processes:
+        home.run(migrate)
+        for command in (scheduler, quick, heavy):
+            processes.enter_context(home.start(command, cwd=ROOT))
+        home.run("minutehand apps apply app.json")
+        states = {}
+        for name in ("action.json", "quick.json"):
+            uid = find_id(home.run(f"minutehand actions post {name} --app sales"))
+            operation_id = find_id(home.run(f"minutehand actions run {uid} --wait"))
+            shown = home.run(f"minutehand operations show {operation_id} --json")
+            states[json.loads(shown)["queue"]] = json.loads(shown)["state"]
+        told = home.run(status)
+
+    assert {"heavy": "succeeded", "quick": "succeeded"} == states
+    assert re.search(r"^leader +\S+ \(pid \d+\)", told, re.MULTILINE)
+    assert re.search(r"^fence +1\b", told, re.MULTILINE)
+
+
+def read_when_table() -> list[tuple[str, str]]:
+    """Return kind and example of each row of the table of ``when``."""
+    lines = README.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("| `when` |"))
+    rows = takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [
+        (cells[0].strip(), cells[1].strip().strip("`"))
+        for cells in (row.strip("|").split("|") for row in rows)
+    ]
+
+
+#: The first instants since 2026 at which each example is due, by its third column.
+DUE = {
+    "cron": ["2026-01-05T06:00:00Z", "2026-01-12T06:00:00Z"],
+    # The last days of January and February 2026 are Saturdays.
+    "calendar": ["2026-03-31T09:00:00Z", "2026-04-30T09:00:00Z"],
+    "interval": ["2026-01-31T09:00:00Z", "2026-02-28T09:00:00Z"],
+    "due date": ["2026-12-01T08:00:00Z"],
+    # Due when somebody does something.
+    "on an event": [],
+    "after an event": [],
+}
+
+
+@pytest.mark.parametrize(("kind", "when"), read_when_table())
+def test_each_when_is_due_as_the_table_says(
+    kind: str,
+    when: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    ``preview`` takes every example, and shows what stands beside it.
+    """
+    path = tmp_path / "action.json"
+    path.write_text(
+        json.dumps(
+            {
+                "name": kind,
+                "operations": {"send_execsum": True},
+                "when": json.loads(when),
+            }
+        )
+    )
+    span = ("--from", "2026-01-01T00:00Z", "--count", "2", "--json")
+
+    code = main(["preview", str(path), *span])
+
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert 0 == code
+    assert DUE[kind] == [each["utc"] for each in printed["occurrences"]]

@@ -1,0 +1,88 @@
+"""Workers that are told to stop: what they run goes on elsewhere (real processes)."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from models.operation_state import OperationState
+from tests.chaos.installation import Installation
+from tests.scheduling import get
+
+
+@pytest.fixture
+def installation(scheduled: Installation) -> Installation:
+    """Give an installation whose leases end far away, so that none ever does."""
+    scheduled.options["OPERATION_LEASE"] = "PT60S"
+    return scheduled
+
+
+def test_warm_shutdown_finishes_what_runs(installation: Installation) -> None:
+    """
+    SIGTERM: nothing new is begun, and the worker ends when its operations have.
+    """
+    gate = installation.folder / "gate"
+    running = installation.run("wait_for", str(gate))
+    with installation.worker("first", concurrency=1) as first:
+        installation.wait_for_effects(running)
+        waiting = installation.run("sleep", 0)
+        installation.wait_for_state(waiting, "queued")
+        first.send_signal(signal.SIGTERM)
+        time.sleep(1)
+
+        assert first.poll() is None
+        gate.touch()
+        assert first.wait(15) == 0
+    with installation.worker("second", concurrency=1):
+        rows = [installation.wait_until_final(each) for each in (running, waiting)]
+
+    assert [OperationState.SUCCEEDED] * 2 == [row.state for row in rows]
+    assert [1, 1] == [row.attempt for row in rows]
+    assert [1, 1] == [installation.count_effects(each) for each in (running, waiting)]
+    assert rows[1].worker.startswith("second@tests")
+
+
+def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
+    """
+    SIGQUIT: what does not end in time is pending at once, and its attempt not counted.
+    """
+    gate = installation.folder / "gate"
+    running = installation.run("wait_deaf", str(gate))
+    short = installation.run("sleep", 1)
+    with installation.worker("first") as first:
+        installation.wait_for_effects(running)
+        installation.wait_for_effects(short)
+        first.send_signal(signal.SIGQUIT)
+        first.wait(15)
+        left = get(installation.engine, running)
+        gate.touch()
+        with installation.worker("second", concurrency=1):
+            row = installation.wait_until_final(running, timeout_s=15)
+
+    assert left.state in {OperationState.PENDING, OperationState.QUEUED}
+    assert left.attempt == 0
+    assert (row.state, row.attempt) == (OperationState.SUCCEEDED, 1)
+    assert row.worker.startswith("second@tests")
+    # The other one came through in the two seconds that a soft shutdown waits here.
+    assert get(installation.engine, short).state == OperationState.SUCCEEDED
+    assert installation.count_effects(short) == 1
+
+
+def test_second_interrupt_gives_back_what_runs(installation: Installation) -> None:
+    """
+    Ctrl-C twice: the same as SIGQUIT.
+    """
+    gate = installation.folder / "gate"
+    running = installation.run("wait_deaf", str(gate))
+    with installation.worker("first", concurrency=1) as first:
+        installation.wait_for_effects(running)
+        first.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        first.send_signal(signal.SIGINT)
+        first.wait(15)
+        left = get(installation.engine, running)
+
+    assert left.state in {OperationState.PENDING, OperationState.QUEUED}
+    assert left.attempt == 0

@@ -1,0 +1,131 @@
+"""Random faults, the same for the same seed as far as processes allow."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from celery_app.manual import run_now
+from models.database import reading, writing
+from models.errors import ConflictError, UnreachableError
+from models.operation_state import LIVE_STATES, OperationState, Reason
+from models.tables import operations
+from operations.store import cancel, reopen
+from tests.chaos.servers import Victim
+from tests.chaos.world import World
+
+#: How many of all may be down or frozen at a time.
+MOST_AT_ONCE = 3
+
+#: Seconds: from shorter than a heartbeat to longer than every lease.
+FROZEN_S = (0.3, 9.0)
+DOWN_S = (0.0, 3.0)
+PAUSE_S = (0.2, 1.5)
+
+
+@dataclass
+class Chaos:
+    """
+    Hurts a world, and lets it recover.
+
+    Args:
+        world: Which runs.
+
+        seed: Of all choices.
+    """
+
+    world: World
+    seed: int
+    done: Counter[str] = field(default_factory=Counter)
+    _recoveries: dict[str, tuple[float, Callable[[], None]]] = field(
+        default_factory=dict
+    )
+
+    def run(self, seconds: float) -> None:
+        """Go on for *seconds*, then let everything recover."""
+        rng = random.Random(self.seed)
+        give_up_at = time.monotonic() + seconds
+        while time.monotonic() < give_up_at:
+            self._recover(time.monotonic())
+            if len(self._recoveries) < MOST_AT_ONCE:
+                self._hurt(rng)
+            for _ in range(rng.randint(1, 3)):
+                self._use(rng)
+            time.sleep(rng.uniform(*PAUSE_S))
+        self._recover(float("inf"))
+
+    def _hurt(self, rng: random.Random) -> None:
+        whole = [v for v in self.world.victims if v.name not in self._recoveries]
+        victim = rng.choice(whole)
+        fault = rng.choice(["kill", "kill", "freeze", "freeze", "stop"])
+        if victim in self.world.servers and fault == "stop":
+            fault = "kill"
+        self.done[f"{fault} {victim.name.partition('-')[0]}"] += 1
+        recover: Callable[[], None] = victim.start
+        lasts_s = rng.uniform(*DOWN_S)
+        if fault == "kill":
+            victim.kill()
+        elif fault == "freeze":
+            victim.freeze()
+            recover, lasts_s = victim.thaw, rng.uniform(*FROZEN_S)
+        else:
+            victim.ask(rng.choice([signal.SIGTERM, signal.SIGQUIT]))
+            recover = _make_replacement(victim)
+        self._recoveries[victim.name] = (time.monotonic() + lasts_s, recover)
+
+    def _recover(self, now: float) -> None:
+        for name, (due_at, recover) in list(self._recoveries.items()):
+            if due_at <= now:
+                recover()
+                del self._recoveries[name]
+
+    def _use(self, rng: random.Random) -> None:
+        """Do what people do: run by hand, cancel, try again."""
+        engine = self.world.installation.engine
+        wish = rng.choice(["run"] * 6 + ["cancel", "retry"])
+        uid = rng.choice(self.world.actions)
+        # An answer that does not come says nothing about whether it was done.
+        with suppress(UnreachableError, ConflictError):
+            if wish == "run":
+                run_now(engine, uid)
+            else:
+                self._interfere(rng, wish)
+            self.done[f"{wish} by hand"] += 1
+
+    def _interfere(self, rng: random.Random, wish: str) -> None:
+        engine = self.world.installation.engine
+        states = (
+            LIVE_STATES
+            if wish == "cancel"
+            else {OperationState.FAILED, OperationState.CANCELED}
+        )
+        with reading(engine) as connection:
+            found = connection.execute(
+                sa.select(operations.c.id)
+                .where(operations.c.state.in_(list(states)))
+                .order_by(operations.c.id)
+            ).scalars()
+            ids = list(found)
+        if ids:
+            with writing(engine) as connection:
+                if wish == "cancel":
+                    cancel(connection, rng.choice(ids), reason=Reason.CANCELED)
+                else:
+                    reopen(connection, rng.choice(ids))
+
+
+def _make_replacement(victim: Victim) -> Callable[[], None]:
+    """Return what starts it again, however long its orderly stop takes."""
+
+    def replace() -> None:
+        victim.kill()
+        victim.start()
+
+    return replace

@@ -1,0 +1,231 @@
+"""
+An installation to hurt: database, broker, schedulers and workers as processes.
+
+Leases are seconds long here, so that what takes minutes in production is over in
+seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from celery_app.manual import run_now
+from migrations.schema import migrate
+from models.database import make_engine, reading, writing
+from models.operation_state import FINAL_STATES
+from models.tables import operations, small_apps
+from settings import Settings, read_settings
+from tests.chaos.steps import EFFECTS
+from tests.scheduling import add_app, get, post
+from tests.servers import run_process, wait_until
+
+#: In settings: what production has, but for seconds instead of minutes.
+QUICK_LEASES = {
+    "LEASE_TTL": "PT4S",
+    "LEASE_HEARTBEAT": "PT1S",
+    "OPERATION_LEASE": "PT6S",
+    "OPERATION_HEARTBEAT": "PT1S",
+    "DATABASE_TIMEOUT": "PT2S",
+    "BROKER_TIMEOUT": "PT1S",
+}
+
+SCHEDULER_COMMAND = (sys.executable, "scheduler_server.py")
+
+
+def make_worker_command(name: str, concurrency: int) -> list[str]:
+    """Return what ``minutehand worker`` executes, but for an app with other steps."""
+    return [
+        *(sys.executable, "-m", "celery", "--app", "tests.chaos.steps", "--quiet"),
+        *("worker", "--queues", "quick,heavy,celery", "--loglevel", "INFO"),
+        *("--concurrency", str(concurrency), "--hostname", f"{name}@tests"),
+        *("--without-gossip", "--without-mingle", "--prefetch-multiplier", "1"),
+    ]
+
+
+@dataclass
+class Installation:
+    """
+    Where it is, and how to run parts of it.
+
+    Args:
+        database_url: Migrated.
+
+        broker_url: Redis or RabbitMQ.
+
+        folder: For logs, data and mails.
+
+        options: Settings without their prefix, over QUICK_LEASES, of what starts next.
+    """
+
+    database_url: str
+    broker_url: str
+    folder: Path
+    options: dict[str, str] = field(default_factory=dict)
+    engine: sa.Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Migrate the database."""
+        self.engine = make_engine(self.database_url)
+        migrate(self.engine)
+
+    @property
+    def settings(self) -> Settings:
+        """What the processes read."""
+        return read_settings(self.environ, env_file=None)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Variables of every process."""
+        values = {
+            "HOME": str(self.folder),
+            "DATABASE_URL": self.database_url,
+            "BROKER_URL": self.broker_url,
+            "SMTP_URL": str(self.folder / "mails"),
+            "LOG_FORMAT": "json",
+            **QUICK_LEASES,
+            **self.options,
+        }
+        named = {f"MINUTEHAND_{name}": value for name, value in values.items()}
+        return {**named, EFFECTS: str(self.folder / "effects")}
+
+    @contextmanager
+    def scheduler(self, name: str = "scheduler") -> Iterator[subprocess.Popen[bytes]]:
+        """Run a scheduler, whose log is *name*."""
+        with run_process(
+            SCHEDULER_COMMAND,
+            log=self.folder / f"{name}.log",
+            environ=self.environ,
+        ) as process:
+            yield process
+
+    @contextmanager
+    def worker(
+        self, name: str = "worker", concurrency: int = 2
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a prefork worker as ``minutehand worker`` does, with steps of tests."""
+        with run_process(
+            make_worker_command(name, concurrency),
+            log=self.folder / f"{name}.log",
+            environ=self.environ,
+            stop_timeout_s=5,
+        ) as process:
+            yield process
+
+    def read_log(self, name: str) -> str:
+        """Return what *name* has logged."""
+        path = self.folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def add(self, name: str = "sleep", *args: Any, **changes: Any) -> str:
+        """Add an action that runs a behaviour of tests/chaos/steps.py by hand only."""
+        with reading(self.engine) as connection:
+            known = connection.execute(
+                sa.select(small_apps.c.uid).where(small_apps.c.uid == "app")
+            )
+            is_known = known.first() is not None
+        if not is_known:
+            add_app(self.engine)
+        document = {
+            "name": f"{name} {len(self.fetch_uids())}",
+            "operations": {"run_task": {"name": name, "args": list(args)}},
+            "when": {"cron_rule": "0 0 29 2 *"},
+            **changes,
+        }
+        return post(self.engine, **document).uid
+
+    def fetch_uids(self) -> list[str]:
+        """Return the uids of all actions."""
+        with reading(self.engine) as connection:
+            found = connection.execute(sa.text("select uid from scheduled_actions"))
+            return list(found.scalars())
+
+    def run(self, name: str = "sleep", *args: Any, **changes: Any) -> UUID:
+        """Record a run of a new action; return the operation's id."""
+        return run_now(self.engine, self.add(name, *args, **changes))
+
+    def wait_for_state(
+        self, operation_id: UUID, *states: str, timeout_s: float = 30
+    ) -> sa.Row[Any]:
+        """Wait until the operation is in one of *states*; return its row."""
+        row: list[sa.Row[Any]] = []
+
+        def is_there() -> bool:
+            row[:] = [get(self.engine, operation_id)]
+            return row[0].state in states
+
+        try:
+            wait_until(is_there, timeout_s=timeout_s, every_s=0.05, what=str(states))
+        except AssertionError:
+            msg = f"{states} not reached: {row[0]}"
+            raise AssertionError(msg) from None
+        return row[0]
+
+    def wait_until_final(self, operation_id: UUID, **options: Any) -> sa.Row[Any]:
+        """Wait until the operation is final; return its row."""
+        return self.wait_for_state(operation_id, *FINAL_STATES, **options)
+
+    def hurry(self) -> None:
+        """Let what waits for its next attempt be tried at once."""
+        with writing(self.engine) as connection:
+            connection.execute(
+                sa.text(
+                    "update operations set send_at = statement_timestamp()"
+                    " where state = 'pending' and send_at > statement_timestamp()"
+                )
+            )
+
+    def count_effects(self, operation_id: UUID, *, done: bool = False) -> int:
+        """Return how often a step of the operation began, or (*done*) came through."""
+        path = self.folder / "effects"
+        lines = path.read_text().split("\n") if path.exists() else []
+        return sum(
+            line.startswith(str(operation_id)) and line.endswith("done") == done
+            for line in lines
+        )
+
+    def wait_for_effects(self, operation_id: UUID, count: int = 1) -> None:
+        """Wait until a step of the operation has begun *count* times."""
+        wait_until(
+            lambda: self.count_effects(operation_id) >= count,
+            timeout_s=30,
+            what=f"attempt {count} of {operation_id}",
+        )
+
+    def count_live(self) -> int:
+        """Return how many operations are not final."""
+        with reading(self.engine) as connection:
+            return connection.execute(
+                sa.select(sa.func.count()).where(
+                    operations.c.state.not_in(list(FINAL_STATES))
+                )
+            ).scalar_one()
+
+
+def freeze(process: subprocess.Popen[bytes]) -> None:
+    """Stop a process and its children in their tracks."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGSTOP)
+
+
+def thaw(process: subprocess.Popen[bytes]) -> None:
+    """Let them go on."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGCONT)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children without a chance to say goodbye."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(20)

@@ -1,0 +1,252 @@
+"""
+Servers that tests kill, freeze and start again: same port, same data.
+
+What tests/servers.py runs ends with its process; these come back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import redis
+
+from tests.servers import (
+    _UNPRIVILEGED,
+    _find_postgres,
+    _find_redis,
+    find_free_port,
+    make_folder,
+    run_process,
+    wait_until,
+)
+
+
+@dataclass
+class Victim:
+    """
+    A server or another process that can be taken away, and come back.
+
+    Args:
+        name: For people.
+
+        command: Starts it in the foreground.
+
+        log: File for its output; its folder is the working directory if *cwd* is None.
+
+        is_ready: Whether it answers.
+
+        url: Of a server; the same after each start.
+
+        user: Runs it. None: the current one.
+
+        stop_signal: Asks it to stop in order.
+
+        environ: Added to the environment.
+
+        cwd: Working directory.
+    """
+
+    name: str
+    command: Sequence[str | Path]
+    log: Path
+    is_ready: Callable[[], bool] = lambda: True
+    url: str = ""
+    user: str | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    environ: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs, frozen or not."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers; does nothing if it runs."""
+        if self.is_alive:
+            return
+
+        def is_up() -> bool:
+            if not self.is_alive:
+                # A killed PostgreSQL leaves shared memory for a moment.
+                self._process = self._stack.enter_context(self._run())
+            return self.is_ready()
+
+        wait_until(is_up, timeout_s=60, every_s=0.1, what=self.name)
+
+    def _run(self) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return run_process(
+            self.command,
+            log=self.log,
+            user=self.user,
+            cwd=self.cwd or self.log.parent,
+            stop_signal=self.stop_signal,
+            stop_timeout_s=5,
+            environ=self.environ,
+        )
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(20)
+
+    def ask(self, number: signal.Signals) -> None:
+        """Send it, and not its children, a signal."""
+        if self._process is not None and self.is_alive:
+            self._process.send_signal(number)
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._stack.close()
+
+    def freeze(self) -> None:
+        """Let it accept connections, which the kernel does, and answer nothing."""
+        self._signal_tree(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal_tree(signal.SIGCONT)
+
+    def _signal_tree(self, number: signal.Signals) -> None:
+        if self._process is None or not self.is_alive:
+            return
+        # PostgreSQL's backends have sessions of their own.
+        for pid in [self._process.pid, *_find_children(self._process.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def _find_children(pid: int) -> list[int]:
+    with suppress(FileNotFoundError):
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        children = [int(each) for each in text.split()]
+        return [*children, *(each for c in children for each in _find_children(c))]
+    return []
+
+
+@contextmanager
+def run_faulty_postgres() -> Iterator[Victim]:
+    """Run a PostgreSQL that loses nothing that it has committed when it is killed."""
+    with make_folder("postgres") as folder:
+        user = _UNPRIVILEGED if os.geteuid() == 0 else None
+        binaries = _find_postgres(folder, user)
+        data = folder / "data"
+        if user is not None:
+            shutil.chown(folder, user)
+        subprocess.run(
+            [
+                *(binaries / "initdb", "-D", data, "-U", "minutehand"),
+                *("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"),
+            ],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+            user=user,
+        )
+        port = find_free_port()
+        url = f"postgresql+psycopg://minutehand@127.0.0.1:{port}/postgres"
+        server = Victim(
+            "PostgreSQL",
+            [
+                *(binaries / "postgres", "-D", data, "-p", str(port)),
+                # The machine goes on, so its disk need not be waited for; but what
+                # is committed must have left the process.
+                *("-h", "127.0.0.1", "-c", "fsync=off", "-c", "synchronous_commit=on"),
+                *("-c", "shared_buffers=64MB", "-c", "unix_socket_directories="),
+                *("-c", "log_min_messages=fatal"),
+            ],
+            folder / "log",
+            lambda: _answers_sql(port),
+            url,
+            user=user,
+            stop_signal=signal.SIGINT,
+        )
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+def _answers_sql(port: int) -> bool:
+    dsn = f"host=127.0.0.1 port={port} user=minutehand dbname=postgres"
+    try:
+        psycopg.connect(dsn, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@contextmanager
+def run_faulty_redis(*, persistent: bool = False) -> Iterator[Victim]:
+    """
+    Run a Redis.
+
+    Args:
+        persistent: Whether a restart finds again what was in it.
+    """
+    with make_folder("redis") as folder:
+        port = find_free_port()
+        url = f"redis://127.0.0.1:{port}/0"
+        keep = "yes" if persistent else "no"
+        server = Victim(
+            "Redis",
+            [
+                *(_find_redis(), "--port", str(port), "--bind", "127.0.0.1"),
+                *("--dir", folder, "--save", "", "--appendonly", keep),
+            ],
+            folder / "log",
+            lambda: _answers_ping(url),
+            url,
+        )
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+def _answers_ping(url: str) -> bool:
+    try:
+        with redis.Redis.from_url(url, socket_timeout=2) as client:
+            return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+@contextmanager
+def run_blackhole() -> Iterator[int]:
+    """Accept connections on a port, which is given, read nothing and say nothing."""
+    held: list[socket.socket] = []
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.1)
+
+        def accept() -> None:
+            while not stop.is_set():
+                with suppress(TimeoutError):
+                    held.append(listener.accept()[0])
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            stop.set()
+            thread.join()
+            for each in held:
+                each.close()

@@ -1,0 +1,90 @@
+"""
+A Celery app like ours, whose run_task does what tests ask for.
+
+    celery --app tests.chaos.steps worker
+
+``{"run_task": {"name": "sleep", "args": [3]}}`` runs ``sleep`` below. Each run is
+written to the file named by MINUTEHAND_TEST_EFFECTS first: one line each, which is
+the effect that must be there once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from billiard.exceptions import SoftTimeLimitExceeded
+from celery.app.utils import Settings
+from celery.signals import celeryd_init
+from pydantic import JsonValue
+
+from celery_app import celery
+from models.operation import RunTaskModel
+from operations.ports import StepContext, StepResult
+from operations.steps import STEPS
+
+__all__ = ["celery"]
+
+#: Names the file for the effects; a variable of the tests, which are no settings.
+EFFECTS = "MINUTEHAND_TEST_EFFECTS"
+
+
+def sleep(_context: StepContext, seconds: JsonValue) -> None:
+    """Take so many seconds."""
+    assert isinstance(seconds, int | float)
+    time.sleep(seconds)
+
+
+def wait_for(context: StepContext, path: JsonValue) -> None:
+    """Go on when there is a file *path*; notice cancellation meanwhile."""
+    asked = 0
+    while not Path(str(path)).exists():
+        asked += 1
+        context.progress(asked, asked + 1)
+        time.sleep(0.05)
+
+
+def wait_deaf(_context: StepContext, path: JsonValue) -> None:
+    """Go on when there is a file *path*, whatever anybody says meanwhile."""
+    while not Path(str(path)).exists():
+        try:
+            time.sleep(0.05)
+        except SoftTimeLimitExceeded:
+            continue
+
+
+def die(_context: StepContext) -> None:
+    """Kill this process, as the kernel does when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+BEHAVIOURS: dict[str, Callable[..., None]] = {
+    "die": die,
+    "sleep": sleep,
+    "wait_deaf": wait_deaf,
+    "wait_for": wait_for,
+}
+
+
+def run_behaviour(context: StepContext, asked: object) -> StepResult:
+    """Write down that this attempt runs, and do what *asked* names."""
+    assert isinstance(asked, RunTaskModel)
+    with Path(os.environ[EFFECTS]).open("a") as effects:
+        effects.write(f"{context.operation_id} {context.attempt} {os.getpid()}\n")
+    BEHAVIOURS[asked.name](context, *asked.args)
+    with Path(os.environ[EFFECTS]).open("a") as effects:
+        effects.write(f"{context.operation_id} {context.attempt} done\n")
+    return {}
+
+
+STEPS["run_task"] = run_behaviour
+
+
+@celeryd_init.connect
+def _hurry(conf: Settings | None = None, **_arguments: object) -> None:
+    """Wait two seconds instead of ten for what runs when a worker is told to stop."""
+    assert conf is not None  # Celery always gives it
+    conf.worker_soft_shutdown_timeout = 2.0

@@ -1,0 +1,20 @@
+"""The short form of ``make chaos``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.run import run_chaos
+
+
+@pytest.mark.timeout(240)
+def test_chaos_breaks_no_promise(tmp_path: Path) -> None:
+    """
+    Every occurrence is decided once, every mail is there once or reported uncertain.
+    """
+    report = run_chaos(tmp_path, seconds=15, seed=1)
+
+    assert report.verdict.faults == [], report.text
+    assert report.verdict.mails > 0

@@ -1,0 +1,197 @@
+"""
+Fixtures of all tests: databases of both dialects, a broker, a mail server.
+
+Servers start when the first test asks for one, once for each worker of
+pytest-xdist; databases are new for each test, copied from one that was migrated
+once. ``MINUTEHAND_TEST_DATABASE_URL`` and ``MINUTEHAND_TEST_BROKER_URL`` name
+servers to use instead of our own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import hypothesis
+import pytest
+import redis
+import sqlalchemy as sa
+
+from migrations.schema import migrate
+from models.database import make_engine
+from models.tables import metadata
+from tests.mail_server import MailServer, run_mail_server
+from tests.servers import run_postgres, run_redis
+
+# Time limits of single examples fail on a busy machine, not on a bug. In CI the
+# examples are the same each time, so that a change is judged by what it changed.
+hypothesis.settings.register_profile(
+    "minutehand", deadline=None, derandomize="CI" in os.environ
+)
+hypothesis.settings.load_profile("minutehand")
+
+DIALECTS = ("postgresql", "sqlite")
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url() -> Iterator[str]:
+    """Give a PostgreSQL whose user may create databases."""
+    if given := os.environ.get("MINUTEHAND_TEST_DATABASE_URL"):
+        yield given
+        return
+    with run_postgres() as server:
+        yield server.url
+
+
+@contextmanager
+def _new_database(server_url: str, template: str) -> Iterator[sa.URL]:
+    """Create a database as a copy of *template*, and drop it at the end."""
+    name = f"minutehand_test_{os.getpid()}_{next(_numbers)}"
+    server = sa.create_engine(
+        server_url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
+    )
+    with server.connect() as connection:
+        connection.execute(sa.text(f"create database {name} template {template}"))
+    try:
+        yield sa.make_url(server_url).set(database=name)
+    finally:
+        with server.connect() as connection:
+            connection.execute(sa.text(f"drop database {name} with (force)"))
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(postgres_server_url: str) -> Iterator[str]:
+    """Give the name of a migrated database that nobody is connected to."""
+    with _new_database(postgres_server_url, "template0") as url:
+        engine = make_engine(_text(url))
+        migrate(engine)
+        engine.dispose()
+        assert url.database is not None  # it was made with a name
+        yield url.database
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a migrated file that nobody has open."""
+    path = tmp_path_factory.mktemp("template") / "minutehand.sqlite3"
+    engine = make_engine(f"sqlite:///{path}")
+    migrate(engine)
+    engine.dispose()
+    return path
+
+
+@pytest.fixture(scope="session")
+def _postgres_emptied(
+    postgres_server_url: str, _postgres_template: str
+) -> Iterator[sa.Engine]:
+    """Give an engine on the one database that tests use in turn."""
+    with _new_database(postgres_server_url, _postgres_template) as url:
+        engine = sa.create_engine(url, poolclass=sa.StaticPool)
+        yield engine
+        engine.dispose()
+
+
+@pytest.fixture
+def postgres_url(_postgres_emptied: sa.Engine) -> str:
+    """
+    Give a migrated, empty PostgreSQL database that only this test uses.
+
+    Emptying one is many times faster than copying the template for each test.
+    """
+    with _postgres_emptied.begin() as connection:
+        # what a former test left behind would hold locks, or write on
+        connection.execute(
+            sa.text(
+                "select pg_terminate_backend(pid) from pg_stat_activity where"
+                " datname = current_database() and pid <> pg_backend_pid()"
+            )
+        )
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(sa.delete(table))
+    return _text(_postgres_emptied.url)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path, _sqlite_template: Path) -> str:
+    """Give a migrated, empty SQLite file of this test alone."""
+    path = tmp_path / "minutehand.sqlite3"
+    shutil.copyfile(_sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(params=DIALECTS)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Give a migrated, empty database of this test alone, once for each dialect."""
+    name = {"postgresql": "postgres_url", "sqlite": "sqlite_url"}[request.param]
+    url: str = request.getfixturevalue(name)
+    return url
+
+
+@pytest.fixture(params=DIALECTS)
+def unmigrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Give a database without any table, once for each dialect."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/unmigrated.sqlite3"
+        return
+    server_url: str = request.getfixturevalue("postgres_server_url")
+    with _new_database(server_url, "template0") as url:
+        yield _text(url)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[sa.Engine]:
+    """Give an engine on a migrated, empty database, once for each dialect."""
+    made = make_engine(database_url)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def postgres_engine(postgres_url: str) -> Iterator[sa.Engine]:
+    """Give an engine on a migrated, empty PostgreSQL database."""
+    made = make_engine(postgres_url)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def sqlite_engine(sqlite_url: str) -> Iterator[sa.Engine]:
+    """Give an engine on a migrated, empty SQLite file."""
+    made = make_engine(sqlite_url)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture(scope="session")
+def redis_server_url() -> Iterator[str]:
+    """Give a Redis whose content tests may delete."""
+    if given := os.environ.get("MINUTEHAND_TEST_BROKER_URL"):
+        yield given
+        return
+    with run_redis() as server:
+        yield server.url
+
+
+@pytest.fixture
+def redis_url(redis_server_url: str) -> str:
+    """Give a Redis that holds nothing."""
+    with redis.Redis.from_url(redis_server_url) as client:
+        client.flushdb()
+    return redis_server_url
+
+
+@pytest.fixture
+def smtp_server() -> Iterator[MailServer]:
+    """Give a mail server that delivers nowhere."""
+    with run_mail_server() as mail_server:
+        yield mail_server
+
+
+def _text(url: sa.URL) -> str:
+    return url.render_as_string(hide_password=False)

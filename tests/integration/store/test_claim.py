@@ -1,0 +1,387 @@
+"""A worker's claim: one winner, and nothing is written without its token."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting import delete_action
+from models.database import writing
+from models.errors import CanceledError, ClaimLostError
+from models.operation_state import OperationState, Queue
+from operations.claim import (
+    LEASE,
+    Claim,
+    claim,
+    finish,
+    give_back,
+    guard,
+    renew,
+    retry_later,
+)
+from operations.store import cancel
+from tests.scheduling import (
+    REFRESH,
+    add_revision,
+    edit,
+    edit_action,
+    get,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+PAST = timedelta(seconds=-1)
+FUTURE = timedelta(hours=1)
+
+DAILY = make_operation()
+
+
+@pytest.fixture
+def recorded(engine: sa.Engine) -> sa.Engine:
+    """Give a database in which DAILY waits to run."""
+    add_revision(engine)
+    record_all(engine, DAILY)
+    return engine
+
+
+def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
+    return claim(engine, operation_id, worker="celery@host")
+
+
+def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
+    held = take(engine, operation_id)
+    assert held is not None
+    return held
+
+
+def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
+    """Let the lease run out, as if its worker had died a minute ago."""
+    edit(engine, operation_id, lease_expires_at=get_now(engine) + PAST)
+
+
+def test_claim_says_what_to_do(recorded: sa.Engine):
+    """
+    The claim carries the action as it was when the occurrence was recorded.
+    """
+    post(recorded, replace_it=True, uid="daily", operations=REFRESH)
+
+    held = must_take(recorded)
+
+    assert (1, 3, "daily", True) == (
+        held.attempt,
+        held.attempts_allowed,
+        held.action_uid,
+        held.action_active,
+    )
+    assert {"run_task"} == {
+        name for name, step in held.document["operations"].items() if step
+    }
+    assert DAILY.occurrence == held.occurrence
+    row = get(recorded, DAILY.id)
+    assert ("running", "celery@host", held.token) == (
+        row.state,
+        row.worker,
+        row.claim_token,
+    )
+    assert LEASE == pytest.approx(
+        row.lease_expires_at - row.started_at, abs=timedelta(seconds=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "wins"),
+    [
+        ({"state": "pending"}, True),
+        ({"state": "queued"}, True),
+        ({"state": "pending", "send_at": FUTURE}, False),
+        ({"state": "queued", "send_at": FUTURE}, False),
+        ({"state": "running", "lease_expires_at": FUTURE}, False),
+        ({"state": "running", "lease_expires_at": PAST}, True),
+        ({"state": "running", "lease_expires_at": PAST, "attempt": 3}, False),
+        ({"state": "queued", "attempt": 2}, True),
+        ({"state": "queued", "attempt": 3}, False),
+        ({"state": "queued", "attempt": 3, "attempts_allowed": 6}, True),
+        ({"state": "succeeded"}, False),
+        ({"state": "failed"}, False),
+        ({"state": "canceled"}, False),
+        ({"state": "skipped"}, False),
+        ({"state": "missed"}, False),
+    ],
+)
+def test_claim_wins_what_may_run_now(
+    recorded: sa.Engine, row: dict[str, object], *, wins: bool
+):
+    """
+    What waits and is due, or whose worker is lost, with attempts left: nothing else.
+    """
+    now = get_now(recorded)
+    values = {
+        name: now + value if isinstance(value, timedelta) else value
+        for name, value in row.items()
+    }
+    edit(recorded, DAILY.id, **values)
+    before = get(recorded, DAILY.id)
+
+    held = take(recorded)
+
+    assert wins == (held is not None)
+    if held is None:
+        assert before == get(recorded, DAILY.id)
+    else:
+        assert before.attempt + 1 == held.attempt
+
+
+def test_unknown_operation_is_not_claimed(engine: sa.Engine):
+    """
+    A message for a row that is not there is dropped.
+    """
+    assert take(engine) is None
+
+
+def test_one_of_twenty_claimers_wins(postgres_engine: sa.Engine):
+    """
+    Copies of a message that arrive together start one attempt.
+    """
+    add_revision(postgres_engine)
+    record_all(postgres_engine, DAILY)
+    won = race(20, lambda _n: take(postgres_engine))
+
+    assert [1] == [held.attempt for held in won]
+    assert 1 == get(postgres_engine, DAILY.id).attempt
+
+
+def test_one_of_twenty_takes_over_a_lost_worker(postgres_engine: sa.Engine):
+    """
+    After the lease ran out one worker goes on, not several.
+    """
+    add_revision(postgres_engine)
+    record_all(postgres_engine, DAILY)
+    must_take(postgres_engine)
+    expire(postgres_engine)
+
+    won = race(20, lambda _n: take(postgres_engine))
+
+    assert [2] == [held.attempt for held in won]
+
+
+def test_one_heavy_operation_of_an_app_runs(postgres_engine: sa.Engine):
+    """
+    Of many claims at once on heavy operations of one app one wins; other apps go on.
+    """
+    add_revision(postgres_engine, operations=REFRESH)
+    mine = [make_operation(n, queue=Queue.HEAVY) for n in range(8)]
+    other = make_operation(9, queue=Queue.HEAVY, app="other")
+    record_all(postgres_engine, *mine, other)
+    must_take(postgres_engine, other.id)
+
+    won = race(8, lambda n: take(postgres_engine, mine[n].id))
+
+    assert 1 == len(won)
+
+
+def race(count: int, attempt: Callable[[int], Claim | None]) -> list[Claim]:
+    """Run *attempt* in many threads at once; return the claims won."""
+    barrier = threading.Barrier(count)
+    won: list[Claim] = []
+    errors: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            barrier.wait()
+            held = attempt(number)
+            if held is not None:
+                won.append(held)
+        except BaseException as error:  # noqa: BLE001 - told by the thread that asks
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == errors
+    return won
+
+
+def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
+    """
+    The message is dropped, and the operation goes back to be sent when it can run.
+    """
+    add_revision(engine, operations=REFRESH)
+    first, second = (make_operation(n, queue=Queue.HEAVY) for n in (1, 2))
+    quick = make_operation(3)
+    record_all(engine, first, second, quick)
+    edit(engine, second.id, state="queued")
+    held = must_take(engine, first.id)
+
+    assert take(engine, second.id) is None
+    assert ("pending", 0) == (
+        get(engine, second.id).state,
+        get(engine, second.id).attempt,
+    )
+    assert take(engine, quick.id) is not None
+
+    with writing(engine) as connection:
+        finish(connection, held, OperationState.SUCCEEDED)
+    assert take(engine, second.id) is not None
+
+
+def test_lost_heavy_operation_is_taken_over(engine: sa.Engine):
+    """
+    The one heavy operation that runs is no obstacle to itself.
+    """
+    add_revision(engine, operations=REFRESH)
+    heavy = make_operation(queue=Queue.HEAVY)
+    record_all(engine, heavy)
+    must_take(engine, heavy.id)
+    expire(engine, heavy.id)
+
+    assert 2 == must_take(engine, heavy.id).attempt
+
+
+def test_claim_knows_that_the_action_is_gone(recorded: sa.Engine):
+    """
+    Deleted and deactivated actions are told apart.
+    """
+    edit_action(recorded, "daily", active=False)
+    assert must_take(recorded).action_active is False
+    expire(recorded)
+    with writing(recorded) as connection:
+        delete_action(connection, "daily")
+
+    held = must_take(recorded)
+
+    assert held.action_active is None
+    assert "daily" == held.document["name"]
+
+
+def _writes() -> dict[str, Callable[[sa.Connection, Claim], object]]:
+    return {
+        "guard": guard,
+        "finish": lambda c, held: finish(c, held, OperationState.SUCCEEDED),
+        "retry": lambda c, held: retry_later(
+            c, held, delay=timedelta(seconds=1), error="x"
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", list(_writes()))
+@pytest.mark.parametrize("how", ["taken over", "finished", "canceled", "pending"])
+def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, how: str):
+    """
+    A worker that was overtaken changes nothing when it wakes.
+    """
+    stale = must_take(recorded)
+    expire(recorded)
+    if how == "canceled":
+        with writing(recorded) as connection:
+            cancel(connection, DAILY.id, reason="canceled")
+    elif how == "pending":
+        edit(recorded, DAILY.id, state="pending", claim_token=None)
+    else:
+        held = must_take(recorded)
+        if how == "finished":
+            with writing(recorded) as connection:
+                finish(connection, held, OperationState.SUCCEEDED)
+    before = get(recorded, DAILY.id)
+
+    with writing(recorded) as connection:
+        if name == "guard":
+            error = CanceledError if how == "canceled" else ClaimLostError
+            with pytest.raises(error):
+                guard(connection, stale)
+        else:
+            assert not _writes()[name](connection, stale)
+    assert not give_back(recorded, stale)
+    assert set() == renew(recorded, {stale.token})
+
+    assert before == get(recorded, DAILY.id)
+
+
+def test_guard_extends_the_lease_by_as_much_as_was_claimed(recorded: sa.Engine):
+    """
+    A lease from the settings stays what it is, whoever renews it.
+    """
+    lease = timedelta(minutes=10)
+    held = claim(recorded, DAILY.id, worker="w", lease=lease)
+    assert held is not None
+    expire(recorded)
+
+    with writing(recorded) as connection:
+        now = guard(connection, held)
+
+    expires_at = get(recorded, DAILY.id).lease_expires_at
+    assert lease == pytest.approx(expires_at - now, abs=timedelta(seconds=1))
+
+
+def test_renewal_tells_which_claims_are_left(recorded: sa.Engine):
+    """
+    One statement for all that a process runs.
+    """
+    other = make_operation(1)
+    record_all(recorded, other)
+    mine, theirs = must_take(recorded), must_take(recorded, other.id)
+    with writing(recorded) as connection:
+        cancel(connection, other.id, reason="canceled")
+    expire(recorded)
+
+    held = renew(recorded, {mine.token, theirs.token}, lease=timedelta(minutes=5))
+
+    assert {mine.token} == held
+    assert get(recorded, DAILY.id).lease_expires_at > get_now(recorded)
+    assert set() == renew(recorded, [])
+
+
+def test_lost_worker_that_was_only_slow_goes_on(recorded: sa.Engine):
+    """
+    While nobody took over, a late renewal keeps the claim.
+    """
+    held = must_take(recorded)
+    expire(recorded)
+
+    assert {held.token} == renew(recorded, {held.token})
+    assert take(recorded) is None
+
+
+def test_given_back_operation_counts_no_attempt(recorded: sa.Engine):
+    """
+    A worker that stops puts the operation back as if it had never claimed it.
+    """
+    held = must_take(recorded)
+
+    assert give_back(recorded, held)
+
+    row = get(recorded, DAILY.id)
+    assert ("pending", 0, None, None) == (
+        row.state,
+        row.attempt,
+        row.claim_token,
+        row.lease_expires_at,
+    )
+    assert 1 == must_take(recorded).attempt
+
+
+def test_retry_waits_for_its_time(recorded: sa.Engine):
+    """
+    A stale message does not cut the pause short.
+    """
+    held = must_take(recorded)
+    with writing(recorded) as connection:
+        retry_later(connection, held, delay=timedelta(hours=1), error="no network")
+
+    row = get(recorded, DAILY.id)
+
+    assert ("pending", "step failed", "no network") == (
+        row.state,
+        row.reason,
+        row.error,
+    )
+    assert row.send_at > get_now(recorded) + timedelta(minutes=59)
+    assert take(recorded) is None

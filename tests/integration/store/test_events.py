@@ -1,0 +1,383 @@
+"""Events: recorded once, found by whoever waits for them, replaced by newer ones."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.events import NewEvent, record_events
+from models.database import reading, writing
+from models.errors import NotFoundError
+from models.occurrence import make_operation_id
+from models.tables import events, users
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    post,
+    tick,
+)
+
+CREATED = "instance.user.created"
+ACTIVATED = "instance.user.activated"
+SEEN = "instance.user.last_seen"
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _app(request: pytest.FixtureRequest) -> None:
+    """Give every test a small app with three users."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    add_app(request.getfixturevalue(name), ids=["ann", "bob", "eve"])
+
+
+def send(
+    engine: sa.Engine,
+    name: str,
+    *user_ids: str,
+    at: datetime | None = None,
+    key: str | None = None,
+) -> int:
+    with writing(engine) as connection:
+        return record_events(
+            connection, [NewEvent("app", name, each, at, key) for each in user_ids]
+        )
+
+
+def fetch_events(engine: sa.Engine) -> list[tuple[str, str, datetime]]:
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(events.c.name, events.c.user_id, events.c.at).order_by(
+                events.c.at, events.c.user_id
+            )
+        )
+        return [(row.name, row.user_id, row.at) for row in rows]
+
+
+def get_user(engine: sa.Engine, user_id: str = "ann") -> sa.Row[tuple[object, ...]]:
+    with reading(engine) as connection:
+        return connection.execute(sa.select(users).where(users.c.id == user_id)).one()
+
+
+def ran(engine: sa.Engine) -> list[str | None]:
+    return [row.user_id for row in fetch_all(engine) if row.state == "queued"]
+
+
+def test_event_is_recorded_once(engine: sa.Engine):
+    """
+    The same name, user and instant are the same event, in whatever zone it is told.
+    """
+    at = get_now(engine) - DAY
+    elsewhere = at.astimezone(timezone(timedelta(hours=5)))
+
+    counts = [send(engine, "app.x", "ann", at=each) for each in (at, at, elsewhere)]
+
+    assert [1, 0, 0] == counts
+    assert [("app.x", "ann", at)] == fetch_events(engine)
+
+
+def test_key_tells_events_apart_and_together(engine: sa.Engine):
+    """
+    Another key is another event; the same key changes nothing, whenever it comes.
+    """
+    at = get_now(engine) - DAY
+    counts = [
+        send(engine, ACTIVATED, "ann", at=at, key="1"),
+        send(engine, ACTIVATED, "ann", at=at, key="2"),
+        send(engine, ACTIVATED, "ann", key="1"),
+    ]
+
+    assert [1, 1, 0] == counts
+    assert at == get_user(engine).activated_at
+
+
+def test_two_users_at_the_same_instant_are_two_events(engine: sa.Engine):
+    """
+    Each gets an operation of their own.
+    """
+    uid = post(engine, when={"on": "app.x"}).uid
+    at = get_now(engine)
+    assert 2 == send(engine, "app.x", "ann", "bob", at=at)
+
+    tick(make_dispatcher(engine), get_now(engine))
+
+    occurrence = at.replace(microsecond=0)
+    expected = [make_operation_id(uid, occurrence, each) for each in ("ann", "bob")]
+    assert expected == [row.id for row in fetch_all(engine)]
+
+
+def test_unknown_user_stops_the_whole_batch(engine: sa.Engine):
+    """
+    Nothing is recorded, and the message names who is missing.
+    """
+    with pytest.raises(NotFoundError, match="'nobody'"):
+        send(engine, "app.x", "ann", "nobody")
+
+    assert [] == fetch_events(engine)
+
+
+def test_newer_last_seen_replaces_the_older(engine: sa.Engine):
+    """
+    Only the latest is kept, in whatever order they come.
+    """
+    now = get_now(engine)
+    counts = [send(engine, SEEN, "ann", at=now - back * DAY) for back in (3, 1, 2, 1)]
+
+    assert [1, 1, 0, 0] == counts
+    assert [(SEEN, "ann", now - DAY)] == fetch_events(engine)
+    assert now - DAY == get_user(engine).last_seen_at
+
+
+def test_newest_of_one_batch_remains(engine: sa.Engine):
+    """
+    A batch may tell several at once.
+    """
+    now = get_now(engine)
+    with writing(engine) as connection:
+        count = record_events(
+            connection,
+            [NewEvent("app", SEEN, "ann", now - back * DAY) for back in (2, 1, 3)],
+        )
+
+    assert 1 == count
+    assert [(SEEN, "ann", now - DAY)] == fetch_events(engine)
+
+
+def test_user_learns_what_happened(engine: sa.Engine):
+    """
+    Creation and activation are written into the user as well.
+    """
+    at = get_now(engine) - DAY
+    send(engine, CREATED, "ann", at=at)
+    send(engine, ACTIVATED, "ann", at=at + MINUTE)
+
+    user = get_user(engine)
+
+    assert (at, at + MINUTE) == (user.created_at, user.activated_at)
+
+
+def test_absence_is_noticed_once(engine: sa.Engine):
+    """
+    A timer starts again with each visit, and runs out once per absence.
+    """
+    uid = post(engine, when={"after": SEEN, "delay": "P7D"}).uid
+    now = get_now(engine)
+    send(engine, SEEN, "ann", at=now)
+    dispatcher = make_dispatcher(engine)
+    tick(dispatcher, now + 4 * DAY)
+    assert [] == fetch_all(engine)
+
+    send(engine, SEEN, "ann", at=now + 4 * DAY)
+    edit_recorded(engine, now + 4 * DAY)
+    for day in (7, 10):
+        tick(dispatcher, now + day * DAY)
+    assert [] == fetch_all(engine)
+    for minutes in range(3):
+        tick(dispatcher, now + 11 * DAY + minutes * MINUTE)
+
+    expected = make_operation_id(uid, (now + 11 * DAY).replace(microsecond=0), "ann")
+    assert [expected] == [row.id for row in fetch_all(engine)]
+
+
+def edit_recorded(engine: sa.Engine, instant: datetime) -> None:
+    """Make as if all events had been recorded at *instant*."""
+    with writing(engine) as connection:
+        connection.execute(sa.update(events).values(recorded_at=instant))
+
+
+def test_event_wakes_the_actions_that_wait(engine: sa.Engine):
+    """
+    ``next_due_at`` is lowered to when the first may be due, never raised.
+    """
+    soon = post(engine, name="soon", when={"on": "app.x"}).uid
+    later = post(engine, name="later", when={"after": "app.x", "delay": "PT2H"}).uid
+    other = post(engine, name="other", when={"on": "app.y"}).uid
+    for uid in (soon, later, other):
+        edit_action(engine, uid, next_due_at=None)
+    before = get_now(engine)
+
+    send(engine, "app.x", "ann")
+    first = fetch_action(engine, later).next_due_at
+    send(engine, "app.x", "bob")
+
+    assert before <= fetch_action(engine, soon).next_due_at <= get_now(engine)
+    assert abs(first - before - timedelta(hours=2)) < timedelta(seconds=2)
+    assert first == fetch_action(engine, later).next_due_at
+    assert fetch_action(engine, other).next_due_at is None
+
+
+def test_event_recorded_while_the_tick_decides_is_not_lost(engine: sa.Engine):
+    """
+    The tick has read the events already; it must not pass over what came since.
+    """
+    post(engine, when={"on": "app.x"})
+    send(engine, "app.x", "ann")
+    dispatcher = make_dispatcher(engine)
+    now = get_now(engine)
+    tick(dispatcher, now, meanwhile=lambda: send(engine, "app.x", "bob"))
+    assert ["ann"] == ran(engine)
+
+    tick(dispatcher, now + MINUTE)
+
+    assert ["ann", "bob"] == ran(engine)
+    assert 0 == tick(dispatcher, now + 2 * MINUTE).due
+
+
+def test_delayed_event_recorded_while_the_tick_decides_is_not_lost(engine: sa.Engine):
+    """
+    Nor what is due between now and the next occurrence that the tick knows of.
+    """
+    post(engine, when={"after": "app.x", "delay": "PT1H"})
+    now = get_now(engine)
+    send(engine, "app.x", "ann", at=now - timedelta(hours=1))
+    send(engine, "app.x", "eve", at=now)
+    dispatcher = make_dispatcher(engine)
+    tick(
+        dispatcher,
+        now + MINUTE,
+        meanwhile=lambda: send(engine, "app.x", "bob", at=now - 30 * MINUTE),
+    )
+
+    tick(dispatcher, now + 31 * MINUTE)
+
+    assert ["ann", "bob"] == ran(engine)
+    tick(dispatcher, now + 61 * MINUTE)
+    assert ["ann", "bob", "eve"] == ran(engine)
+
+
+def test_event_committed_while_the_tick_decides_is_not_lost(
+    postgres_engine: sa.Engine,
+):
+    """
+    An event that is dated before the tick, but seen only after it, runs at the next.
+    """
+    engine = postgres_engine
+    post(engine, when={"on": "app.x"})
+    dispatcher = make_dispatcher(engine)
+    slow = engine.connect()
+    record_events(slow, [NewEvent("app", "app.x", "ann")])
+    now = get_now(engine)
+
+    tick(dispatcher, now, meanwhile=slow.commit)
+    slow.close()
+    assert [] == fetch_all(engine)
+    tick(dispatcher, now + MINUTE)
+
+    assert ["ann"] == ran(engine)
+
+
+def test_recipients_of_an_event_action_are_a_filter(engine: sa.Engine):
+    """
+    A user who is not meant gets no operation at all; without a filter all are meant.
+    """
+    post(engine, when={"on": "app.x"}, recipients={"users": ["bob"]})
+    post(engine, name="all", when={"on": "app.x"}, recipients={"groups": ["all"]})
+    post(engine, name="none", when={"on": "app.x"})
+    post(
+        engine,
+        name="only",
+        when={"on": "app.x"},
+        recipients={"groups": ["all"], "only_inactive_users": True},
+    )
+    send(engine, "app.x", "ann", "bob", "eve")
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(users).where(users.c.id == "eve").values(disabled=True)
+        )
+
+    tick(make_dispatcher(engine), get_now(engine))
+
+    names: dict[str, list[str]] = {}
+    for row in fetch_all(engine):
+        names.setdefault(row.triggered_by.split('"')[1], []).append(row.user_id)
+    assert {
+        "daily": ["bob"],
+        "all": ["ann", "bob"],
+        "none": ["ann", "bob", "eve"],
+        "only": ["eve"],
+    } == names
+
+
+@pytest.mark.parametrize(
+    ("bounds", "users_run"),
+    [
+        ({}, ["ann"]),
+        ({"starts_at": -MINUTE}, ["ann"]),
+        ({"starts_at": MINUTE}, []),
+        ({"ends_at": -MINUTE}, []),
+        ({"ends_at": MINUTE}, ["ann"]),
+    ],
+)
+def test_bounds_hold_for_events_too(
+    engine: sa.Engine, bounds: dict[str, timedelta], users_run: list[str]
+):
+    """
+    ``starts_at`` and ``ends_at`` bound the occurrence, the event with its delay.
+    """
+    due_at = get_now(engine).replace(microsecond=0) + timedelta(hours=1)
+    beside: dict[str, Any] = {
+        name: (due_at + each).isoformat() for name, each in bounds.items()
+    }
+    post(engine, when={"after": "app.x", "delay": "PT2H"}, **beside)
+    send(engine, "app.x", "ann", at=due_at - timedelta(hours=2))
+
+    tick(make_dispatcher(engine), due_at)
+
+    assert users_run == ran(engine)
+
+
+def test_event_of_long_ago_is_missed_and_says_so(engine: sa.Engine):
+    """
+    Recorded more than a day after it was due: history, not news.
+    """
+    post(engine, when={"after": "app.x", "delay": "PT1H"})
+    now = get_now(engine)
+    send(engine, "app.x", "ann", at=now - timedelta(hours=25, minutes=1))
+    send(engine, "app.x", "bob", at=now - timedelta(hours=24, minutes=59))
+
+    tick(make_dispatcher(engine), get_now(engine))
+
+    rows = {row.user_id: (row.state, row.reason) for row in fetch_all(engine)}
+    assert {"ann": ("missed", "recorded late"), "bob": ("queued", None)} == rows
+
+
+def test_event_from_before_the_action_counts_if_its_delay_ends_after(
+    engine: sa.Engine,
+):
+    """
+    An action posted today reminds the users who were last seen six days ago.
+    """
+    now = get_now(engine)
+    send(engine, SEEN, "ann", at=now - 6 * DAY)
+    send(engine, SEEN, "bob", at=now - 8 * DAY)
+    post(engine, when={"after": SEEN, "delay": "P7D"})
+    dispatcher = make_dispatcher(engine)
+    tick(dispatcher, get_now(engine))
+    assert [] == fetch_all(engine)
+
+    tick(dispatcher, now + DAY + MINUTE)
+
+    assert ["ann"] == ran(engine)
+
+
+def test_action_with_an_unreadable_delay_stops_nobody(engine: sa.Engine):
+    """
+    Others hear of the event; that one goes into quarantine.
+    """
+    bad = post(engine, name="bad", when={"after": "app.x", "delay": "PT0S"}).uid
+    post(engine, name="good", when={"after": "app.x", "delay": "PT0S"})
+    edit_action(engine, bad, delay="soon")
+
+    send(engine, "app.x", "ann")
+    report = tick(make_dispatcher(engine), get_now(engine))
+
+    assert ["ann"] == ran(engine)
+    assert [bad] == [action.uid for action, _reason in report.quarantined]
+    assert "soon" in fetch_action(engine, bad).quarantine_reason

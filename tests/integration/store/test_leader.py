@@ -1,0 +1,375 @@
+"""One leader: taken by one, kept by heartbeats, lost by time, fenced for ever."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import (
+    Leader,
+    LeadershipLostError,
+    get_holder,
+    get_last_tick_at,
+    record_tick,
+)
+from celery_app.dispatch import Dispatcher
+from models.database import make_engine, reading, writing
+from models.errors import UnreachableError
+from models.tables import leases
+from tests.scheduling import (
+    MONDAY,
+    FakeSender,
+    add_app,
+    at,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get_now,
+    make_operation,
+    post,
+    post_at,
+    record_all,
+    tick,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+class Clock:
+    """A monotonic clock that stands still until told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.now
+
+
+def expire(engine: sa.Engine) -> None:
+    """Let the lease run out, as if a minute without heartbeat had passed."""
+    edit_lease(engine, expires_at=get_now(engine) - SECOND)
+
+
+def edit_lease(engine: sa.Engine, **values: object) -> None:
+    with writing(engine) as connection:
+        connection.execute(sa.update(leases).values(**values))
+
+
+def get_lease(engine: sa.Engine) -> sa.Row[tuple[object, ...]]:
+    with reading(engine) as connection:
+        return connection.execute(sa.select(leases)).one()
+
+
+def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
+    """
+    However many start together, exactly one leads, and each round raises the fence.
+    """
+    for number in range(1, 21):
+        contenders = [Leader(postgres_engine) for _ in range(10)]
+        barrier = threading.Barrier(10)
+        won: list[Leader] = []
+
+        def contend(
+            leader: Leader,
+            barrier: threading.Barrier = barrier,
+            won: list[Leader] = won,
+        ) -> None:
+            barrier.wait()
+            if leader.hold():
+                won.append(leader)
+
+        threads = [threading.Thread(target=contend, args=(c,)) for c in contenders]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert [number] == [leader.fence for leader in won]
+        expire(postgres_engine)
+
+
+def test_lease_is_taken_over_only_when_it_ran_out(engine: sa.Engine):
+    """
+    A second before its end nobody gets it; after its end the next one does.
+    """
+    first, second = Leader(engine), Leader(engine)
+    assert first.hold()
+    assert not second.hold()
+    edit_lease(engine, expires_at=get_now(engine) + SECOND)
+    assert not second.hold()
+    expire(engine)
+
+    assert second.hold()
+
+    assert (1, 2) == (first.fence, second.fence)
+    assert get_holder(engine).is_stale is False  # type: ignore[union-attr]  # somebody holds it
+
+
+def test_tokens_tell_processes_apart_and_pids_do_not(engine: sa.Engine):
+    """
+    Two containers are both pid 1: the release of one leaves the other's lease alone.
+    """
+    first, second = Leader(engine), Leader(engine)
+    first.hold()
+    expire(engine)
+    second.hold()
+    lease = get_lease(engine)
+
+    first.release()
+
+    assert lease == get_lease(engine)
+    assert os.getpid() == lease.pid
+
+
+def test_release_lets_the_standby_in_at_once(engine: sa.Engine):
+    """
+    A clean stop does not cost a minute.
+    """
+    first, second = Leader(engine), Leader(engine)
+    first.hold()
+    assert not second.hold()
+
+    first.release()
+
+    assert get_holder(engine) is None
+    assert first.fence is None
+    assert second.hold()
+    first.release()
+    assert 2 == second.fence
+    assert second.hold()
+
+
+def test_heartbeat_extends_the_lease(engine: sa.Engine):
+    """
+    It is renewed when a heartbeat is due, not at every look.
+    """
+    clock = Clock()
+    leader = Leader(engine, monotonic=clock)
+    leader.hold()
+    lease = get_lease(engine)
+    clock.now += 9
+    leader.hold()
+    assert lease == get_lease(engine)
+    clock.now += 1
+
+    assert leader.hold()
+
+    renewed = get_lease(engine)
+    assert renewed.heartbeat_at > lease.heartbeat_at
+    assert renewed.expires_at > lease.expires_at
+    assert (1, lease.acquired_at) == (renewed.fence, renewed.acquired_at)
+
+
+def test_leader_stops_trusting_its_lease_before_it_ends(engine: sa.Engine):
+    """
+    A process that was frozen knows so itself, before it asks the database.
+    """
+    clock = Clock()
+    leader = Leader(engine, monotonic=clock)
+    leader.hold()
+    clock.now += 59
+
+    with pytest.raises(LeadershipLostError), writing(engine) as connection:
+        leader.check(connection)
+    assert leader.fence is None
+    # its own lease holds for another second, for everybody
+    assert not leader.hold()
+    expire(engine)
+    assert leader.hold()
+    assert 2 == leader.fence
+
+
+def test_renewal_fails_once_somebody_else_leads(engine: sa.Engine):
+    """
+    The lost heartbeat is noticed, and its loser stands by.
+    """
+    clock = Clock()
+    first, second = Leader(engine, monotonic=clock), Leader(engine)
+    first.hold()
+    expire(engine)
+    second.hold()
+    clock.now += 11
+
+    assert not first.hold()
+    assert 2 == get_lease(engine).fence
+
+
+def test_expired_lease_is_not_renewed(engine: sa.Engine):
+    """
+    Late is lost, even if nobody came: the fence tells the two leaderships apart.
+    """
+    clock = Clock()
+    leader = Leader(engine, monotonic=clock)
+    leader.hold()
+    expire(engine)
+    clock.now += 11
+
+    assert not leader.hold()
+    assert leader.hold()
+    assert 2 == leader.fence
+
+
+def test_paused_leader_writes_nothing(engine: sa.Engine):
+    """
+    Frozen between its look at the lease and its transaction, while another took over.
+    """
+    add_app(engine)
+    uid = post_at(engine, at("07:00"), when={"cron_rule": "* * * * *"})
+    record_all(engine, make_operation(1))
+    paused, other = Leader(engine), Leader(engine)
+    paused.hold()
+    sender = FakeSender()
+    dispatcher = Dispatcher(engine, paused, sender, 500)
+
+    def take_over() -> None:
+        expire(engine)
+        assert other.hold()
+
+    before = fetch_all(engine)
+    with pytest.raises(LeadershipLostError):
+        tick(dispatcher, at("07:02"), meanwhile=take_over)
+
+    assert at("07:00") == fetch_action(engine, uid).next_due_at
+    assert before == fetch_all(engine)
+    for call in (dispatcher.send_waiting, dispatcher.rescue):
+        paused._fence = 1  # as if it had not noticed
+        with pytest.raises(LeadershipLostError):
+            call()
+    assert [] == sender.batches
+
+
+def test_leader_that_is_overtaken_while_it_sends_marks_nothing(engine: sa.Engine):
+    """
+    What it sent is sent again by the next leader, under the same id.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    paused, other = Leader(engine), Leader(engine)
+    paused.hold()
+
+    class SlowSender(FakeSender):
+        def send(self, messages: object) -> None:
+            super().send(messages)  # type: ignore[arg-type]  # passed on
+            expire(engine)
+            assert other.hold()
+
+    slow, sender = SlowSender(), FakeSender()
+    with pytest.raises(LeadershipLostError):
+        Dispatcher(engine, paused, slow, 500).send_waiting()
+    assert ["pending"] == [row.state for row in fetch_all(engine)]
+
+    Dispatcher(engine, other, sender, 500).send_waiting()
+
+    assert [made.id] == slow.ids == sender.ids
+    assert ["queued"] == [row.state for row in fetch_all(engine)]
+
+
+def test_take_over_waits_for_the_leaders_transaction(postgres_engine: sa.Engine):
+    """
+    What the old leader is writing is committed before the new one leads.
+    """
+    first, second = Leader(postgres_engine), Leader(postgres_engine)
+    first.hold()
+    order: list[str] = []
+    with writing(postgres_engine) as connection:
+        first.check(connection)
+        # the lease of a frozen leader ends while its transaction is open
+        thread = threading.Thread(
+            target=lambda: order.append("taken") if take(second) else None
+        )
+        make_due(connection)
+        thread.start()
+        thread.join(0.3)
+        order.append("committed")
+    thread.join()
+
+    assert ["committed", "taken"] == order
+
+
+def make_due(connection: sa.Connection) -> None:
+    connection.execute(
+        sa.update(leases).values(
+            expires_at=sa.func.statement_timestamp() - sa.text("interval '1 second'")
+        )
+    )
+
+
+def take(leader: Leader) -> bool:
+    return leader.hold()
+
+
+def test_frozen_transaction_frees_the_lease(postgres_url: str):
+    """
+    A leader that stopped inside a transaction holds nobody up for ever.
+    """
+    frozen = make_engine(postgres_url, timeout=timedelta(seconds=1))
+    other = make_engine(postgres_url)
+    first, second = Leader(frozen), Leader(other)
+    first.hold()
+
+    def freeze() -> None:
+        with writing(frozen) as connection:
+            first.check(connection)
+            expire(other)  # waits for the leader's lock, until the server frees it
+            assert second.hold()
+            connection.execute(sa.select(1))
+
+    with pytest.raises(UnreachableError):
+        freeze()
+    assert 2 == second.fence
+    frozen.dispose()
+    other.dispose()
+
+
+def test_last_tick_is_kept(engine: sa.Engine):
+    """
+    Across leaders: the clock must not be earlier than this.
+    """
+    leader = Leader(engine)
+    with reading(engine) as connection:
+        assert get_last_tick_at(connection) is None
+    leader.hold()
+    with writing(engine) as connection:
+        record_tick(connection, MONDAY)
+    leader.release()
+    Leader(engine).hold()
+
+    with reading(engine) as connection:
+        assert MONDAY == get_last_tick_at(connection)
+    holder = get_holder(engine)
+    assert holder is not None
+    assert (MONDAY, os.getpid(), 2, False) == (
+        holder.last_tick_at,
+        holder.pid,
+        holder.fence,
+        holder.is_stale,
+    )
+
+
+def test_nobody_leads_at_first(engine: sa.Engine):
+    """
+    There is no holder to name, and nothing to release.
+    """
+    Leader(engine).release()
+
+    assert get_holder(engine) is None
+
+
+def test_no_lease_no_dispatch(engine: sa.Engine):
+    """
+    A standby that is asked to dispatch refuses.
+    """
+    add_app(engine)
+    uid = post(engine, when={"cron_rule": "* * * * *"}).uid
+    edit_action(engine, uid, next_due_at=at("07:00"))
+    Leader(engine).hold()
+
+    with pytest.raises(LeadershipLostError):
+        tick(Dispatcher(engine, Leader(engine), FakeSender(), 500), at("07:00"))
+
+    assert [] == fetch_all(engine)

@@ -1,0 +1,139 @@
+"""What a worker writes for its processes that were killed."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.operation_state import OperationState, Reason, StepState
+from models.tables import deliveries
+from operations.claim import Claim, claim, renew
+from operations.deliveries import DeliveryMarks
+from operations.ports import DeliveryState
+from operations.rescue import (
+    expire_claim,
+    fail_at_time_limit,
+    give_back_all,
+    reclaim_lost_workers,
+)
+from operations.step_records import prepare_steps
+from operations.store import cancel, fetch_steps
+from tests.scheduling import add_revision, edit, get, make_operation, record_all
+
+OURS, THEIRS = "(1234abcd)", "(0000ffff)"
+DAILY = make_operation()
+STEPS = ("send_email", "run_task")
+
+
+@pytest.fixture
+def held(engine: sa.Engine) -> Claim:
+    """Give a claim of a process of ours, which is sending a mail."""
+    add_revision(engine)
+    record_all(engine, DAILY)
+    held = claim(engine, DAILY.id, worker=f"celery@host {OURS}")
+    assert held is not None
+    with writing(engine) as connection:
+        prepare_steps(connection, held, STEPS)
+    DeliveryMarks(engine, held, STEPS[0]).start("ada")
+    return held
+
+
+def fetch_mark(engine: sa.Engine) -> str:
+    """Return the state of the one mail."""
+    with reading(engine) as connection:
+        return str(connection.execute(sa.select(deliveries.c.state)).scalar_one())
+
+
+def fetch_step_states(engine: sa.Engine) -> list[str]:
+    """Return the states of the steps, in order."""
+    with reading(engine) as connection:
+        return [step.state for step in fetch_steps(connection, [DAILY.id])[DAILY.id]]
+
+
+def test_time_limit_makes_an_operation_final(engine: sa.Engine, held: Claim):
+    """
+    With its reason, its steps closed, and the mail under way reported as uncertain.
+    """
+    with writing(engine) as connection:
+        done = fail_at_time_limit(connection, DAILY.id, worker_suffix=OURS)
+    row = get(engine, DAILY.id)
+
+    assert done == 1
+    assert (row.state, row.reason) == (OperationState.FAILED, Reason.TIME_LIMIT)
+    assert fetch_step_states(engine) == [StepState.FAILED, StepState.SKIPPED]
+    assert fetch_mark(engine) == DeliveryState.UNCERTAIN
+    assert renew(engine, [held.token]) == set()
+
+
+def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, held: Claim):
+    """
+    As if the lease had run out; it counts as an attempt.
+    """
+    with writing(engine) as connection:
+        done = expire_claim(connection, DAILY.id, worker_suffix=OURS)
+    with writing(engine) as connection:
+        reclaimed = reclaim_lost_workers(connection)
+    row = get(engine, DAILY.id)
+
+    assert (done, reclaimed) == (1, (1, 0))
+    assert (row.state, row.attempt) == (OperationState.PENDING, 1)
+    assert renew(engine, [held.token]) == set()
+
+
+def test_stopping_worker_gives_back_what_it_ran(engine: sa.Engine, held: Claim):
+    """
+    It is pending at once, and nothing was attempted.
+    """
+    with writing(engine) as connection:
+        done = give_back_all(connection, worker_suffix=OURS)
+    row = get(engine, DAILY.id)
+
+    assert done == 1
+    assert (row.state, row.attempt) == (OperationState.PENDING, 0)
+    assert renew(engine, [held.token]) == set()
+
+
+def settle_all(connection: sa.Connection, suffix: str, operation_id: UUID) -> int:
+    """Do all three; return how many took effect."""
+    return (
+        fail_at_time_limit(connection, operation_id, worker_suffix=suffix)
+        + expire_claim(connection, operation_id, worker_suffix=suffix)
+        + give_back_all(connection, worker_suffix=suffix)
+    )
+
+
+def test_nothing_of_another_run_is_touched(engine: sa.Engine, held: Claim):
+    """
+    Two workers may have one node name, and a worker has it again after a restart.
+    """
+    with writing(engine) as connection:
+        done = settle_all(connection, THEIRS, DAILY.id)
+
+    assert done == 0
+    assert renew(engine, [held.token]) == {held.token}
+
+
+def test_nothing_that_ended_is_touched(engine: sa.Engine, held: Claim):
+    """
+    The process may have been killed after its last write.
+    """
+    edit(engine, held.operation_id, state=OperationState.SUCCEEDED)
+    with writing(engine) as connection:
+        done = settle_all(connection, OURS, DAILY.id)
+
+    assert done == 0
+    assert get(engine, DAILY.id).state == OperationState.SUCCEEDED
+
+
+def test_canceling_leaves_no_mail_on_its_way(engine: sa.Engine, held: Claim):
+    """
+    The worker that sends it may not write any more, so nobody will ever know.
+    """
+    del held  # whose worker is in the middle of it
+    with writing(engine) as connection:
+        assert cancel(connection, DAILY.id, reason=Reason.CANCELED)
+
+    assert fetch_mark(engine) == DeliveryState.UNCERTAIN

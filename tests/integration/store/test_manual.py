@@ -1,0 +1,167 @@
+"""Runs by hand: recorded like any other, once for each key, or not at all."""
+
+from __future__ import annotations
+
+import threading
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting import delete_action, set_paused
+from celery_app.manual import run_now
+from models.database import writing
+from models.errors import ConflictError, NotFoundError
+from models.occurrence import make_manual_id
+from tests.scheduling import (
+    REFRESH,
+    FakeSender,
+    add_app,
+    edit,
+    fetch_action,
+    fetch_all,
+    get,
+    get_now,
+    make_dispatcher,
+    post,
+)
+
+
+@pytest.fixture(autouse=True)
+def _app(request: pytest.FixtureRequest) -> None:
+    """Give every test a small app."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    add_app(request.getfixturevalue(name), ids=["ann"])
+
+
+def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):
+    """
+    It says that it was asked for by hand, and when.
+    """
+    uid = post(engine).uid
+    before = fetch_action(engine, uid)
+
+    operation_id = run_now(engine, uid, force=True)
+
+    row = get(engine, operation_id)
+    assert ("pending", "manual", 'Scheduled action "daily"', {"force": True}) == (
+        row.state,
+        row.trigger,
+        row.triggered_by,
+        row.details,
+    )
+    assert row.occurrence <= get_now(engine)
+    assert before == fetch_action(engine, uid)
+    sender = FakeSender()
+    make_dispatcher(engine, sender).send_waiting()
+    assert [operation_id] == sender.ids
+
+
+def test_the_same_key_is_the_same_run(engine: sa.Engine):
+    """
+    Whoever repeats a request gets the run that there is, whatever became of it.
+    """
+    uid = post(engine, operations=REFRESH).uid
+    first = run_now(engine, uid, key="today")
+    assert first == run_now(engine, uid, key="today")
+    edit(engine, first, state="failed")
+
+    assert first == run_now(engine, uid, key="today") == make_manual_id(uid, "today")
+    assert ["failed"] == [row.state for row in fetch_all(engine)]
+
+
+def test_runs_without_a_key_are_different(engine: sa.Engine):
+    """
+    Asked for twice, run twice.
+    """
+    uid = post(engine).uid
+
+    assert run_now(engine, uid) != run_now(engine, uid)
+
+
+def test_collision_is_refused_and_leaves_no_row(engine: sa.Engine):
+    """
+    The caller is told, so nothing has to be recorded.
+    """
+    uid = post(engine, operations=REFRESH).uid
+    first = run_now(engine, uid)
+
+    with pytest.raises(ConflictError, match="overlap"):
+        run_now(engine, uid)
+
+    assert [first] == [row.id for row in fetch_all(engine)]
+    edit(engine, first, state="succeeded")
+    run_now(engine, uid)
+
+
+def test_full_queue_is_refused_too(engine: sa.Engine):
+    """
+    With the reason.
+    """
+    uid = post(engine, overlap="queue").uid
+    for number in range(100):
+        run_now(engine, uid, key=str(number))
+
+    with pytest.raises(ConflictError, match="queue full"):
+        run_now(engine, uid)
+
+    assert 100 == len(fetch_all(engine))
+
+
+def test_collision_is_judged_by_user(engine: sa.Engine):
+    """
+    As the runs of events are.
+    """
+    uid = post(engine, overlap="skip", when={"on": "app.x"}).uid
+    run_now(engine, uid, user_id="ann")
+
+    run_now(engine, uid, user_id="bob")
+    with pytest.raises(ConflictError):
+        run_now(engine, uid, user_id="ann")
+
+
+def test_paused_action_runs_by_hand_and_a_deleted_one_does_not(engine: sa.Engine):
+    """
+    Pause stops the clock, not people.
+    """
+    uid = post(engine).uid
+    with writing(engine) as connection:
+        set_paused(connection, uid, paused=True)
+    run_now(engine, uid)
+    with writing(engine) as connection:
+        delete_action(connection, uid)
+
+    with pytest.raises(NotFoundError):
+        run_now(engine, uid)
+
+
+def test_one_of_many_requests_at_once_runs(postgres_engine: sa.Engine):
+    """
+    Others get a conflict, or the same run if they have the same key.
+    """
+    skip = post(postgres_engine, name="skip", overlap="skip").uid
+    keyed = post(postgres_engine, name="keyed", overlap="skip").uid
+    barrier = threading.Barrier(8)
+    outcomes: list[str] = []
+    ids: list[UUID] = []
+
+    def ask(number: int) -> None:
+        barrier.wait()
+        if number % 2:
+            ids.append(run_now(postgres_engine, keyed, key="k"))
+            return
+        try:
+            run_now(postgres_engine, skip)
+            outcomes.append("recorded")
+        except ConflictError:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert ["recorded", *["refused"] * 3] == sorted(outcomes)
+    assert [make_manual_id(keyed, "k")] * 4 == ids
+    assert 2 == len(fetch_all(postgres_engine))

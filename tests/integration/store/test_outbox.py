@@ -1,0 +1,377 @@
+"""From the table to the broker and back: what is sent, in which order, and again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.decision import NewOperation
+from models.operation_state import OperationState, Overlap, Queue, StepState
+from models.tables import operation_steps
+from operations.claim import claim, finish, give_back, guard
+from operations.outbox import Message, fetch_sendable, mark_sent
+from operations.rescue import (
+    BACK_OFF,
+    LOST_AFTER,
+    reclaim_lost_workers,
+    resend_lost_messages,
+)
+from operations.step_records import prepare_steps, start_step
+from tests.scheduling import (
+    add_revision,
+    edit,
+    get,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+HEAVY: dict[str, Any] = {"queue": Queue.HEAVY}
+SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
+
+
+def fetch(engine: sa.Engine, limit: int = 100) -> list[Message]:
+    with writing(engine) as connection:
+        messages, _more = fetch_sendable(connection, limit=limit)
+    return messages
+
+
+def fetch_ids(engine: sa.Engine, limit: int = 100) -> list[UUID]:
+    return [message.id for message in fetch(engine, limit)]
+
+
+def mark(engine: sa.Engine, *messages: Message) -> int:
+    with writing(engine) as connection:
+        return mark_sent(connection, messages)
+
+
+def record_aged(engine: sa.Engine, *new: NewOperation) -> list[UUID]:
+    """Record *new*, each a second older than the next, to be sent in that order."""
+    record_all(engine, *new)
+    now = get_now(engine)
+    for age, each in enumerate(reversed(new), start=1):
+        edit(engine, each.id, send_at=now - age * SECOND)
+    return [each.id for each in new]
+
+
+def test_the_oldest_is_sent_first(engine: sa.Engine):
+    """
+    Order is by the time to be sent, then by occurrence; the limit cuts the end.
+    """
+    ids = record_aged(engine, *(make_operation(n) for n in (3, 1, 2)))
+
+    assert ids == fetch_ids(engine)
+    assert ids[:2] == fetch_ids(engine, 2)
+
+
+def test_occurrences_recorded_together_keep_their_order(engine: sa.Engine):
+    """
+    Of one tick the earlier occurrence is sent first.
+    """
+    made = [make_operation(n) for n in range(9)]
+    record_all(engine, *made)
+    now = get_now(engine)
+    for each in made:
+        edit(engine, each.id, send_at=now, recorded_at=now)
+
+    assert [each.id for each in made] == fetch_ids(engine)
+
+
+def test_message_says_where_it_goes(engine: sa.Engine):
+    """
+    The task id is the id of the operation; the queue decides the task.
+    """
+    made = make_operation(**HEAVY)
+    record_all(engine, made)
+
+    assert [Message(made.id, Queue.HEAVY, made.triggered_by, 0)] == fetch(engine)
+
+
+@pytest.mark.parametrize("state", [s for s in OperationState if s != "pending"])
+def test_only_what_is_pending_is_sent(engine: sa.Engine, state: OperationState):
+    """
+    What is queued, running or final has no business in the outbox.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    edit(engine, made.id, state=state)
+
+    assert [] == fetch(engine)
+
+
+def test_retry_is_sent_when_its_time_has_come(engine: sa.Engine):
+    """
+    ``send_at`` in the future holds a row back.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    edit(engine, made.id, send_at=get_now(engine) + HOUR)
+    assert [] == fetch(engine)
+
+    edit(engine, made.id, send_at=get_now(engine) - SECOND)
+
+    assert [made.id] == fetch_ids(engine)
+
+
+def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
+    """
+    The others follow when it is final; other apps and quick ones do not wait.
+    """
+    ids = record_aged(
+        engine,
+        make_operation(1, **HEAVY),
+        make_operation(2, action_uid="other action", **HEAVY),
+        make_operation(3, app="other", **HEAVY),
+        make_operation(4),
+    )
+    messages = fetch(engine)
+    assert [ids[0], ids[2], ids[3]] == [message.id for message in messages]
+
+    mark(engine, *messages)
+    assert [] == fetch(engine)
+    edit(engine, ids[0], state="running")
+    assert [] == fetch(engine)
+    edit(engine, ids[0], state="succeeded")
+
+    assert [ids[1]] == fetch_ids(engine)
+
+
+def test_queued_overlaps_are_sent_one_at_a_time(engine: sa.Engine):
+    """
+    ``overlap: queue`` sends the next one of an action and user when the former is over.
+    """
+    queue: dict[str, Any] = {"overlap": Overlap.QUEUE}
+    ids = record_aged(
+        engine,
+        make_operation(1, **queue),
+        make_operation(2, **queue),
+        make_operation(3, user_id="ann", **queue),
+        make_operation(4, user_id="ann", **queue),
+        make_operation(5, user_id="bob", **queue),
+    )
+    messages = fetch(engine)
+    assert [ids[0], ids[2], ids[4]] == [message.id for message in messages]
+
+    mark(engine, *messages)
+    assert [] == fetch(engine)
+    edit(engine, ids[0], state="failed")
+
+    assert [ids[1]] == fetch_ids(engine)
+
+
+def test_those_that_wait_do_not_hide_those_that_need_not(engine: sa.Engine):
+    """
+    More waiting heavy operations than fit in a batch delay nobody else.
+    """
+    ids = record_aged(
+        engine,
+        *(make_operation(n, **HEAVY) for n in range(5)),
+        make_operation(9, app="other"),
+    )
+    sent = []
+    while messages := fetch(engine, 3):
+        mark(engine, *messages)
+        sent += [message.id for message in messages]
+
+    assert [ids[0], ids[5]] == sent
+
+
+def test_sent_message_is_queued_and_dated(engine: sa.Engine):
+    """
+    Marking says how many still waited.
+    """
+    made = make_operation()
+    record_all(engine, made)
+
+    assert 1 == mark(engine, *fetch(engine))
+
+    row = get(engine, made.id)
+    assert ("queued", 1) == (row.state, row.sends)
+    assert row.recorded_at <= row.sent_at <= get_now(engine)
+    assert 0 == mark(engine)
+
+
+def test_worker_may_be_faster_than_the_mark(engine: sa.Engine):
+    """
+    What was claimed or finished before it could be marked stays so, with a date.
+    """
+    add_revision(engine)
+    done, runs = make_operation(1), make_operation(2)
+    record_all(engine, done, runs)
+    messages = fetch(engine)
+    assert claim(engine, runs.id, worker="w") is not None
+    held = claim(engine, done.id, worker="w")
+    assert held is not None
+    with writing(engine) as connection:
+        finish(connection, held, OperationState.SUCCEEDED)
+
+    assert 0 == mark(engine, *messages)
+
+    assert ["running", "succeeded"] == [get(engine, i.id).state for i in (runs, done)]
+    assert [1, 1] == [get(engine, i.id).sends for i in (done, runs)]
+    assert get(engine, done.id).sent_at is not None
+
+
+def test_next_attempt_is_not_marked_by_the_message_of_the_last(engine: sa.Engine):
+    """
+    A worker claimed, failed and put the row back before the mark: it is still to send.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    messages = fetch(engine)
+    edit(engine, made.id, attempt=1)
+
+    assert 0 == mark(engine, *messages)
+
+    assert "pending" == get(engine, made.id).state
+    assert [1] == [message.attempt for message in fetch(engine)]
+
+
+def test_operation_given_back_before_the_mark_is_found_again(engine: sa.Engine):
+    """
+    Its message is gone though it is marked as sent: an empty queue tells, in minutes.
+    """
+    add_revision(engine)
+    made = make_operation()
+    record_all(engine, made)
+    messages = fetch(engine)
+    held = claim(engine, made.id, worker="w")
+    assert held is not None
+    give_back(engine, held)
+    mark(engine, *messages)
+    if get(engine, made.id).state == "queued":
+        edit(engine, made.id, sent_at=get_now(engine) - LOST_AFTER)
+        resend(engine, Queue.QUICK)
+
+    assert [made.id] == fetch_ids(engine)
+
+
+def reclaim(engine: sa.Engine) -> tuple[int, int]:
+    with writing(engine) as connection:
+        return reclaim_lost_workers(connection)
+
+
+def resend(engine: sa.Engine, *empty: Queue) -> int:
+    with writing(engine) as connection:
+        return resend_lost_messages(connection, empty_queues=empty)
+
+
+def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
+    """
+    The pause doubles; after three attempts the operation failed, and says why.
+    """
+    add_revision(engine)
+    made = make_operation()
+    record_all(engine, made)
+    for attempt in (1, 2):
+        assert claim(engine, made.id, worker="w") is not None
+        assert (0, 0) == reclaim(engine)
+        edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
+        before = get_now(engine)
+
+        assert (1, 0) == reclaim(engine)
+
+        row = get(engine, made.id)
+        assert ("pending", "worker lost", attempt, None) == (
+            row.state,
+            row.reason,
+            row.attempt,
+            row.claim_token,
+        )
+        pause = BACK_OFF * 2 ** (attempt - 1)
+        assert pause == pytest.approx(row.send_at - before, abs=2 * SECOND)
+        assert claim(engine, made.id, worker="w") is None
+        edit(engine, made.id, send_at=before)
+    assert claim(engine, made.id, worker="w") is not None
+    edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
+
+    assert (0, 1) == reclaim(engine)
+
+    row = get(engine, made.id)
+    assert ("failed", "worker lost", 3) == (row.state, row.reason, row.attempt)
+    assert row.finished_at is not None
+    assert (0, 0) == reclaim(engine)
+
+
+def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
+    """
+    Nothing is said to run in an operation that failed.
+    """
+    add_revision(engine)
+    made = make_operation()
+    record_all(engine, made)
+    held = claim(engine, made.id, worker="w")
+    assert held is not None
+    with writing(engine) as connection:
+        guard(connection, held)
+        prepare_steps(connection, held, ["refresh", "publish"])
+        start_step(connection, held, "refresh")
+    edit(engine, made.id, attempt=3, lease_expires_at=get_now(engine) - SECOND)
+    other = make_operation(1)
+    record_all(engine, other)
+    running = claim(engine, other.id, worker="w")
+    assert running is not None
+    with writing(engine) as connection:
+        prepare_steps(connection, running, ["refresh"])
+
+    reclaim(engine)
+
+    with reading(engine) as connection:
+        states = connection.execute(
+            sa.select(operation_steps.c.state).order_by(
+                operation_steps.c.operation_id == other.id, operation_steps.c.position
+            )
+        ).scalars()
+        assert [StepState.FAILED, StepState.SKIPPED, StepState.RUNNING] == list(states)
+
+
+@pytest.mark.parametrize(
+    ("age", "sends", "is_empty", "lost"),
+    [
+        (LOST_AFTER - SECOND, 1, True, False),
+        (LOST_AFTER + SECOND, 1, True, True),
+        (LOST_AFTER + SECOND, 3, True, True),
+        (LOST_AFTER + SECOND, 1, False, False),
+        (HOUR - SECOND, 1, False, False),
+        (HOUR + SECOND, 1, False, True),
+        (HOUR + SECOND, 2, False, False),
+        (2 * HOUR + SECOND, 2, False, True),
+        (2 * HOUR + SECOND, 3, False, False),
+        (4 * HOUR + SECOND, 3, False, True),
+        (4 * HOUR + SECOND, 9, False, True),
+    ],
+)
+def test_unclaimed_message_is_given_up_in_time(
+    engine: sa.Engine, age: timedelta, sends: int, *, is_empty: bool, lost: bool
+):
+    """
+    Two minutes if the queue is empty, else one, two and four hours.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    mark(engine, *fetch(engine))
+    edit(engine, made.id, sent_at=get_now(engine) - age, sends=sends)
+
+    resent = resend(engine, *([Queue.QUICK] if is_empty else [Queue.HEAVY]))
+
+    assert int(lost) == resent
+    assert ("pending" if lost else "queued") == get(engine, made.id).state
+    assert ([made.id] if lost else []) == fetch_ids(engine)
+
+
+@pytest.mark.parametrize("state", [s for s in OperationState if s != "queued"])
+def test_only_queued_messages_can_be_lost(engine: sa.Engine, state: OperationState):
+    """
+    A message that was claimed, or is not sent, is nobody's loss.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    edit(engine, made.id, state=state, sends=1, sent_at=get_now(engine) - 9 * HOUR)
+
+    assert 0 == resend(engine, *Queue)

@@ -1,0 +1,127 @@
+"""Actions that are paused, switched off, deleted or in quarantine."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting import delete_action, set_paused
+from models.database import writing
+from models.errors import NotFoundError
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_app,
+    at,
+    count_revisions,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    post,
+    post_at,
+    tick,
+)
+
+MINUTELY = {"cron_rule": "* * * * *"}
+
+
+@pytest.fixture(autouse=True)
+def _app(request: pytest.FixtureRequest) -> None:
+    """Give every test a small app."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    add_app(request.getfixturevalue(name), ids=["ann"])
+
+
+def pause(engine: sa.Engine, uid: str, *, paused: bool = True) -> bool:
+    with writing(engine) as connection:
+        return set_paused(connection, uid, paused=paused)
+
+
+def delete(engine: sa.Engine, uid: str) -> None:
+    with writing(engine) as connection:
+        delete_action(connection, uid)
+
+
+def test_paused_action_records_nothing_and_resumes_from_now(engine: sa.Engine):
+    """
+    What was due during the pause does not run afterwards.
+    """
+    uid = post_at(engine, get_now(engine) - 3 * MINUTE, when=MINUTELY)
+    assert pause(engine, uid)
+    assert not pause(engine, uid)
+    dispatcher = make_dispatcher(engine)
+    tick(dispatcher, get_now(engine))
+    before = get_now(engine)
+
+    assert pause(engine, uid, paused=False)
+    assert not pause(engine, uid, paused=False)
+
+    tick(dispatcher, get_now(engine))
+    assert [] == fetch_all(engine)
+    row = fetch_action(engine, uid)
+    assert row.effective_from >= before
+    assert before < row.next_due_at <= get_now(engine) + MINUTE
+    assert 3 == count_revisions(engine, uid)
+
+
+@pytest.mark.parametrize("change", ["inactive", "deleted", "paused"])
+def test_action_that_is_off_is_not_decided(engine: sa.Engine, change: str):
+    """
+    Whatever it was due for.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY)
+    if change == "inactive":
+        post(engine, replace_it=True, when=MINUTELY, active=False)
+    elif change == "deleted":
+        delete(engine, uid)
+    else:
+        pause(engine, uid)
+
+    report = tick(make_dispatcher(engine), at("07:01"))
+
+    assert (0, 0) == (report.due, report.recorded)
+
+
+def test_activation_starts_from_now(engine: sa.Engine):
+    """
+    Switching off names what is overtaken; switching on runs nothing of before.
+    """
+    uid = post_at(engine, get_now(engine) - 3 * MINUTE, when=MINUTELY)
+    off = post(engine, replace_it=True, when=MINUTELY, active=False)
+    before = get_now(engine)
+    post(engine, replace_it=True, when=MINUTELY, active=True)
+
+    assert off.superseded
+    row = fetch_action(engine, uid)
+    assert row.effective_from >= before
+    assert row.next_due_at >= before
+
+
+def test_deleted_action_is_gone_for_everybody(engine: sa.Engine):
+    """
+    Its row and revisions stay; nothing can change it any more.
+    """
+    uid = post(engine).uid
+    delete(engine, uid)
+
+    with pytest.raises(NotFoundError):
+        delete(engine, uid)
+    with pytest.raises(NotFoundError):
+        pause(engine, uid)
+    assert 2 == count_revisions(engine, uid)
+
+
+def test_quarantine_ends_when_the_action_is_posted_again(engine: sa.Engine):
+    """
+    Also if the document is the same: its admin says that it is good.
+    """
+    uid = post(engine).uid
+    edit_action(engine, uid, quarantined_at=MONDAY, quarantine_reason="x")
+
+    post(engine, replace_it=True)
+
+    row = fetch_action(engine, uid)
+    assert (None, None) == (row.quarantined_at, row.quarantine_reason)
+    assert row.next_due_at > get_now(engine)

@@ -1,0 +1,343 @@
+"""Posting, replacing, pausing and deleting actions, and what each does to the tick."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting import delete_action
+from actions.store import recompute_due
+from models.database import reading, writing
+from models.errors import ConflictError, InvalidDocumentError, NotFoundError
+from models.occurrence import make_operation_id
+from models.tables import scheduled_action_revisions
+from tests.scheduling import (
+    MINUTE,
+    REFRESH,
+    add_app,
+    at,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    post,
+    post_at,
+    tick,
+)
+
+MINUTELY = {"cron_rule": "* * * * *"}
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _app(request: pytest.FixtureRequest) -> None:
+    """Give every test a small app."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    add_app(request.getfixturevalue(name), ids=["ann"])
+
+
+def delete(engine: sa.Engine, uid: str) -> None:
+    with writing(engine) as connection:
+        delete_action(connection, uid)
+
+
+def due_date(instant: datetime) -> dict[str, str]:
+    return {"due_date": instant.replace(microsecond=0).isoformat()}
+
+
+def test_posted_action_is_due_from_now_on(engine: sa.Engine):
+    """
+    The first occurrence after the post is the next one; the first revision is kept.
+    """
+    posted = post(engine, when=MINUTELY)
+
+    row = fetch_action(engine, posted.uid)
+    assert (1, True, ()) == (posted.revision, posted.created, posted.superseded)
+    assert posted.next_due_at == row.next_due_at
+    assert row.created_at < row.next_due_at <= row.created_at + MINUTE
+    assert row.created_at == row.effective_from
+    with reading(engine) as connection:
+        kept = connection.execute(sa.select(scheduled_action_revisions)).one()
+    assert (1, "posted", row.document) == (kept.revision, kept.change, kept.document)
+
+
+def test_saving_a_minute_late_runs_nothing(engine: sa.Engine):
+    """
+    An action posted after its minute is first due the next time round.
+    """
+    now = get_now(engine)
+    passed = (now - MINUTE).replace(second=0, microsecond=0)
+    posted = post(engine, when={"cron_rule": f"{passed.minute} {passed.hour} * * *"})
+
+    assert passed + DAY == posted.next_due_at
+
+
+def test_edit_of_the_rule_supersedes_what_was_due(engine: sa.Engine):
+    """
+    What was due and not decided when the rule changed is named, and does not run.
+    """
+    uid = post_at(engine, at("06:58"), when=MINUTELY)
+    edit_action(engine, uid, next_due_at=get_now(engine) - 3 * MINUTE)
+
+    posted = post(engine, replace_it=True, when={"cron_rule": "0 7 * * *"})
+
+    assert 3 == len(posted.superseded)
+    assert (uid, 2, False) == (posted.uid, posted.revision, posted.created)
+    tick(make_dispatcher(engine), get_now(engine))
+    assert [] == fetch_all(engine)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"recipients": {"users": ["ann"]}},
+        {"catch_up": {"runs": "all"}},
+        {"operations": REFRESH},
+        {"overlap": "queue"},
+        {"name": "renamed", "uid": "given"},
+    ],
+)
+def test_edit_of_anything_else_moves_no_schedule(
+    engine: sa.Engine, changes: dict[str, Any]
+):
+    """
+    Renaming, editing recipients or steps keeps what is due.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY, uid="given")
+
+    posted = post(engine, replace_it=True, when=MINUTELY, **changes)
+
+    row = fetch_action(engine, uid)
+    assert (at("07:00"), at("07:00")) == (row.effective_from, row.next_due_at)
+    assert (uid, 2, ()) == (posted.uid, posted.revision, posted.superseded)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"when": {"cron_rule": "* * * * *", "timezone": "Europe/Paris"}},
+        {"when": {"every": "PT1M"}},
+        {"when": MINUTELY, "ends_at": "2100-01-01T00:00:00Z"},
+        {"when": MINUTELY, "except": ["2100-01-01"]},
+        {"when": {"on": "app.x"}},
+    ],
+)
+def test_edit_of_the_schedule_starts_from_now(
+    engine: sa.Engine, changes: dict[str, Any]
+):
+    """
+    Rule, zone, bounds and exceptions take effect when they are saved.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY)
+    before = get_now(engine)
+
+    post(engine, replace_it=True, **changes)
+
+    row = fetch_action(engine, uid)
+    assert row.effective_from >= before
+    assert row.next_due_at is None or row.next_due_at >= before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"delay": "PT1H"},
+        {"timezone": "Europe/Paris"},
+        {"starts_at": "2100-01-01T00:00:00Z"},
+        {"ends_at": "2100-01-01T00:00:00Z"},
+    ],
+)
+def test_edit_of_an_event_rule_starts_from_now(
+    engine: sa.Engine, changes: dict[str, Any]
+):
+    """
+    Delay, zone and bounds of an event-driven action count as its schedule.
+    """
+    when = {"after": "app.x", "delay": "PT2H"}
+    uid = post_at(engine, at("07:00"), when=when)
+    before = get_now(engine)
+    in_when = {k: v for k, v in changes.items() if k in {"delay", "timezone"}}
+    beside = {k: v for k, v in changes.items() if k not in in_when}
+
+    post(engine, replace_it=True, when={**when, **in_when}, **beside)
+
+    assert fetch_action(engine, uid).effective_from >= before
+
+
+def test_interval_keeps_the_anchor_of_its_creation(engine: sa.Engine):
+    """
+    Posting the same interval again does not move its grid.
+    """
+    post(engine, when={"every": "PT7M"})
+    uid = post(engine, replace_it=True, when={"every": "PT7M"}).uid
+    before = fetch_action(engine, uid)
+    edit_action(engine, before.uid, created_at=before.created_at - 3 * MINUTE)
+    moved = fetch_action(engine, before.uid)
+
+    post(engine, replace_it=True, when={"every": "PT7M"}, name="daily")
+
+    # an older creation is an older anchor: filled in from the row, not from now
+    assert moved.timing != fetch_action(engine, before.uid).timing
+    assert before.timing == moved.timing
+
+
+def test_name_is_taken_until_replaced_or_deleted(engine: sa.Engine):
+    """
+    The same name is a conflict without ``replace``; other apps have names of their own.
+    """
+    add_app(engine, "other")
+    uid = post(engine).uid
+    with pytest.raises(ConflictError, match="--replace"):
+        post(engine)
+    assert uid != post(engine, "other").uid
+    assert uid == post(engine, replace_it=True).uid
+    delete(engine, uid)
+
+    assert uid != post(engine).uid
+
+
+def test_uid_is_never_used_again(engine: sa.Engine):
+    """
+    Not after deletion, not in another app, not for another name.
+    """
+    add_app(engine, "other")
+    post(engine, uid="given")
+    with pytest.raises(ConflictError, match="used before"):
+        post(engine, "other", uid="given", replace_it=True)
+    post(engine, name="second")
+    with pytest.raises(ConflictError):
+        post(engine, name="second", uid="given", replace_it=True)
+    with pytest.raises(ConflictError):
+        post(engine, name="second", uid="fresh", replace_it=True)
+    delete(engine, "given")
+
+    with pytest.raises(ConflictError, match="used before"):
+        post(engine, uid="given", replace_it=True)
+    assert "daily" == fetch_action(engine, "given").name
+
+
+def test_one_of_many_posts_of_a_name_wins(postgres_engine: sa.Engine):
+    """
+    Posts at the same moment: one is stored, the others are conflicts, not crashes.
+    """
+    outcomes: list[str] = []
+    barrier = threading.Barrier(6)
+
+    def run() -> None:
+        barrier.wait()
+        try:
+            post(postgres_engine)
+            outcomes.append("posted")
+        except ConflictError:
+            outcomes.append("conflict")
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert ["conflict"] * 5 + ["posted"] == sorted(outcomes)
+
+
+def test_unknown_app_is_not_found(engine: sa.Engine):
+    """
+    Nothing is stored for an app that is not there.
+    """
+    with pytest.raises(NotFoundError, match="apps list"):
+        post(engine, "nowhere")
+
+
+def test_past_due_date_is_refused(engine: sa.Engine):
+    """
+    A date older than the window would never run.
+    """
+    with pytest.raises(InvalidDocumentError, match="has passed"):
+        post(engine, when=due_date(get_now(engine) - 6 * MINUTE))
+
+
+@pytest.mark.parametrize("jitter", [None, "PT2M"])
+def test_due_date_within_the_window_runs(engine: sa.Engine, jitter: str | None):
+    """
+    A date that passed a moment ago is due all the same, once.
+    """
+    date = (get_now(engine) - 2 * MINUTE).replace(microsecond=0)
+    uid = post(engine, when=due_date(date), jitter=jitter).uid
+    dispatcher = make_dispatcher(engine)
+    for later in range(3):
+        tick(dispatcher, get_now(engine) + later * MINUTE)
+
+    assert [(make_operation_id(uid, date), "queued")] == [
+        (row.id, row.state) for row in fetch_all(engine)
+    ]
+
+
+def test_due_date_is_missed_if_the_tick_comes_late(engine: sa.Engine):
+    """
+    Accepted within the window, but no scheduler led before it left it.
+    """
+    date = (get_now(engine) - 4 * MINUTE).replace(microsecond=0)
+    post(engine, when=due_date(date))
+
+    tick(make_dispatcher(engine), get_now(engine) + 2 * MINUTE)
+
+    assert [("missed", date)] == [
+        (row.state, row.occurrence) for row in fetch_all(engine)
+    ]
+
+
+def test_due_date_that_ran_may_be_renamed(engine: sa.Engine):
+    """
+    Only a date that is new must lie ahead.
+    """
+    date = get_now(engine) + DAY
+    uid = post(engine, uid="given", when=due_date(date)).uid
+    edit_action(engine, uid, next_due_at=None)
+
+    posted = post(engine, uid="given", name="new", replace_it=True, when=due_date(date))
+
+    assert posted.next_due_at is None
+
+
+def test_decision_about_an_older_revision_writes_nothing(engine: sa.Engine):
+    """
+    An edit that comes while the tick decides wins; the tick leaves no trace.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY)
+    dispatcher = make_dispatcher(engine)
+    tick(
+        dispatcher,
+        at("07:02"),
+        meanwhile=lambda: post(engine, replace_it=True, when=MINUTELY, overlap="queue"),
+    )
+    assert [] == fetch_all(engine)
+    assert at("07:00") == fetch_action(engine, uid).next_due_at
+
+    tick(dispatcher, at("07:02"))
+
+    assert [2] * 3 == [row.action_revision for row in fetch_all(engine)]
+
+
+def test_clock_set_back_looks_at_every_action_again(engine: sa.Engine):
+    """
+    Due instants move back with the clock, but never before an action took effect.
+    """
+    early = post_at(engine, at("06:00"), when=MINUTELY, name="early")
+    late = post_at(engine, at("07:30"), when=MINUTELY, name="late")
+    event = post_at(engine, at("06:00"), when={"on": "app.x"}, name="event")
+    broken = post_at(engine, at("06:00"), when=MINUTELY, name="broken")
+    edit_action(engine, broken, timing="no timing")
+    for uid in (early, late, event):
+        edit_action(engine, uid, next_due_at=at("08:00"))
+    with writing(engine) as connection:
+        moved = recompute_due(connection, now=at("07:00"))
+
+    assert 2 == moved
+    assert at("07:00") == fetch_action(engine, early).next_due_at
+    assert at("07:30") == fetch_action(engine, late).next_due_at
+    assert at("08:00") == fetch_action(engine, event).next_due_at

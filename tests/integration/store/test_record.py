@@ -1,0 +1,366 @@
+"""Recording operations: once each, and not beside what overlaps."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.occurrence import make_missed_id
+from models.operation_state import OperationState, Overlap, Queue, Reason
+from models.tables import operations
+from operations.state import get_operation_state
+from operations.store import (
+    QUEUE_LIMIT,
+    OperationFilter,
+    cancel,
+    fetch_operations,
+    record,
+    reopen,
+)
+from tests.scheduling import (
+    MONDAY,
+    edit,
+    fetch_all,
+    get,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+
+def test_recording_twice_is_recording_once(engine: sa.Engine):
+    """
+    The second time nothing is inserted and nothing of the first row changes.
+    """
+    first, second = make_operation(1), make_operation(2)
+    assert {first.id} == set(record_all(engine, first))
+    before = get(engine, first.id)
+
+    inserted = record_all(engine, first, second)
+
+    assert [second.id] == inserted
+    assert before == get(engine, first.id)
+
+
+def test_final_operation_is_not_recorded_again(engine: sa.Engine):
+    """
+    An occurrence that ran does not run again, whoever decides it.
+    """
+    operation = make_operation()
+    record_all(engine, operation)
+    edit(engine, operation.id, state="succeeded")
+
+    inserted = record_all(engine, operation)
+
+    assert [] == inserted
+    assert "succeeded" == get(engine, operation.id).state
+
+
+def test_row_keeps_what_was_decided(engine: sa.Engine):
+    """
+    Every field comes back as it was given, with a time of recording.
+    """
+    made = make_operation(
+        3, user_id="zoë | ann", event_at=MONDAY, details={"first": "é", "count": 2}
+    )
+    with writing(engine) as connection:
+        record(connection, [made], fence=7)
+
+    row = get(engine, made.id)
+
+    for name in made.__dataclass_fields__:
+        assert getattr(made, name) == getattr(row, name), name
+    assert 7 == row.fence
+    assert row.recorded_at <= row.send_at <= get_now(engine)
+    assert (None, None, 0, 3, 0) == (
+        row.finished_at,
+        row.sent_at,
+        row.attempt,
+        row.attempts_allowed,
+        row.sends,
+    )
+
+
+@pytest.mark.parametrize("state", [OperationState.SKIPPED, OperationState.MISSED])
+def test_what_will_not_run_is_finished_at_once(
+    engine: sa.Engine, state: OperationState
+):
+    """
+    A skipped or missed row is final when it is recorded.
+    """
+    made = make_operation(state=state, reason=Reason.OUTAGE)
+    record_all(engine, made)
+
+    row = get(engine, made.id)
+
+    assert row.recorded_at <= row.finished_at
+
+
+def test_recording_nothing_is_allowed(engine: sa.Engine):
+    """
+    A tick that decided nothing costs no statement.
+    """
+    assert [] == record_all(engine)
+
+
+def test_skip_runs_the_latest_of_one_tick(engine: sa.Engine):
+    """
+    Three occurrences of one tick: two skipped, each under its own id, the last runs.
+    """
+    made = [make_operation(n, overlap=Overlap.SKIP) for n in range(3)]
+    record_all(engine, *made)
+
+    rows = [(row.id, row.state, row.reason) for row in fetch_all(engine)]
+
+    assert [
+        (made[0].id, "skipped", "overlap"),
+        (made[1].id, "skipped", "overlap"),
+        (made[2].id, "pending", None),
+    ] == rows
+
+
+@pytest.mark.parametrize("live", ["pending", "queued", "running"])
+def test_skip_while_the_former_is_not_final(engine: sa.Engine, live: str):
+    """
+    An occurrence that comes while the former run is live is skipped.
+    """
+    former, later = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
+    record_all(engine, former)
+    edit(engine, former.id, state=live)
+
+    record_all(engine, later)
+
+    assert "skipped" == get(engine, later.id).state
+
+
+@pytest.mark.parametrize("final", ["succeeded", "failed", "canceled", "skipped"])
+def test_nothing_is_skipped_for_what_is_final(engine: sa.Engine, final: str):
+    """
+    A former run that ended, however it did, keeps nobody waiting.
+    """
+    former, later = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
+    record_all(engine, former)
+    edit(engine, former.id, state=final)
+
+    record_all(engine, later)
+
+    assert "pending" == get(engine, later.id).state
+
+
+def test_overlap_is_judged_by_action_and_user(engine: sa.Engine):
+    """
+    Other users, other actions and no user at all do not overlap.
+    """
+    skip = {"overlap": Overlap.SKIP}
+    made = [
+        make_operation(1, user_id="ann", **skip),
+        make_operation(2, user_id="bob", **skip),
+        make_operation(3, **skip),
+        make_operation(4, action_uid="weekly", **skip),
+    ]
+    record_all(engine, *made)
+
+    assert ["pending"] * 4 == [row.state for row in fetch_all(engine)]
+
+
+def test_a_run_by_hand_counts_whatever_triggered_it(engine: sa.Engine):
+    """
+    ``allow`` rows of the same action are live all the same.
+    """
+    former = make_operation(1, overlap=Overlap.ALLOW)
+    later = make_operation(2, overlap=Overlap.SKIP)
+    record_all(engine, former)
+
+    record_all(engine, later)
+
+    assert "skipped" == get(engine, later.id).state
+
+
+def test_queue_holds_a_hundred(engine: sa.Engine):
+    """
+    ``queue`` keeps all up to its limit; what comes then is skipped, and says why.
+    """
+    made = [make_operation(n, overlap=Overlap.QUEUE) for n in range(QUEUE_LIMIT + 2)]
+    record_all(engine, *made[:60])
+    record_all(engine, *made[60:])
+
+    rows = fetch_all(engine)
+
+    assert ["pending"] * QUEUE_LIMIT == [row.state for row in rows[:QUEUE_LIMIT]]
+    assert [("skipped", "queue full")] * 2 == [
+        (row.state, row.reason) for row in rows[QUEUE_LIMIT:]
+    ]
+
+
+def test_allow_runs_all(engine: sa.Engine):
+    """
+    ``allow`` looks at nothing.
+    """
+    record_all(engine, *(make_operation(n) for n in range(3)))
+
+    assert ["pending"] * 3 == [row.state for row in fetch_all(engine)]
+
+
+def test_missed_row_overlaps_nothing(engine: sa.Engine):
+    """
+    What is recorded as missed neither waits nor makes others wait.
+    """
+    missed = make_operation(
+        1,
+        overlap=Overlap.SKIP,
+        state=OperationState.MISSED,
+        id=make_missed_id("daily", MONDAY),
+    )
+    later = make_operation(2, overlap=Overlap.SKIP)
+    record_all(engine, missed, later)
+
+    assert ["missed", "pending"] == [row.state for row in fetch_all(engine)]
+
+
+def test_what_is_recorded_already_does_not_skip_others(engine: sa.Engine):
+    """
+    A decision taken again weighs nothing: only rows that are new can overlap.
+    """
+    done = make_operation(2, overlap=Overlap.SKIP)
+    record_all(engine, done)
+    edit(engine, done.id, state="succeeded")
+    earlier = make_operation(1, overlap=Overlap.SKIP)
+
+    record_all(engine, earlier, done)
+
+    assert "pending" == get(engine, earlier.id).state
+
+
+def test_twenty_recorders_insert_one_row(postgres_engine: sa.Engine):
+    """
+    Two schedulers that decide the same occurrence at once record it once.
+    """
+    made = make_operation()
+    inserted: list[object] = []
+    barrier = threading.Barrier(8)
+
+    def record_it() -> None:
+        barrier.wait()
+        inserted.extend(record_all(postgres_engine, made))
+
+    threads = [threading.Thread(target=record_it) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [made.id] == inserted
+
+
+@pytest.mark.parametrize("state", list(OperationState))
+def test_cancel_and_reopen_change_only_what_they_may(
+    engine: sa.Engine, state: OperationState
+):
+    """
+    Cancel takes what is live, reopen what failed or was canceled; the rest stays.
+    """
+    live = {"pending", "queued", "running"}
+    made = make_operation()
+    record_all(engine, made)
+    edit(engine, made.id, state=state)
+    with writing(engine) as connection:
+        reopened = reopen(connection, made.id)
+    with writing(engine) as connection:
+        edit_back = sa.update(operations).values(state=state)
+        connection.execute(edit_back)
+    with writing(engine) as connection:
+        canceled = cancel(connection, made.id, reason="canceled")
+
+    assert (state in {"failed", "canceled"}) == reopened
+    assert (state in live) == canceled
+    assert ("canceled" if canceled else state) == get(engine, made.id).state
+
+
+def test_reopen_gives_three_more_attempts_and_sends_at_once(engine: sa.Engine):
+    """
+    The row and its id stay; why it failed is forgotten.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    edit(
+        engine,
+        made.id,
+        state="failed",
+        reason="x",
+        error="y",
+        attempt=3,
+        finished_at=MONDAY,
+        sends=3,
+    )
+    with writing(engine) as connection:
+        reopen(connection, made.id)
+
+    row = get(engine, made.id)
+
+    assert ("pending", None, None, None) == (
+        row.state,
+        row.reason,
+        row.error,
+        row.finished_at,
+    )
+    assert (3, 6, 0) == (row.attempt, row.attempts_allowed, row.sends)
+
+
+def test_unknown_operations_are_none_of_ours(engine: sa.Engine):
+    """
+    An id nobody recorded is neither canceled, nor reopened, nor "pending".
+    """
+    unknown = make_operation().id
+    with writing(engine) as connection:
+        assert not cancel(connection, unknown, reason="canceled")
+        assert not reopen(connection, unknown)
+        assert get_operation_state(connection, unknown) is None
+        assert get_operation_state(connection, "no uuid") is None
+
+
+def test_state_is_read_by_id_or_text(engine: sa.Engine):
+    """
+    The Celery task id, as text or UUID, is the key.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    with reading(engine) as connection:
+        states = [
+            get_operation_state(connection, key) for key in (made.id, str(made.id))
+        ]
+
+    assert [OperationState.PENDING] * 2 == states
+
+
+def test_list_is_filtered_and_bounded(engine: sa.Engine):
+    """
+    ``since`` is inclusive, ``until`` exclusive, the latest first.
+    """
+    record_all(engine, *(make_operation(n) for n in range(5)))
+    record_all(engine, make_operation(9, app="other", action_uid="weekly"))
+    numbers = {make_operation(n).id: n for n in range(5)}
+
+    def fetch(**wanted: object) -> list[int]:
+        with reading(engine) as connection:
+            rows = fetch_operations(connection, OperationFilter(**wanted))  # type: ignore[arg-type]
+        return [numbers.get(row.id, 9) for row in rows]
+
+    one, three = make_operation(1).occurrence, make_operation(3).occurrence
+    assert [2, 1] == fetch(since=one, until=three)
+    assert [9] == fetch(app="other")
+    assert [9] == fetch(action_uid="weekly")
+    assert [4, 3] == fetch(app="app", limit=2)
+    assert [] == fetch(state=OperationState.FAILED)
+
+
+def test_queue_of_a_row_is_one_of_ours(engine: sa.Engine):
+    """
+    Queues and overlaps come back as the words of the enums.
+    """
+    for number, queue in enumerate(Queue):
+        record_all(engine, make_operation(number, queue=queue))
+
+    assert [queue.value for queue in Queue] == [row.queue for row in fetch_all(engine)]

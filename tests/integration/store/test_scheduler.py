@@ -1,0 +1,282 @@
+"""The loop: whatever fails, nothing that was decided is lost or done twice."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from celery_app.dispatch import SILENCE_S, Sender
+from models.database import make_engine, writing
+from models.tables import leases
+from scheduler_server import PAUSE_S, RESCUE_EVERY_S, Scheduler
+from settings import read_settings
+from tests.scheduling import (
+    BROKER_DOWN,
+    MINUTE,
+    FakeSender,
+    add_app,
+    edit_action,
+    fetch_all,
+    get,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+MINUTELY = {"cron_rule": "* * * * *"}
+SECOND = timedelta(seconds=1)
+
+
+class Clock:
+    """A monotonic clock that stands still until told."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.now
+
+
+def make_scheduler(
+    engine: sa.Engine, sender: Sender | None = None, clock: Clock | None = None
+) -> Scheduler:
+    settings = read_settings({"MINUTEHAND_LEASE_HEARTBEAT": "PT20S"}, env_file=None)
+    return Scheduler(
+        engine,
+        Leader(engine),
+        sender or FakeSender(),
+        settings,
+        monotonic=clock or Clock(),
+    )
+
+
+def backdate(engine: sa.Engine, uid: str, minutes: int = 0) -> datetime:
+    """Make an action due *minutes* minutes ago, and since then."""
+    now = get_now(engine)
+    since = now.replace(second=0, microsecond=0) - minutes * MINUTE
+    edit_action(engine, uid, next_due_at=since, effective_from=since)
+    return since
+
+
+def wake_to_send(scheduler: Scheduler) -> None:
+    """Wake for the tick, in which nothing is due, then for the outbox."""
+    scheduler.wake()
+    scheduler._next_tick_at = get_now(scheduler.engine) + 50 * SECOND
+    scheduler.wake()
+
+
+def tick_again(scheduler: Scheduler) -> float:
+    """Wake as if the next minute had come."""
+    scheduler._next_tick_at = None
+    return scheduler.wake()
+
+
+def test_first_wake_ticks_and_sleeps_to_the_next_look(engine: sa.Engine):
+    """
+    Who leads looks at once; the pause never reaches beyond the minute.
+    """
+    add_app(engine)
+    backdate(engine, post(engine, when=MINUTELY).uid, 2)
+    sender = FakeSender()
+    scheduler = make_scheduler(engine, sender)
+
+    pause_s = scheduler.wake()
+
+    assert 0 <= pause_s <= PAUSE_S
+    assert [row.id for row in fetch_all(engine)] == sender.ids
+    assert len(sender.ids) >= 3
+
+
+def test_wake_between_minutes_does_not_tick(engine: sa.Engine):
+    """
+    In between the outbox is drained, and nothing is decided.
+    """
+    add_app(engine)
+    uid = post(engine, when=MINUTELY).uid
+    sender = FakeSender()
+    scheduler = make_scheduler(engine, sender)
+    scheduler.wake()
+    scheduler._next_tick_at = get_now(engine) + 30 * SECOND
+    backdate(engine, uid)
+    made = make_operation()
+    record_all(engine, made)
+
+    scheduler.wake()
+
+    assert [made.id] == sender.ids
+
+
+def test_standby_does_nothing(engine: sa.Engine):
+    """
+    A second scheduler waits, and takes over when the first one stops.
+    """
+    add_app(engine)
+    uid = post(engine, when=MINUTELY).uid
+    first, second = make_scheduler(engine), make_scheduler(engine)
+    first.wake()
+    backdate(engine, uid)
+
+    assert PAUSE_S == second.wake()
+    assert [] == fetch_all(engine)
+    first.stop()
+    second.wake()
+
+    assert [2] == [row.fence for row in fetch_all(engine)]
+
+
+def test_broker_that_is_down_stops_no_decision(engine: sa.Engine):
+    """
+    Everything is recorded; later it is sent, the oldest first, each once.
+    """
+    add_app(engine)
+    uid = post(engine, when=MINUTELY).uid
+    sender, clock = FakeSender(error=BROKER_DOWN), Clock()
+    scheduler = make_scheduler(engine, sender, clock)
+    backdate(engine, uid, 3)
+    scheduler.wake()
+    assert ["pending"] * 4 == [row.state for row in fetch_all(engine)]
+    late = make_operation()
+    record_all(engine, late)
+    assert 1 == sender.attempts
+
+    for _ in range(3):
+        scheduler.wake()
+        tick_again(scheduler)
+    assert 1 == sender.attempts
+
+    clock.now += SILENCE_S + 0.1
+    scheduler.wake()
+    assert 2 == sender.attempts
+    sender.error = None
+    clock.now += SILENCE_S + 0.1
+    scheduler.wake()
+
+    rows = fetch_all(engine)
+    assert ["queued"] * 5 == [row.state for row in rows]
+    # MONDAY's comes first by occurrence, and was recorded last
+    assert [*(row.id for row in rows[1:]), late.id] == sender.ids
+
+
+def test_broker_that_is_away_is_asked_once_for_all(engine: sa.Engine):
+    """
+    Neither sending nor rescuing waits for it twice within a few seconds.
+    """
+    record_all(engine, make_operation())
+    sender, clock = FakeSender(error=BROKER_DOWN), Clock()
+    scheduler = make_scheduler(engine, sender, clock)
+    wake_to_send(scheduler)
+    assert 1 == sender.attempts
+
+    clock.now += min(RESCUE_EVERY_S, SILENCE_S) - 0.1
+    scheduler.wake()
+    scheduler._rescued_at = 0
+    scheduler.wake()
+
+    assert 1 == sender.attempts
+    clock.now += 1
+    scheduler._rescued_at = 0
+    scheduler.wake()
+    assert 2 == sender.attempts
+
+
+def test_crash_between_commit_and_send_sends_the_same_ids(engine: sa.Engine):
+    """
+    A new process finds the rows pending and sends them, no others.
+    """
+    add_app(engine)
+    uid = post(engine, when=MINUTELY).uid
+    backdate(engine, uid, 1)
+    crashed = make_scheduler(engine, FakeSender(error=MemoryError()))
+    with pytest.raises(MemoryError):
+        crashed.wake()
+    ids = [row.id for row in fetch_all(engine)]
+    assert ["pending"] * len(ids) == [row.state for row in fetch_all(engine)]
+    expire_lease(engine)
+
+    sender = FakeSender()
+    wake_to_send(make_scheduler(engine, sender))
+
+    assert ids == sender.ids[: len(ids)]
+    assert len(set(sender.ids)) == len(sender.ids)
+
+
+def expire_lease(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        connection.execute(sa.update(leases).values(expires_at=leases.c.acquired_at))
+
+
+def test_crash_between_send_and_mark_sends_twice_under_one_id(engine: sa.Engine):
+    """
+    At least once: the claim turns the second copy away.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    crashing = FakeSender(error_after=MemoryError())
+    with pytest.raises(MemoryError):
+        wake_to_send(make_scheduler(engine, crashing))
+    expire_lease(engine)
+    sender = FakeSender()
+
+    wake_to_send(make_scheduler(engine, sender))
+
+    assert [made.id] == crashing.ids == sender.ids
+    assert "queued" == get(engine, made.id).state
+
+
+def test_broker_that_took_it_and_failed_gets_it_again(engine: sa.Engine):
+    """
+    An error means "unknown", so the whole batch is sent again.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    sender, clock = FakeSender(error_after=BROKER_DOWN), Clock()
+    scheduler = make_scheduler(engine, sender, clock)
+    wake_to_send(scheduler)
+    assert "pending" == get(engine, made.id).state
+    sender.error_after = None
+    clock.now += SILENCE_S + 0.1
+
+    scheduler.wake()
+
+    assert [made.id, made.id] == sender.ids
+
+
+def test_database_that_is_away_stops_the_wake_and_not_the_loop(tmp_path: Path):
+    """
+    Nothing is dispatched, nothing raised; the next look finds it again.
+    """
+    engine = make_engine(f"sqlite:///{tmp_path}/unmigrated.sqlite3")
+    sender = FakeSender()
+    scheduler = make_scheduler(engine, sender)
+
+    assert PAUSE_S == scheduler.wake()
+    scheduler.stop()
+
+    assert [] == sender.batches
+    engine.dispose()
+
+
+def test_tick_that_failed_is_repeated_at_once(engine: sa.Engine):
+    """
+    Not a minute later.
+    """
+    add_app(engine)
+    uid = post(engine, when=MINUTELY).uid
+    scheduler = make_scheduler(engine)
+    scheduler.wake()
+    backdate(engine, uid)
+    before = scheduler._next_tick_at
+    expire_lease(engine)
+    scheduler._next_tick_at = None
+
+    assert PAUSE_S == scheduler.wake()
+    assert [] == fetch_all(engine)
+    scheduler.wake()
+
+    assert before is not None
+    assert 1 <= len(fetch_all(engine)) <= 2

@@ -1,0 +1,232 @@
+"""A scheduler from its start to its stop, and clocks that jump."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader, get_last_tick_at
+from actions.maintenance import MAINTENANCE_UID
+from celery_app.dispatch import Sender
+from models.database import make_engine, reading, writing
+from models.errors import ConflictError
+from models.operation_state import Queue
+from models.tables import leases
+from operations.outbox import Message
+from operations.rescue import LOST_AFTER
+from scheduler_server import PAUSE_S, RESCUE_EVERY_S, Scheduler, run
+from settings import read_settings
+from tests.scheduling import (
+    MINUTE,
+    FakeSender,
+    add_app,
+    add_revision,
+    edit,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+MINUTELY = {"cron_rule": "* * * * *"}
+SECOND = timedelta(seconds=1)
+
+
+class Clock:
+    """A monotonic clock that stands still until told."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.now
+
+
+def make_scheduler(
+    engine: sa.Engine, sender: Sender | None = None, clock: Clock | None = None
+) -> Scheduler:
+    settings = read_settings({"MINUTEHAND_LEASE_HEARTBEAT": "PT20S"}, env_file=None)
+    return Scheduler(
+        engine,
+        Leader(engine),
+        sender or FakeSender(),
+        settings,
+        monotonic=clock or Clock(),
+    )
+
+
+def backdate(engine: sa.Engine, uid: str, minutes: int = 0) -> datetime:
+    """Make an action due *minutes* minutes ago, and since then."""
+    now = get_now(engine)
+    since = now.replace(second=0, microsecond=0) - minutes * MINUTE
+    edit_action(engine, uid, next_due_at=since, effective_from=since)
+    return since
+
+
+def wake_to_send(scheduler: Scheduler) -> None:
+    """Wake for the tick, in which nothing is due, then for the outbox."""
+    scheduler.wake()
+    scheduler._next_tick_at = get_now(scheduler.engine) + 50 * SECOND
+    scheduler.wake()
+
+
+class MovableClock:
+    """The host's clock, and with it SQLite's, which can be set."""
+
+    def __init__(self) -> None:
+        self.offset = timedelta(0)
+
+    def __call__(self) -> datetime:
+        """Return what it shows."""
+        return datetime.now(UTC) + self.offset
+
+
+@pytest.fixture
+def movable(sqlite_url: str) -> Iterator[tuple[sa.Engine, MovableClock]]:
+    """Give a database whose clock can be set, and the clock."""
+    clock = MovableClock()
+    engine = make_engine(sqlite_url, clock=clock)
+    yield engine, clock
+    engine.dispose()
+
+
+def test_clock_that_is_set_back_keeps_ticking(
+    movable: tuple[sa.Engine, MovableClock],
+):
+    """
+    The hour that comes again is looked at again, and nothing in it runs twice.
+    """
+    engine, clock = movable
+    add_app(engine)
+    uid = post(engine, when=MINUTELY).uid
+    scheduler = make_scheduler(engine)
+    backdate(engine, uid, 4)
+    scheduler.wake()
+    decided = {row.id for row in fetch_all(engine)}
+    assert len(decided) >= 5
+    assert PAUSE_S >= scheduler.wake()
+
+    clock.offset -= 3 * MINUTE
+    scheduler.wake()
+
+    now = get_now(engine)
+    assert now < fetch_action(engine, uid).next_due_at <= now + MINUTE
+    with reading(engine) as connection:
+        last_tick_at = get_last_tick_at(connection)
+    assert last_tick_at is not None
+    assert last_tick_at <= now
+    for _ in range(5):
+        clock.offset += MINUTE
+        keep_lease(engine)
+        scheduler.wake()
+    ids = [row.id for row in fetch_all(engine)]
+    assert decided < set(ids)
+    assert len(ids) == len(set(ids))
+    occurrences = [row.occurrence for row in fetch_all(engine)]
+    gaps = {b - a for a, b in pairwise(occurrences)}
+    assert {MINUTE} == gaps
+
+
+def keep_lease(engine: sa.Engine) -> None:
+    """Let the lease hold at any time of the clock."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(leases).values(expires_at=get_now(engine) + 60 * MINUTE)
+        )
+
+
+def test_rescue_sends_what_was_lost(engine: sa.Engine):
+    """
+    Lost messages and lost workers come back without anybody's help.
+    """
+    add_revision(engine)
+    lost, dead = make_operation(1), make_operation(2)
+    record_all(engine, lost, dead)
+    sender, clock = FakeSender(empty={Queue.QUICK}), Clock()
+    scheduler = make_scheduler(engine, sender, clock)
+    wake_to_send(scheduler)
+    now = get_now(engine)
+    edit(engine, lost.id, sent_at=now - LOST_AFTER)
+    edit(engine, dead.id, state="running", attempt=1, lease_expires_at=now - SECOND)
+    clock.now += RESCUE_EVERY_S
+
+    scheduler.wake()
+    assert ("pending", "worker lost") == (
+        get(engine, dead.id).state,
+        get(engine, dead.id).reason,
+    )
+    edit(engine, dead.id, send_at=now)
+    scheduler.wake()
+
+    assert [2, 2] == [sender.ids.count(each.id) for each in (lost, dead)]
+    assert ["queued"] * 2 == [get(engine, each.id).state for each in (lost, dead)]
+
+
+def test_run_leads_until_stopped_and_releases(engine: sa.Engine):
+    """
+    The maintenance action is there; afterwards a standby leads at once.
+    """
+    stop = threading.Event()
+
+    class StoppingSender(FakeSender):
+        def send(self, messages: Sequence[Message]) -> None:
+            super().send(messages)
+            stop.set()
+
+    record_all(engine, make_operation())
+
+    run(make_scheduler(engine, StoppingSender()), stop)
+
+    assert "Minutehand" not in fetch_action(engine, MAINTENANCE_UID).name
+    assert Leader(engine).hold()
+
+
+def test_run_that_will_not_wait_names_the_holder(engine: sa.Engine):
+    """
+    ``--no-wait`` ends with a conflict, and leaves the lease alone.
+    """
+    holder = Leader(engine)
+    holder.hold()
+
+    with pytest.raises(ConflictError, match="pid"):
+        run(make_scheduler(engine), threading.Event(), wait_for_lease=False)
+
+    assert 1 == holder.fence
+    assert not Leader(engine).hold()
+
+
+def test_two_schedulers_that_start_together_agree_on_maintenance(
+    postgres_engine: sa.Engine,
+):
+    """
+    One of them makes the action, neither crashes.
+    """
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(4)
+    stop = threading.Event()
+    stop.set()
+
+    def start() -> None:
+        try:
+            barrier.wait()
+            run(make_scheduler(postgres_engine), stop)
+        except BaseException as error:  # noqa: BLE001 - told by the thread that asks
+            errors.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [] == errors
+    assert 1 == fetch_action(postgres_engine, MAINTENANCE_UID).revision

@@ -1,0 +1,182 @@
+"""What an attempt writes of its steps and mails, and what the next one finds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.errors import ClaimLostError
+from models.operation_state import StepState
+from models.tables import operation_steps
+from operations.claim import (
+    Claim,
+    claim,
+    give_back,
+    guard,
+)
+from operations.deliveries import DeliveryMarks
+from operations.ports import DeliveryState
+from operations.step_records import (
+    finish_step,
+    prepare_steps,
+    record_progress,
+    remember,
+    skip_open_steps,
+    start_step,
+)
+from tests.scheduling import (
+    add_revision,
+    edit,
+    get,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+PAST = timedelta(seconds=-1)
+DAILY = make_operation()
+
+
+@pytest.fixture
+def recorded(engine: sa.Engine) -> sa.Engine:
+    """Give a database in which DAILY waits to run."""
+    add_revision(engine)
+    record_all(engine, DAILY)
+    return engine
+
+
+def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
+    return claim(engine, operation_id, worker="celery@host")
+
+
+def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
+    held = take(engine, operation_id)
+    assert held is not None
+    return held
+
+
+def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
+    """Let the lease run out, as if its worker had died a minute ago."""
+    edit(engine, operation_id, lease_expires_at=get_now(engine) + PAST)
+
+
+def fetch_steps(engine: sa.Engine) -> list[tuple[str, str, int]]:
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(operation_steps).order_by(operation_steps.c.position)
+        )
+        return [(row.name, row.state, row.attempt) for row in rows]
+
+
+def prepare(engine: sa.Engine, held: Claim) -> list[tuple[str, StepState]]:
+    with writing(engine) as connection:
+        guard(connection, held)
+        steps = prepare_steps(connection, held, ["refresh", "publish"])
+    return [(step.name, step.state) for step in steps]
+
+
+def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
+    """
+    Steps are written down once; a memo is kept for the next attempt.
+    """
+    held = must_take(recorded)
+    assert [("refresh", "pending"), ("publish", "pending")] == prepare(recorded, held)
+    with writing(recorded) as connection:
+        start_step(connection, held, "refresh")
+        remember(connection, held, "refresh", {"seen": [1, 2]})
+        record_progress(connection, held, "refresh", {"done": 1, "total": 2})
+        finish_step(connection, held, "refresh", StepState.SUCCEEDED, result={"a": 1})
+        start_step(connection, held, "publish")
+    expire(recorded)
+    again = must_take(recorded)
+
+    assert [("publish", "running")] == prepare(recorded, again)
+    with reading(recorded) as connection:
+        memo, result = connection.execute(
+            sa.select(operation_steps.c.memo, operation_steps.c.result).where(
+                operation_steps.c.name == "refresh"
+            )
+        ).one()
+    assert ({"seen": [1, 2]}, {"a": 1}) == (memo, result)
+    assert {"step": "refresh", "done": 1, "total": 2} == get(
+        recorded, DAILY.id
+    ).progress
+
+
+@pytest.mark.parametrize("how", ["lost", "given back", "reopened"])
+def test_steps_are_written_down_by_whoever_comes_first(recorded: sa.Engine, how: str):
+    """
+    A worker that died right after its claim left no steps: the next one runs them all.
+    """
+    held = must_take(recorded)
+    if how == "given back":
+        give_back(recorded, held)
+    elif how == "lost":
+        expire(recorded)
+    else:
+        edit(recorded, DAILY.id, state="pending", claim_token=None)
+
+    again = must_take(recorded)
+
+    assert [("refresh", "pending"), ("publish", "pending")] == prepare(recorded, again)
+
+
+def test_open_steps_are_skipped(recorded: sa.Engine):
+    """
+    What succeeded or failed stays; what has not run will not.
+    """
+    held = must_take(recorded)
+    prepare(recorded, held)
+    with writing(recorded) as connection:
+        start_step(connection, held, "refresh")
+        finish_step(connection, held, "refresh", StepState.FAILED, error="x")
+        skip_open_steps(connection, held.operation_id)
+
+    assert [("refresh", "failed", 1), ("publish", "skipped", 0)] == fetch_steps(
+        recorded
+    )
+
+
+def test_delivery_marks_keep_a_mail_from_being_sent_twice(recorded: sa.Engine):
+    """
+    Sent stays sent, a refusal may be tried again, and what nobody knows is left alone.
+    """
+    held = must_take(recorded)
+    marks = DeliveryMarks(recorded, held, "send_email")
+    for recipient in ("sent", "failed", "dead", "unsure"):
+        assert DeliveryState.NEW is marks.start(recipient)
+    marks.sent("sent")
+    marks.failed("failed", "550")
+    marks.uncertain("unsure", "connection lost")
+    expire(recorded)
+    again = DeliveryMarks(recorded, must_take(recorded), "send_email")
+
+    states = {each: again.start(each) for each in ("sent", "failed", "dead", "unsure")}
+
+    assert {
+        "sent": DeliveryState.SENT,
+        "failed": DeliveryState.NEW,
+        "dead": DeliveryState.UNCERTAIN,
+        "unsure": DeliveryState.UNCERTAIN,
+    } == states
+    assert DeliveryState.UNCERTAIN is again.start("dead")
+    # another step mails the same people on its own account
+    other = DeliveryMarks(recorded, again.held, "send_execsum")
+    assert DeliveryState.NEW is other.start("sent")
+
+
+@pytest.mark.parametrize("call", ["start", "sent", "failed", "uncertain"])
+def test_overtaken_worker_marks_no_delivery(recorded: sa.Engine, call: str):
+    """
+    Only who holds the claim sends mail or says so.
+    """
+    stale = DeliveryMarks(recorded, must_take(recorded), "send_email")
+    expire(recorded)
+    must_take(recorded)
+
+    with pytest.raises(ClaimLostError):
+        getattr(stale, call)("ann", *(["x"] if call in {"failed", "uncertain"} else []))

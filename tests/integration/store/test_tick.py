@@ -1,0 +1,270 @@
+"""The tick against a database: it finds what there is, and leaves nobody out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.store import _candidates_statement, _turns_statement
+from models.database import reading, writing
+from models.occurrence import make_operation_id
+from models.tables import events, scheduled_actions
+from operations.outbox import _sendable_statement
+from tests.scheduling import (
+    REFRESH,
+    FakeSender,
+    add_app,
+    at,
+    edit,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    make_dispatcher,
+    post_at,
+    tick,
+)
+
+MINUTELY = {"cron_rule": "* * * * *"}
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test a small app."""
+    add_app(engine, ids=["ann", "bob", "eve"])
+
+
+def copy_action(
+    engine: sa.Engine, uid: str, count: int, *, app: str = "app", prefix: str = "copy"
+) -> list[str]:
+    """Copy an action many times in one statement."""
+    with writing(engine) as connection:
+        row = connection.execute(
+            sa.select(scheduled_actions).where(scheduled_actions.c.uid == uid)
+        ).one()
+        uids = [f"{prefix}{number:05}" for number in range(count)]
+        connection.execute(
+            sa.insert(scheduled_actions),
+            [{**row._asdict(), "uid": each, "name": each, "app": app} for each in uids],
+        )
+    return uids
+
+
+def test_three_minutes_of_outage_run_three_times(engine: sa.Engine):
+    """
+    Each occurrence once, under its own id, and the next tick finds nothing.
+    """
+    uid = post_at(engine, at("12:01"), when=MINUTELY)
+    dispatcher = make_dispatcher(engine)
+
+    report = tick(dispatcher, at("12:03"))
+    again = tick(dispatcher, at("12:03:59"))
+
+    expected = [make_operation_id(uid, at(f"12:0{n}")) for n in (1, 2, 3)]
+    assert expected == [row.id for row in fetch_all(engine)]
+    assert (1, 3, 3) == (report.due, report.recorded, report.sent)
+    assert (0, 0, 0) == (again.due, again.recorded, again.sent)
+    assert [1] * 3 == [row.fence for row in fetch_all(engine)]
+
+
+def test_longer_outage_leaves_one_row(engine: sa.Engine):
+    """
+    Nothing is lost in silence.
+    """
+    post_at(engine, at("10:00"), when=MINUTELY)
+
+    tick(make_dispatcher(engine), at("12:00"))
+
+    rows = fetch_all(engine)
+    assert ["missed", *["queued"] * 5] == [row.state for row in rows]
+    assert {
+        "first": at("10:00").isoformat(),
+        "last": at("11:55").isoformat(),
+        "count": 116,
+        "more": False,
+    } == rows[0].details
+
+
+def test_heavy_occurrences_of_one_tick_run_once(engine: sa.Engine):
+    """
+    Three in the window: two are skipped, the latest runs; while it runs all are.
+    """
+    post_at(engine, at("12:01"), when=MINUTELY, operations=REFRESH)
+    dispatcher = make_dispatcher(engine)
+    tick(dispatcher, at("12:03"))
+    assert ["skipped", "skipped", "queued"] == [r.state for r in fetch_all(engine)]
+
+    tick(dispatcher, at("12:04"))
+    assert "skipped" == fetch_all(engine)[-1].state
+    edit(engine, fetch_all(engine)[2].id, state="succeeded")
+    tick(dispatcher, at("12:05"))
+
+    assert "queued" == fetch_all(engine)[-1].state
+
+
+def test_one_bad_action_among_a_thousand_is_left_out(engine: sa.Engine):
+    """
+    999 are dispatched; the admin of the other one sees why it is not.
+    """
+    first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
+    uids = copy_action(engine, first, 999)
+    edit_action(engine, uids[500], timing='{"when": [{"cron_rule": "61 * * * *"}]}')
+    dispatcher = make_dispatcher(engine)
+
+    report = tick(dispatcher, at("07:00"))
+
+    assert (1000, 999, 999) == (report.due, report.recorded, report.sent)
+    bad = fetch_action(engine, uids[500])
+    assert "61" in bad.quarantine_reason
+    assert bad.quarantined_at is not None
+    assert [uids[500]] == [action.uid for action, _reason in report.quarantined]
+    assert 0 == tick(dispatcher, at("07:01")).due
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [
+        {"timing": "no JSON"},
+        {"timing": '{"when": [{"cron_rule": "0 7 * * *", "timezone": "Mars/Base"}]}'},
+        {"queue": "fast lane"},
+        {"overlap": "whatever"},
+        {
+            "catch_up_within": "a while",
+            "next_due_at": at("01:00"),
+            "effective_from": at("01:00"),
+        },
+        {"timing": None},
+    ],
+)
+def test_whatever_is_corrupt_stops_nobody(engine: sa.Engine, corrupt: dict[str, Any]):
+    """
+    Each kind of damage stays with its row.
+    """
+    bad = post_at(
+        engine, at("07:00"), when=MINUTELY, name="bad", catch_up={"runs": "all"}
+    )
+    good = post_at(engine, at("07:00"), when=MINUTELY, name="good")
+    edit_action(engine, bad, **corrupt)
+
+    report = tick(make_dispatcher(engine), at("07:00"))
+
+    assert [make_operation_id(good, at("07:00"))] == [r.id for r in fetch_all(engine)]
+    assert [bad] == [action.uid for action, _reason in report.quarantined]
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [{"zone": "Mars/Base"}, {"delay": "soon"}, {"queue": "fast lane"}],
+)
+def test_corrupt_event_action_stops_nobody(engine: sa.Engine, corrupt: dict[str, Any]):
+    """
+    Also where it is read together with the others.
+    """
+    bad = post_at(
+        engine, at("06:00"), name="bad", when={"after": "app.x", "delay": "PT1H"}
+    )
+    good = post_at(
+        engine, at("06:00"), name="good", when={"after": "app.x", "delay": "PT1H"}
+    )
+    add_event(engine, "ann", at("06:00"))
+    edit_action(engine, bad, **corrupt)
+
+    tick(make_dispatcher(engine), at("07:00"))
+
+    ids = [row.id for row in fetch_all(engine) if row.action_uid == good]
+    assert [make_operation_id(good, at("07:00"), "ann")] == ids
+
+
+def add_event(
+    engine: sa.Engine,
+    user_id: str,
+    instant: datetime,
+    *,
+    recorded_at: datetime | None = None,
+    name: str = "app.x",
+) -> None:
+    """Add an event as if it had been recorded when it happened."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(events).values(
+                id=UUID(int=random.getrandbits(128)),
+                app="app",
+                name=name,
+                user_id=user_id,
+                at=instant,
+                recorded_at=recorded_at or instant,
+            )
+        )
+
+
+def test_tenants_take_turns(engine: sa.Engine):
+    """
+    An app with many due actions does not delay the one with few.
+    """
+    add_app(engine, "small")
+    first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
+    copy_action(engine, first, 60)
+    copy_action(engine, first, 3, app="small", prefix="small")
+    sender = FakeSender()
+
+    tick(make_dispatcher(engine, sender), at("07:00"))
+
+    apps = {row.id: row.app for row in fetch_all(engine)}
+    assert 3 == [apps[each] for each in sender.ids[:6]].count("small")
+
+
+def make_plans(engine: sa.Engine) -> dict[str, tuple[Any, dict[str, Any], str]]:
+    """Return the queries of each wake, their parameters, and the index of each."""
+    dialect = engine.dialect.name
+    return {
+        "due": (_turns_statement(), {"now": at("07:00")}, "ix_scheduled_actions_due"),
+        "events": (
+            _candidates_statement(dialect),
+            {"wanted": "[]"},
+            "ix_events_app_name",
+        ),
+        "sendable": (_sendable_statement(), {"limit": 10}, "ix_operations_pending"),
+    }
+
+
+@pytest.mark.parametrize("query", ["due", "events", "sendable"])
+def test_cost_follows_what_is_due(engine: sa.Engine, query: str):
+    """
+    The queries of each wake are served by their indexes, whatever is registered.
+    """
+    first = post_at(engine, at("07:00"), when=MINUTELY)
+    copy_action(engine, first, 400)
+    edit_action(engine, first, next_due_at=at("09:00"))
+    if engine.dialect.name == "postgresql":
+        with writing(engine) as connection:
+            connection.execute(sa.text("analyze"))
+
+    statement, parameters, index = make_plans(engine)[query]
+    plan = explain(engine, statement, parameters)
+
+    assert index in plan, plan
+    assert "SCAN operations" not in plan, plan
+    assert "SCAN other\n" not in plan, plan
+
+
+def explain(engine: sa.Engine, statement: Any, parameters: Mapping[str, Any]) -> str:
+    """Return the plan of *statement* as it is executed: with bound parameters."""
+    seen: list[tuple[str, Any]] = []
+    with reading(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.text("set local enable_seqscan = off"))
+        sa.event.listen(
+            connection,
+            "before_cursor_execute",
+            lambda _c, _cursor, text, given, *_rest: seen.append((text, given)),
+        )
+        connection.execute(statement, parameters).all()
+        text, given = seen[-1]
+        word = {"postgresql": "explain", "sqlite": "explain query plan"}
+        rows = connection.exec_driver_sql(f"{word[engine.dialect.name]} {text}", given)
+        return "\n".join(str(row[-1]) for row in rows)

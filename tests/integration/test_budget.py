@@ -1,0 +1,162 @@
+"""
+What an occurrence may cost, counted: time differs from machine to machine.
+
+More statements or commits are a slower product, even where no clock shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from celery_app.execute import execute
+from celery_app.worker import Heart, Worker
+from models.database import writing
+from tests.scheduling import (
+    add_app,
+    add_revision,
+    at,
+    edit_action,
+    fetch_all,
+    make_dispatcher,
+    make_operation,
+    post_at,
+    record_all,
+    tick,
+)
+from tests.unit.operations.fakes import World
+
+SEVEN = at("07:00")
+DUE = 10_000
+
+#: For one occurrence of many, recorded and sent.
+MOST_STATEMENTS = 0.05
+MOST_COMMITS = 0.01
+
+
+@dataclass
+class Counts:
+    """What an engine was asked for."""
+
+    statements: int = 0
+    commits: int = 0
+
+
+@contextmanager
+def counting(engine: sa.Engine) -> Iterator[Counts]:
+    """Count what happens on *engine* within the block."""
+    counts = Counts()
+
+    def count_statement(*_arguments: object) -> None:
+        counts.statements += 1
+
+    def count_commit(_connection: sa.Connection) -> None:
+        counts.commits += 1
+
+    sa.event.listen(engine, "before_cursor_execute", count_statement)
+    sa.event.listen(engine, "commit", count_commit)
+    try:
+        yield counts
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", count_statement)
+        sa.event.remove(engine, "commit", count_commit)
+
+
+def copy_action(engine: sa.Engine, uid: str, count: int, prefix: str) -> None:
+    """Copy an action many times, in the database."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.text(
+                "insert into scheduled_actions select (jsonb_populate_record(original,"
+                " jsonb_build_object('uid', :prefix || n, 'name', :prefix || n))).*"
+                " from scheduled_actions original, generate_series(1, :count) n"
+                " where original.uid = :uid"
+            ),
+            {"uid": uid, "count": count, "prefix": prefix},
+        )
+
+
+def test_ten_thousand_due_share_their_statements(postgres_engine: sa.Engine):
+    """
+    At most 0.05 statements and 0.01 commits for an occurrence, sending included.
+    """
+    engine = postgres_engine
+    add_app(engine)
+    uid = post_at(engine, SEVEN)
+    copy_action(engine, uid, DUE - 1, "copy")
+    dispatcher = make_dispatcher(engine)
+
+    with counting(engine) as counts:
+        report = tick(dispatcher, SEVEN)
+
+    assert (DUE, DUE, DUE) == (report.due, report.recorded, report.sent)
+    assert counts.statements <= MOST_STATEMENTS * DUE
+    assert counts.commits <= MOST_COMMITS * DUE
+
+
+def test_cost_follows_what_is_due(postgres_engine: sa.Engine):
+    """
+    As many statements for 50 of 10,000 as for 50 of 100.
+    """
+    engine = postgres_engine
+    add_app(engine)
+    uid = post_at(engine, SEVEN)
+    copy_action(engine, uid, 49, "due")
+    dispatcher = make_dispatcher(engine)
+    with counting(engine) as few:
+        first = tick(dispatcher, SEVEN)
+    later = post_at(engine, SEVEN, name="later")
+    edit_action(engine, later, next_due_at=SEVEN + timedelta(days=300))
+    copy_action(engine, later, 9_949, "later")
+
+    with counting(engine) as many:
+        second = tick(dispatcher, SEVEN + timedelta(days=1))
+
+    assert (50, 50) == (first.due, second.due)
+    assert few == many
+
+
+def test_idle_tick_costs_one_statement(postgres_engine: sa.Engine):
+    """
+    What is registered is not looked at.
+    """
+    add_app(postgres_engine)
+    uid = post_at(postgres_engine, SEVEN)
+    copy_action(postgres_engine, uid, 999, "copy")
+    dispatcher = make_dispatcher(postgres_engine)
+
+    with counting(postgres_engine) as counts:
+        report = tick(dispatcher, SEVEN - timedelta(minutes=1))
+
+    assert 0 == report.due
+    assert Counts(statements=1, commits=0) == counts
+
+
+def test_operation_of_one_step_costs_two_transactions(
+    engine: sa.Engine, tmp_path: Path
+):
+    """
+    Claim and steps, then the end of both: four statements of a worker.
+    """
+    add_revision(engine)
+    operations = [make_operation(number) for number in range(3)]
+    record_all(engine, *operations)
+    ports = World(tmp_path).make_context().ports
+    lease = timedelta(minutes=1)
+    heart = Heart(engine, lease=lease, every=lease)
+    worker = Worker(engine, ports, heart, lease)
+
+    with counting(engine) as counts:
+        for operation in operations:
+            execute(worker, str(operation.id), "celery@host")
+    heart.stop()
+
+    assert ["succeeded"] * 3 == [row.state for row in fetch_all(engine)]
+    # SQLite is told BEGIN by a statement of ours
+    begins = 2 if engine.dialect.name == "sqlite" else 0
+    assert Counts(statements=3 * (4 + begins), commits=3 * 2) == counts

@@ -1,0 +1,226 @@
+"""Operations from the table through Redis and a prefork worker to their effects."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import redis
+import sqlalchemy as sa
+from celery import Celery
+from kombu.utils.json import loads
+
+from celery_app.app import make_config
+from celery_app.enforced_id import EnforcedIdTask
+from celery_app.manual import run_now
+from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
+from models.database import reading, writing
+from models.operation_state import OperationState
+from models.tables import app_documents, domain_versions, domains, templates
+from operations.state import get_operation_state
+from operations.steps.run_task import make_task_id
+from operations.store import fetch_steps
+from settings import read_settings
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit_action,
+    fetch_all,
+    get,
+    get_now,
+    post,
+)
+from tests.servers import run_process, wait_until
+
+SCHEDULER = (sys.executable, "scheduler_server.py")
+WORKER = (
+    *(sys.executable, "-m", "celery", "-A", "celery_app", "worker"),
+    *("--queues", "quick,heavy,celery", "--concurrency", "2"),
+    *("--without-gossip", "--without-mingle"),
+)
+
+
+def make_environ(database_url: str, broker_url: str, folder: Path) -> dict[str, str]:
+    values = {
+        "HOME": str(folder),
+        "DATABASE_URL": database_url,
+        "BROKER_URL": broker_url,
+        "BROKER_TIMEOUT": "PT1S",
+        "DATABASE_TIMEOUT": "PT2S",
+        "LEASE_TTL": "PT3S",
+        "LEASE_HEARTBEAT": "PT1S",
+        "LOG_FORMAT": "json",
+        "MAINTENANCE_ENABLED": "false",
+    }
+    return {f"MINUTEHAND_{name}": value for name, value in values.items()}
+
+
+def wait_until_final(engine: sa.Engine, *ids: UUID) -> list[sa.Row[tuple[object, ...]]]:
+    def are_final() -> bool:
+        live = {"pending", "queued", "running"}
+        return all(get(engine, each).state not in live for each in ids)
+
+    wait_until(are_final, timeout_s=40, every_s=0.1, what="operations to end")
+    return [get(engine, each) for each in ids]
+
+
+def add_content(engine: sa.Engine, folder: Path) -> None:
+    """Add an app with a domain, a document and a template."""
+    add_app(engine, ids=["ann"])
+    (folder / "sales.csv").write_text("store,amount\nParis,3\nRome,4\n")
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(domains).values(
+                app="app", name="sales", source={"file": str(folder / "sales.csv")}
+            )
+        )
+        connection.execute(
+            sa.insert(app_documents).values(
+                app="app", part="design", staged={"color": "blue"}
+            )
+        )
+        connection.execute(
+            sa.insert(templates).values(
+                app="app", name="hello", subject="Hello {{ user.id }}", text="Hi"
+            )
+        )
+
+
+def test_operations_run_for_real_and_once(
+    postgres_engine: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
+):
+    """
+    Quick and heavy ones do their steps; copies and strangers among messages do nothing.
+    """
+    engine = postgres_engine
+    environ = make_environ(postgres_url, redis_url, tmp_path)
+    add_content(engine, tmp_path)
+    mail = post(
+        engine,
+        name="mail",
+        operations={"send_email": {"template": "hello"}},
+        recipients={"users": ["ann"]},
+    ).uid
+    steps_asked = {"publish": {"data": True, "design": True}, "refresh": True}
+    data = post(engine, name="data", operations=steps_asked).uid
+    task = {"name": "their.task", "args": [1], "queue": "theirs"}
+    theirs = post(engine, name="theirs", operations={"run_task": task}).uid
+    broken = post(
+        engine,
+        name="broken",
+        operations={"send_email": {"template": "none"}},
+        recipients={"users": ["ann"]},
+    ).uid
+    tasks = make_tasks(environ)
+    ids = [run_now(engine, uid) for uid in (mail, data, theirs, broken)]
+
+    for each in (ids[0], ids[0], uuid4()):  # copies by hand, and one nobody recorded
+        tasks.delay(triggerrer="by hand", enforce_task_id=each)
+    tasks.apply_async(enforce_task_id="no uuid")
+    with (
+        run_process(SCHEDULER, log=tmp_path / "scheduler.log", environ=environ),
+        run_process(WORKER, log=tmp_path / "worker.log", environ=environ),
+    ):
+        rows = wait_until_final(engine, *ids)
+        last = run_now(engine, mail)
+        tasks.delay(enforce_task_id=ids[0])
+        wait_until_final(engine, last)
+        with redis.Redis.from_url(redis_url) as client:
+            wait_until(lambda: client.llen("quick") == 0, what="an empty queue")
+
+    succeeded = OperationState.SUCCEEDED
+    assert [succeeded, succeeded, succeeded, OperationState.FAILED] == [
+        row.state for row in rows
+    ]
+    assert [1, 1, 1, 1] == [row.attempt for row in rows]
+    with reading(engine) as connection:
+        assert succeeded is get_operation_state(connection, str(ids[0]))
+        steps = fetch_steps(connection, [ids[1]])[ids[1]]
+        versions = connection.execute(sa.select(domain_versions)).all()
+        live = connection.execute(sa.select(domains.c.live_version)).scalar_one()
+        design = connection.execute(sa.select(app_documents.c.live)).scalar_one()
+    mails = sorted((tmp_path / "mails").iterdir())
+    assert 2 == len(mails)  # one for each of two runs
+    assert [("refresh", "succeeded"), ("publish", "succeeded")] == [
+        (step.name, step.state) for step in steps
+    ]
+    assert [2] == [version.rows for version in versions]
+    assert (versions[0].version, {"color": "blue"}) == (live, design)
+    assert "'hello'" in str(rows[3].error)
+    assert_sent(redis_url, str(make_task_id(ids[2])))
+
+
+def make_tasks(environ: dict[str, str]) -> EnforcedIdTask:
+    """Return the quick task as an application of its own would send it."""
+    app = Celery("tests", set_as_current=False)
+    app.conf.update(make_config(read_settings(environ, env_file=None)))
+    app.conf.task_routes = {EXECUTE_SCHEDULED_ACTION_QUICK: {"queue": "quick"}}
+
+    @app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask)
+    def quick(triggerrer: str = "") -> None:
+        """Run in the worker only."""
+
+    task: EnforcedIdTask = app.tasks[quick.name]
+    return task
+
+
+def assert_sent(redis_url: str, task_id: str) -> None:
+    """Assert that the user's own task was handed to Celery under this id, once."""
+    with redis.Redis.from_url(redis_url) as client:
+        found = [loads(text) for text in client.lrange("theirs", 0, -1)]
+    headers = [each["headers"] for each in found]
+    assert [("their.task", task_id)] == [(h["task"], h["id"]) for h in headers]
+
+
+@contextmanager
+def deaf_broker() -> Iterator[str]:
+    """Give the address of a broker that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
+
+
+def test_scheduler_killed_between_commit_and_send(
+    postgres_engine: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
+):
+    """
+    What it had recorded is sent by the next one: each once, under the recorded id.
+    """
+    engine = postgres_engine
+    add_app(engine)
+    uid = post(engine, when={"cron_rule": "* * * * *"}).uid
+    since = get_now(engine).replace(second=0, microsecond=0) - 2 * MINUTE
+    edit_action(engine, uid, next_due_at=since, effective_from=since)
+    environ = make_environ(postgres_url, redis_url, tmp_path)
+    log = tmp_path / "scheduler.log"
+    with deaf_broker() as deaf:
+        deaf_environ = {**environ, "MINUTEHAND_BROKER_URL": deaf}
+        with run_process(SCHEDULER, log=log, environ=deaf_environ) as process:
+            wait_until(lambda: len(fetch_all(engine)) >= 3, what="three rows")
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+    recorded = {row.id: row.state for row in fetch_all(engine)}
+    assert {"pending"} == set(recorded.values())
+
+    with run_process(SCHEDULER, log=log, environ=environ):
+        wait_until(
+            lambda: {"queued"} == {row.state for row in fetch_all(engine)},
+            timeout_s=20,
+            what="all rows to be sent",
+        )
+    with redis.Redis.from_url(redis_url) as client:
+        messages = [loads(text) for text in client.lrange("quick", 0, -1)]
+    sent = [UUID(message["headers"]["id"]) for message in messages]
+
+    assert set(recorded) <= set(sent)
+    assert len(set(sent)) == len(sent)
+    # a minute may have begun meanwhile
+    assert len(sent) - len(recorded) <= 1
+    occurrences = sorted(row.occurrence for row in fetch_all(engine))
+    assert [since + n * timedelta(minutes=1) for n in range(len(sent))] == occurrences

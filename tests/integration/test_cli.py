@@ -1,0 +1,547 @@
+"""The commands as people and programs call them, on both databases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actions.leader import Leader
+from cli.connection import get_engine, get_settings
+from cli.main import main
+from models.database import make_engine, writing
+from models.occurrence import make_operation_id
+
+WEEKLY = Path(__file__).parents[2] / "cli" / "examples" / "weekly-update.json"
+NEVER = "2026-01-01T00:00:00Z"
+
+#: What others read; these names are contracts.
+OPERATION_KEYS = [
+    *("id", "action_uid", "app", "occurrence", "user", "trigger", "triggerrer"),
+    *("queue", "state", "reason", "attempt", "recorded_at", "sent_at"),
+    *("started_at", "finished_at", "worker", "progress", "steps", "error"),
+]
+STEP_KEYS = {
+    *("name", "state", "attempt", "started_at", "finished_at"),
+    *("progress", "result", "error"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """The JSON on standard output."""
+        return json.loads(self.out)
+
+
+Call = Callable[..., Answer]
+
+
+@pytest.fixture
+def call(
+    database_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Call]:
+    """Give a function that runs a command line on a database of this test."""
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
+    get_settings.cache_clear()
+    get_engine.cache_clear()
+
+    def run(*arguments: str) -> Answer:
+        code = main(arguments)
+        printed = capsys.readouterr()
+        return Answer(code, printed.out, printed.err)
+
+    yield run
+    get_engine().dispose()
+    get_settings.cache_clear()
+    get_engine.cache_clear()
+
+
+@pytest.fixture
+def shop(call: Call, tmp_path: Path) -> Path:
+    """Give the folder of a small app that has been applied."""
+    document = {
+        "uid": "shop",
+        "timezone": "Europe/Paris",
+        "users": [{"id": "ada@example.com", "groups": ["manager"]}],
+        "domains": [{"name": "a", "source": {"file": "a.csv"}}],
+        "templates": {"inactive": {"subject": "Hello", "text": "Hello"}},
+    }
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "app.json").write_text(json.dumps(document))
+    assert 0 == call("apps", "apply", str(folder)).code
+    return folder
+
+
+def _write(folder: Path, **document: Any) -> str:
+    path = folder / "action.json"
+    path.write_text(
+        json.dumps(
+            {
+                "name": "hello",
+                "uid": "hello",
+                "operations": {"send_email": {"template": "inactive"}},
+                "when": {"cron_rule": "0 7 * * *"},
+                "recipients": {"groups": ["all"]},
+                **document,
+            }
+        )
+    )
+    return str(path)
+
+
+def test_app_is_listed_and_shown(call: Call, shop: Path):
+    """
+    What was applied is listed; sources are named with whole paths.
+    """
+    listed, shown = (
+        call("apps", "list", "--json"),
+        call("apps", "show", "shop", "--json"),
+    )
+
+    assert [("shop", 1, 1, 0)] == [
+        (app["uid"], app["users"], app["domains"], app["actions"])
+        for app in listed.data
+    ]
+    assert {"file": f"{shop}/a.csv"} == shown.data["domains"][0]["source"]
+    assert "Europe/Paris" in call("apps", "show", "shop").out
+    assert "shop" in call("apps", "list").out
+
+
+@pytest.mark.usefixtures("shop")
+def test_example_is_posted_in_the_zone_it_names(call: Call):
+    """
+    The answer to a post has uid, revision and the next occurrences in UTC.
+    """
+    answer = call("actions", "post", str(WEEKLY), "--app", "shop", "--json")
+
+    assert 0 == answer.code
+    assert 1 == answer.data["revision"]
+    following = [datetime.fromisoformat(at) for at in answer.data["next"]]
+    assert [0] * 5 == [at.weekday() for at in following]
+    assert all(text.endswith(":00:00Z") for text in answer.data["next"])
+
+
+def test_zone_of_the_app_is_the_default(call: Call, shop: Path):
+    """
+    A rule without a zone is read in that of its small app.
+    """
+    call("actions", "post", _write(shop), "--app", "shop")
+
+    shown = call("actions", "show", "hello", "--json")
+
+    assert "Europe/Paris" == shown.data["document"]["when"]["timezone"]
+
+
+def test_name_that_is_taken_is_a_conflict(call: Call, shop: Path):
+    """
+    Posting an existing name exits with 5; --replace makes it a new revision.
+    """
+    path = _write(shop)
+    call("actions", "post", path, "--app", "shop")
+
+    again = call("actions", "post", path, "--app", "shop", "--json")
+    replaced = call("actions", "post", path, "--app", "shop", "--json", "--replace")
+
+    assert (5, "") == (again.code, again.out)
+    assert "--replace" in again.err
+    assert (0, 2) == (replaced.code, replaced.data["revision"])
+
+
+def test_bad_document_names_each_problem(call: Call, shop: Path):
+    """
+    Every problem is one line on standard error: pointer, message, hint.
+    """
+    path = _write(shop, when={"cron_rule": "61 * * * *"}, colour="red")
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert (3, "") == (answer.code, answer.out)
+    lines = answer.err.splitlines()
+    assert ["error: /when/cron_rule:", "error: /colour:"] == [
+        " ".join(line.split()[:2]) for line in lines
+    ]
+
+
+def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Path):
+    """
+    An edit is compared with what is stored: moved occurrences, and no revision.
+    """
+    call("actions", "post", _write(shop), "--app", "shop")
+    edited = _write(shop, when={"cron_rule": "0 8 * * *"})
+
+    answer = call(
+        *("actions", "post", edited, "--app", "shop"),
+        *("--replace", "--dry-run", "--json"),
+    )
+
+    assert 0 == answer.code
+    assert ([], []) == (answer.data["added"], answer.data["removed"])
+    assert 29 <= len(answer.data["moved"]) <= 31
+    assert 1 == call("actions", "show", "hello", "--json").data["revision"]
+
+
+def test_dry_run_of_a_new_action_adds(call: Call, shop: Path):
+    """
+    A first post only adds, and makes no action.
+    """
+    answer = call("actions", "post", _write(shop), "--app", "shop", "--dry-run")
+
+    assert 0 == answer.code
+    assert "and 20 more added" in answer.out or "and 21 more added" in answer.out
+    assert 4 == call("actions", "show", "hello").code
+
+
+def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
+    """
+    Each state is seen by list and show; a deleted uid is found, not listed.
+    """
+    call("actions", "post", _write(shop), "--app", "shop")
+    seen = []
+    for command in ("pause", "resume", "delete"):
+        answer = call("actions", command, "hello", "--json")
+        seen.append((answer.code, answer.data["state"], len(answer.data["next"])))
+
+    assert [(0, "paused", 0), (0, "active", 1), (0, "deleted", 0)] == seen
+    assert [] == call("actions", "list", "--json").data
+    assert "deleted" == call("actions", "show", "hello", "--json").data["state"]
+    assert 4 == call("actions", "delete", "hello").code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("apps", "show", "nope"),
+        ("actions", "show", "nope"),
+        ("actions", "run", "nope"),
+        ("actions", "list", "--app", "nope"),
+        ("actions", "post", str(WEEKLY), "--app", "nope"),
+        ("operations", "show", "nope"),
+        ("operations", "show", "6b0d4f2e-3a51-5c7e-9d8a-4f1f0c9b7e21"),
+        ("operations", "cancel", "6b0d4f2e-3a51-5c7e-9d8a-4f1f0c9b7e21"),
+        ("operations", "list", "--action", "nope"),
+        ("events", "send", "--app", "nope", "--event", "app.x", "--user", "u"),
+    ],
+)
+def test_unknown_thing_is_not_found(call: Call, arguments: tuple[str, ...]):
+    """
+    What is not there exits with 4, and no data is printed.
+    """
+    answer = call(*arguments)
+
+    assert (4, "") == (answer.code, answer.out)
+    assert answer.err.startswith("error: ")
+
+
+@pytest.mark.usefixtures("shop")
+def test_manual_run_shows_the_steps_to_come(call: Call):
+    """
+    Before a worker has it, an operation has every key of the contract, and its
+    steps are those of the document, pending.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+
+    answer = call("actions", "run", "weekly update", "--key", "k", "--json")
+
+    shown = call("operations", "show", answer.data["id"], "--json").data
+    assert answer.data == shown
+    assert set(OPERATION_KEYS) <= set(shown)
+    assert ("pending", "manual", "heavy") == (
+        shown["state"],
+        shown["trigger"],
+        shown["queue"],
+    )
+    assert 'Scheduled action "weekly update"' == shown["triggerrer"]
+    assert ["refresh", "publish", "send_execsum"] == [s["name"] for s in shown["steps"]]
+    assert all(STEP_KEYS == set(step) for step in shown["steps"])
+    assert {"pending"} == {step["state"] for step in shown["steps"]}
+    assert shown["id"] in call("operations", "show", shown["id"]).out
+
+
+@pytest.mark.usefixtures("shop")
+def test_same_key_is_the_same_run(call: Call):
+    """
+    A key makes a manual run idempotent; another key collides with it: exit 5.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+
+    first, second, other = (
+        call("actions", "run", "weekly update", "--key", key) for key in "aab"
+    )
+
+    assert (0, 0, 5) == (first.code, second.code, other.code)
+    assert first.out == second.out
+
+
+@pytest.mark.usefixtures("shop")
+def test_operation_is_canceled_and_retried(call: Call):
+    """
+    Cancel and retry change the state; what is final cannot be canceled: exit 5.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    operation_id = call("actions", "run", "weekly update").out.strip()
+
+    canceled = call("operations", "cancel", operation_id, "--json")
+    again = call("operations", "cancel", operation_id)
+    retried = call("operations", "retry", operation_id, "--json")
+    once_more = call("operations", "retry", operation_id)
+
+    assert ("canceled", "pending") == (canceled.data["state"], retried.data["state"])
+    assert (0, 5, 0, 5) == (canceled.code, again.code, retried.code, once_more.code)
+
+
+@pytest.mark.usefixtures("shop")
+def test_watch_ends_with_the_operation(call: Call):
+    """
+    Watching what is final says how it ended, with exit code 1 unless it succeeded.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    operation_id = call("actions", "run", "weekly update").out.strip()
+    call("operations", "cancel", operation_id)
+
+    answer = call("operations", "watch", operation_id, "--json")
+
+    assert (1, "canceled") == (answer.code, answer.data["state"])
+    assert "canceled" in answer.err
+
+
+def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
+    """
+    A tick of another time records each occurrence once, under its own id.
+    """
+    call("actions", "post", _write(shop), "--app", "shop")
+    at = call("actions", "show", "hello", "--json").data["next"][0]
+    foreseen = call("tick", "--at", at, "--dry-run", "--json").data
+
+    first = call("tick", "--at", at, "--json")
+    second = call("tick", "--at", at, "--json")
+
+    listed = call("operations", "list", "--action", "hello", "--json").data
+    expected = str(make_operation_id("hello", datetime.fromisoformat(at)))
+    assert [expected] == [each["id"] for each in foreseen]
+    assert [expected] == [each["id"] for each in listed]
+    assert (1, 0) == (first.data["recorded"], second.data["recorded"])
+    assert [(at, "pending")] == [(e["occurrence"], e["state"]) for e in listed]
+
+
+@pytest.mark.usefixtures("shop")
+def test_second_leader_is_a_conflict(call: Call):
+    """
+    A tick that will not wait for the lease names who holds it.
+    """
+    engine = get_engine()
+
+    leader = Leader(engine)
+    assert leader.hold()
+
+    answer = call("tick", "--no-wait")
+
+    assert 5 == answer.code
+    assert "leads since" in answer.err
+
+
+def test_operations_are_filtered(call: Call, shop: Path):
+    """
+    By occurrence (from inclusive, until exclusive), state and number.
+    """
+    call("actions", "post", _write(shop), "--app", "shop")
+    at = call("actions", "show", "hello", "--json").data["next"][0]
+    call("tick", "--at", at)
+    later = datetime.fromisoformat(at) + timedelta(seconds=1)
+
+    def count(*arguments: str) -> int:
+        found = call("operations", "list", "--app", "shop", "--json", *arguments)
+        return len(found.data)
+
+    assert 1 == count("--from", at)
+    assert 0 == count("--until", at)
+    assert 1 == count("--until", later.isoformat(), "--limit", "1")
+    assert 0 == count("--from", later.isoformat())
+    assert (1, 0) == (count("--state", "pending"), count("--state", "failed"))
+
+
+def test_events_are_sent_by_options_and_by_file(call: Call, shop: Path):
+    """
+    The same event twice is recorded once, however it comes.
+    """
+    seen = datetime.now(UTC).replace(microsecond=0).isoformat()
+    name = "instance.user.last_seen"
+    path = shop / "events.jsonl"
+    line = json.dumps({"event": name, "user": "ada@example.com", "at": seen})
+    path.write_text(f"{line}\n{line}\n")
+    options = ("--event", name, "--user", "ada@example.com", "--at", seen)
+
+    by_options = call("events", "send", "--app", "shop", *options, "--json")
+    by_file = call("events", "send", str(path), "--app", "shop", "--json")
+    wrong = call(
+        *("events", "send", "--app", "shop", "--event", "seen"),
+        *("--user", "ada@example.com"),
+    )
+
+    assert {"received": 1, "recorded": 1} == by_options.data
+    assert {"received": 2, "recorded": 0} == by_file.data
+    assert (3, "") == (wrong.code, wrong.out)
+
+
+def test_preview_needs_no_database(call: Call):
+    """
+    The example is due on Mondays at seven in Paris, whatever is stored.
+    """
+    answer = call(
+        *("preview", str(WEEKLY), "--from", "2026-11-21T00:00:00Z"),
+        *("--count", "2", "--json"),
+    )
+
+    assert ["2026-11-23T06:00:00Z", "2026-11-30T06:00:00Z"] == [
+        each["utc"] for each in answer.data["occurrences"]
+    ]
+
+
+def test_batch_answers_line_for_line(call: Call, tmp_path: Path):
+    """
+    Each line has one answer; a bad line does not end the others.
+    """
+    lines = [
+        {
+            "id": 1,
+            "action": json.loads(WEEKLY.read_text()),
+            "from": "2026-11-23T00:00:00Z",
+            "until": "2026-11-24T00:00:00Z",
+        },
+        {"id": 2, "action": {}, "from": NEVER, "until": NEVER},
+    ]
+    path = tmp_path / "lines.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    answer = call("preview", "--batch", str(path))
+
+    good, bad = map(json.loads, answer.out.splitlines())
+    assert {"id": 1, "occurrences": ["2026-11-23T06:00:00Z"]} == good
+    assert (2, ["error", "id"]) == (bad["id"], sorted(bad))
+
+
+@pytest.mark.usefixtures("shop")
+def test_status_names_leader_backlog_and_next(call: Call):
+    """
+    Without a scheduler there is no leader; what waits is counted.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    call("actions", "run", "weekly update")
+
+    answer = call("status", "--json")
+
+    assert answer.data["leader"] is None
+    assert {"pending": 1, "queued": 0, "running": 0} == answer.data["backlog"]["heavy"]
+    assert ["weekly update"] == [each["name"] for each in answer.data["next_due"]]
+    assert "nobody" in call("status").out
+
+
+def test_missed_range_tells_how_many(call: Call, shop: Path):
+    """
+    A missed row is shown with its reason and its range, and steps that never ran.
+    """
+    call("actions", "post", _write(shop), "--app", "shop")
+    at = datetime.fromisoformat(
+        call("actions", "show", "hello", "--json").data["next"][0]
+    )
+    call("tick", "--at", (at + timedelta(days=3, hours=1)).isoformat())
+
+    missed = call("operations", "list", "--state", "missed", "--json").data
+
+    assert [("outage", 4)] == [(e["reason"], e["details"]["count"]) for e in missed]
+    assert {"skipped"} == {step["state"] for step in missed[0]["steps"]}
+    assert "4, " in call("operations", "show", missed[0]["id"]).out
+
+
+def test_migrate_says_where_the_database_is(call: Call):
+    """
+    Migrating twice changes nothing the second time.
+    """
+    answer = call("migrate", "--json")
+
+    assert 0 == answer.code
+    assert answer.data["before"] == answer.data["after"]
+
+
+def test_embedded_database_is_made_by_the_first_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """
+    With nothing configured there is nothing to prepare.
+    """
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MINUTEHAND_DATABASE_URL", raising=False)
+    get_settings.cache_clear()
+    get_engine.cache_clear()
+
+    code = main(["apps", "list", "--json"])
+
+    get_engine().dispose()
+    get_engine.cache_clear()
+    get_settings.cache_clear()
+    assert (0, "[]\n") == (code, capsys.readouterr().out)
+
+
+def test_unmigrated_database_says_what_to_run(
+    unmigrated_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """
+    A database without our tables is a matter of usage, not a traceback.
+    """
+    engine = make_engine(unmigrated_url)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("create table other (id integer)")
+    engine.dispose()
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", unmigrated_url)
+    get_settings.cache_clear()
+    get_engine.cache_clear()
+
+    code = main(["operations", "list"])
+
+    get_engine().dispose()
+    get_engine.cache_clear()
+    get_settings.cache_clear()
+    assert 2 == code
+    assert "minutehand migrate" in capsys.readouterr().err
+
+
+def test_database_that_is_away_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """
+    A database nobody listens for exits with 6.
+    """
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
+    get_settings.cache_clear()
+    get_engine.cache_clear()
+
+    code = main(["operations", "list"])
+
+    get_engine().dispose()
+    get_engine.cache_clear()
+    get_settings.cache_clear()
+    assert 6 == code
+    assert "did not answer" in capsys.readouterr().err

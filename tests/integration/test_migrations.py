@@ -1,0 +1,140 @@
+"""Migrations make exactly the tables of the code, with names that can be relied on."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from migrations.schema import check_schema, get_schema_revision, migrate
+from models import tables
+from models.database import make_engine
+from models.errors import UsageError
+from models.tables import metadata
+
+
+def test_migrated_schema_is_that_of_the_code(engine: sa.Engine):
+    """
+    Tables, columns, types, defaults, keys and indexes: nothing more, nothing less.
+    """
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        differences = compare_metadata(context, metadata)
+
+    assert [] == differences
+
+
+def test_conditions_of_indexes_are_those_of_the_code(engine: sa.Engine):
+    """
+    Alembic does not compare them, and they decide what an index guards.
+    """
+    inspector = sa.inspect(engine)
+    option = f"{engine.dialect.name}_where"
+    for table in metadata.sorted_tables:
+        found = {
+            str(index["name"]): (
+                index["unique"],
+                words(index.get("dialect_options", {}).get(option)),
+            )
+            for index in inspector.get_indexes(table.name)
+        }
+        expected = {
+            str(index.name): (
+                bool(index.unique),
+                words(index.dialect_options[engine.dialect.name]["where"]),
+            )
+            for index in table.indexes
+        }
+        assert expected == found, table.name
+
+
+def words(condition: object) -> str:
+    """Return a condition without what PostgreSQL adds when it prints one."""
+    text = "" if condition is None else str(condition)
+    text = text.replace("::text", "").replace("[]", "")
+    text = text.replace("= ANY (ARRAY[", "IN (").replace("])", ")")
+    return " ".join(text.replace("(", " ").replace(")", " ").split())
+
+
+def test_migrating_twice_changes_nothing(unmigrated_url: str):
+    """
+    The second time there is nothing to do, and the schema is accepted.
+    """
+    engine = make_engine(unmigrated_url)
+    assert get_schema_revision(engine) is None
+    with pytest.raises(UsageError, match="minutehand migrate"):
+        check_schema(engine)
+
+    for _ in range(2):
+        migrate(engine)
+        check_schema(engine)
+    engine.dispose()
+
+
+def test_migrations_at_the_same_time_take_turns(unmigrated_url: str):
+    """
+    Two containers that start together do not fail over each other's tables.
+    """
+    engine = make_engine(unmigrated_url)
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            migrate(engine)
+        except BaseException as error:  # noqa: BLE001 - told by the thread that asks
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check_schema(engine)
+    engine.dispose()
+
+    assert [] == errors
+
+
+def test_names_follow_the_convention(engine: sa.Engine):
+    """
+    A later migration can name what it changes, on either database.
+    """
+    inspector = sa.inspect(engine)
+    for table in metadata.sorted_tables:
+        name = table.name
+        assert f"pk_{name}" == inspector.get_pk_constraint(name)["name"]
+        for key in inspector.get_foreign_keys(name):
+            column, target = key["constrained_columns"][0], key["referred_table"]
+            assert f"fk_{name}_{column}_{target}" == key["name"]
+        for index in inspector.get_indexes(name):
+            prefix = "uq" if index["unique"] else "ix"
+            assert str(index["name"]).startswith(f"{prefix}_{name}_")
+
+
+def test_every_index_says_which_query_it_serves():
+    """
+    A comment stands above each one in models/tables.py.
+    """
+    path = Path(tables.__file__)
+    lines = path.read_text().splitlines()
+    calls = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"Index", "_partial"}
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    ]
+    above = {node.args[0].value: lines[node.lineno - 2].strip() for node in calls}  # type: ignore[attr-defined]  # constants, see above
+    named = {str(i.name) for table in metadata.sorted_tables for i in table.indexes}
+
+    assert named == set(above)
+    assert [] == [name for name, line in above.items() if not line.startswith("# ")]

@@ -1,0 +1,300 @@
+"""Small apps become what their documents say, on both databases."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting import post_action
+from actions.small_apps import Applied, PartChange, apply_small_app
+from models.database import reading, writing
+from models.door import read_action, read_small_app
+from models.errors import ConflictError
+from models.tables import (
+    app_documents,
+    domain_versions,
+    domains,
+    events,
+    holidays,
+    memberships,
+    scheduled_action_revisions,
+    scheduled_actions,
+    small_apps,
+    templates,
+    users,
+)
+
+ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
+BOB = {"id": "bob@example.com"}
+LAST_WEEK = "2026-11-16T06:00:00Z"
+YESTERDAY = "2026-11-22T06:00:00Z"
+
+
+def _apply(engine: sa.Engine, **document: Any) -> Applied:
+    raise_events = document.pop("raise_events", False)
+    folder = document.pop("folder", None)
+    model = read_small_app(json.dumps({"uid": "shop", **document}))
+    with writing(engine) as connection:
+        return apply_small_app(
+            connection, model, folder=folder, raise_events=raise_events
+        )
+
+
+def _fetch(engine: sa.Engine, *columns: Any) -> list[Any]:
+    with reading(engine) as connection:
+        rows = connection.execute(sa.select(*columns).order_by(*columns)).all()
+    return [row[0] if len(columns) == 1 else tuple(row) for row in rows]
+
+
+def test_new_app_has_what_its_document_lists(engine: sa.Engine):
+    """
+    App, users, groups, domains, templates, documents and holidays are stored.
+    """
+    applied = _apply(
+        engine,
+        name="Shop",
+        timezone="Europe/Paris",
+        users=[ADA, BOB],
+        domains=[{"name": "sales", "source": {"url": "https://example.com/x.csv"}}],
+        templates={"inactive": {"subject": "Hello", "text": "Hello"}},
+        documents={"design": {"color": "red"}},
+        holidays={"fr": ["2026-12-25"]},
+    )
+
+    assert applied.created
+    assert {name: PartChange(added=1) for name in applied.parts} | {
+        "users": PartChange(added=2)
+    } == applied.parts
+    assert [("Shop", "Europe/Paris")] == _fetch(
+        engine, small_apps.c.name, small_apps.c.timezone
+    )
+    assert [("ada", "ada@example.com"), ("bob@example.com",) * 2] == _fetch(
+        engine, users.c.id, users.c.email
+    )
+    assert [("manager", "ada")] == _fetch(
+        engine, memberships.c.group_name, memberships.c.user_id
+    )
+    assert ["sales"] == _fetch(engine, domains.c.name)
+    assert ["inactive"] == _fetch(engine, templates.c.name)
+    assert ["design"] == _fetch(engine, app_documents.c.part)
+    assert [("fr", 1)] == _fetch(engine, holidays.c.name, holidays.c.version)
+
+
+def test_second_apply_changes_nothing(engine: sa.Engine):
+    """
+    The same document again is no change, and no new version of its holidays.
+    """
+    document = {
+        "users": [ADA, BOB],
+        "domains": [{"name": "sales", "source": {"file": "/data/x.csv"}}],
+        "templates": {"inactive": {"subject": "Hello", "text": "Hello"}},
+        "documents": {"design": {"color": "red"}},
+        "holidays": {"fr": ["2026-12-25"]},
+    }
+    _apply(engine, **document)
+
+    applied = _apply(engine, **document)
+
+    assert not applied.created
+    assert dict.fromkeys(document, PartChange()) == applied.parts
+    assert [1] == _fetch(engine, holidays.c.version)
+
+
+def test_absent_parts_stay(engine: sa.Engine):
+    """
+    A document that is about users alone leaves all else as it was.
+    """
+    _apply(engine, name="Shop", templates={"t": {"subject": "s", "text": "t"}})
+
+    _apply(engine, users=[ADA])
+
+    assert ["Shop"] == _fetch(engine, small_apps.c.name)
+    assert ["t"] == _fetch(engine, templates.c.name)
+
+
+def test_absent_fields_of_users_stay(engine: sa.Engine):
+    """
+    A user's entry changes what it mentions; null clears a field.
+    """
+    _apply(engine, users=[{**ADA, "locale": "fr", "last_seen_at": LAST_WEEK}])
+
+    applied = _apply(engine, users=[{"id": "ada", "disabled": True, "locale": None}])
+
+    assert PartChange(changed=1) == applied.parts["users"]
+    assert [("ada@example.com", "Ada", None, True)] == _fetch(
+        engine, users.c.email, users.c.name, users.c.locale, users.c.disabled
+    )
+    assert ["manager"] == _fetch(engine, memberships.c.group_name)
+
+
+def test_unlisted_entries_go(engine: sa.Engine):
+    """
+    Users with their groups, domains with their versions, templates: gone.
+    """
+    _apply(
+        engine,
+        users=[ADA, BOB],
+        domains=[{"name": "sales", "source": {"file": "/x.csv"}}],
+        templates={"t": {"subject": "s", "text": "t"}},
+    )
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(domain_versions).values(
+                app="shop",
+                domain="sales",
+                version=1,
+                path="x",
+                rows=1,
+                bytes=1,
+                sha256="",
+                created_at=datetime(2026, 11, 23, tzinfo=UTC),
+            )
+        )
+
+    applied = _apply(engine, users=[BOB], domains=[], templates={})
+
+    assert dict.fromkeys(applied.parts, PartChange(removed=1)) == applied.parts
+    assert ["bob@example.com"] == _fetch(engine, users.c.id)
+    for table in (memberships, domains, domain_versions, templates):
+        assert [] == _fetch(engine, *list(table.c)[:1])
+
+
+def test_relative_files_are_relative_to_the_document(engine: sa.Engine, tmp_path: Path):
+    """
+    A worker anywhere on the host finds the file beside app.json.
+    """
+    domain = {"name": "sales", "source": {"file": "data/sales.csv"}}
+
+    _apply(engine, domains=[domain], folder=tmp_path)
+
+    assert [{"file": f"{tmp_path}/data/sales.csv"}] == _fetch_sources(engine)
+
+
+def _fetch_sources(engine: sa.Engine) -> list[dict[str, str]]:
+    # PostgreSQL has no order for JSON of this type in all versions
+    with reading(engine) as connection:
+        return list(connection.execute(sa.select(domains.c.source)).scalars())
+
+
+def test_import_raises_no_events(engine: sa.Engine):
+    """
+    A bulk import mails nobody.
+    """
+    applied = _apply(engine, users=[{**ADA, "last_seen_at": LAST_WEEK}])
+
+    assert 0 == applied.events
+    assert [] == _fetch(engine, events.c.name)
+
+
+def test_events_are_raised_when_asked_for(engine: sa.Engine):
+    """
+    Who is new, activated or seen since is told to the actions that wait.
+    """
+    _apply(engine, users=[ADA])
+
+    applied = _apply(
+        engine,
+        users=[
+            {**ADA, "last_seen_at": LAST_WEEK, "activated_at": LAST_WEEK},
+            {**BOB, "created_at": LAST_WEEK},
+        ],
+        raise_events=True,
+    )
+
+    assert 3 == applied.events
+    assert [
+        ("instance.user.activated", "ada"),
+        ("instance.user.created", "bob@example.com"),
+        ("instance.user.last_seen", "ada"),
+    ] == _fetch(engine, events.c.name, events.c.user_id)
+    assert datetime(2026, 11, 16, 6, tzinfo=UTC) in _fetch(engine, users.c.last_seen_at)
+
+
+def test_older_sign_of_life_is_no_event(engine: sa.Engine):
+    """
+    A document that knows less than we do starts no timer again.
+    """
+    _apply(engine, users=[{**ADA, "last_seen_at": YESTERDAY}], raise_events=True)
+
+    applied = _apply(
+        engine, users=[{**ADA, "last_seen_at": LAST_WEEK}], raise_events=True
+    )
+
+    assert 0 == applied.events
+
+
+def test_changed_holidays_move_the_actions_that_name_them(engine: sa.Engine):
+    """
+    A new holiday moves the next occurrence, as a revision of its own; an action
+    that names another calendar keeps its revision.
+    """
+    _apply(engine, holidays={"fr": [], "de": []})
+    uids = {}
+    for name in ("fr", "de"):
+        document = {
+            "name": name,
+            "uid": name,
+            "operations": {"send_execsum": True},
+            "when": {"due_date": "2099-12-25T07:00:00Z"},
+            "except": [{"calendar": name}],
+            "recipients": {"groups": ["all"]},
+        }
+        with writing(engine) as connection:
+            action = read_action(json.dumps(document))
+            uids[name] = post_action(connection, "shop", action).uid
+
+    applied = _apply(engine, holidays={"fr": ["2099-12-25"], "de": []})
+
+    assert ("fr",) == applied.retimed
+    due = dict(_fetch(engine, scheduled_actions.c.uid, scheduled_actions.c.next_due_at))
+    assert due["fr"] is None
+    assert datetime(2099, 12, 25, 7, tzinfo=UTC) == due["de"]
+    kept = scheduled_action_revisions.c
+    assert [
+        ("de", 1, "posted"),
+        ("fr", 1, "posted"),
+        ("fr", 2, "holidays"),
+    ] == _fetch(engine, kept.uid, kept.revision, kept.change)
+
+
+def test_unlisted_calendar_becomes_empty(engine: sa.Engine):
+    """
+    A calendar that actions may name stays, with a version without days.
+    """
+    _apply(engine, holidays={"fr": ["2026-12-25"]})
+
+    applied = _apply(engine, holidays={})
+
+    assert PartChange(removed=1) == applied.parts["holidays"]
+    assert [("fr", 1), ("fr", 2)] == _fetch(engine, holidays.c.name, holidays.c.version)
+
+
+def test_many_users_are_few_statements(engine: sa.Engine):
+    """
+    Ten thousand users are a few statements, not ten thousand.
+    """
+    statements = []
+    sa.event.listen(
+        engine,
+        "before_cursor_execute",
+        lambda *arguments: statements.append(arguments[2]),
+    )
+    many = [{"id": f"u{number}", "groups": ["all"]} for number in range(10_000)]
+
+    applied = _apply(engine, users=many)
+
+    assert PartChange(added=10_000) == applied.parts["users"]
+    assert 30 > len(statements)
+
+
+def test_the_schedulers_own_app_is_refused(engine: sa.Engine):
+    """
+    Nobody takes the uid of the scheduler's own app.
+    """
+    with pytest.raises(ConflictError, match="scheduler's own"):
+        _apply(engine, uid="minutehand")

@@ -1,0 +1,232 @@
+"""Mails to a real SMTP server, to one that dies, and to a folder."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from io import BufferedRWPair
+from pathlib import Path
+
+import pytest
+
+from models.errors import UsageError
+from operations.adapters.smtp import make_mailer
+from operations.mail import Attachment, Mail, Outcome
+from tests.mail_server import MailServer
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+SENDER = "Minutehand <reports@example.org>"
+
+
+def make_mail(address: str = "ann@example.org", **changes: object) -> Mail:
+    values: dict[str, object] = {
+        "message_id": "1@minutehand",
+        "address": address,
+        "name": "Ann Å",
+        "subject": "Héllo",
+        "text": "line\n.\n.dot\nend",
+        "html": "<p>é</p>",
+        **changes,
+    }
+    return Mail(**values)  # type: ignore[arg-type]  # the values above are of its types
+
+
+def test_mail_arrives_whole(smtp_server: MailServer):
+    """
+    Headers, both parts, lines of dots and the attachment arrive as they were.
+    """
+    pdf = Attachment("a.pdf", "pdf", b"%PDF-\r\n.\r\n\x00\xff")
+    mailer = make_mailer(smtp_server.url, sender=SENDER)
+
+    with mailer.session() as send:
+        sending = send(make_mail(attachments=(pdf,)), now=NOW)
+
+    assert Outcome.SENT is sending.outcome
+    message = smtp_server.messages[0]
+    assert "Héllo" == message["Subject"]
+    assert "Ann Å <ann@example.org>" == message["To"]
+    assert "<1@minutehand>" == message["Message-ID"]
+    assert "Mon, 23 Nov 2026 06:00:00 +0000" == message["Date"]
+    text, html = message.get_body(("plain",)), message.get_body(("html",))
+    assert text is not None
+    assert html is not None
+    assert "line\n.\n.dot\nend\n" == text.get_content().replace("\r\n", "\n")
+    assert "<p>é</p>" == html.get_content().strip()
+    assert [pdf.content] == [part.get_content() for part in message.iter_attachments()]
+
+
+def test_refused_recipient_leaves_the_session_usable(smtp_server: MailServer):
+    """
+    After a 550 the next mail goes over the same connection.
+    """
+    smtp_server.refused.add("bad@example.org")
+    mailer = make_mailer(smtp_server.url, sender=SENDER)
+
+    with mailer.session() as send:
+        outcomes = [
+            send(make_mail(address), now=NOW).outcome
+            for address in ("bad@example.org", "ann@example.org", "bob@example.org")
+        ]
+
+    assert [Outcome.REFUSED, Outcome.SENT, Outcome.SENT] == outcomes
+    assert [["ann@example.org"], ["bob@example.org"]] == smtp_server.envelopes
+
+
+def test_headers_cannot_be_injected(smtp_server: MailServer):
+    """
+    Line breaks in subject and name stay in their headers.
+    """
+    mail = make_mail(subject="a\r\nBcc: all@x.org", name="x\r\nBcc: all@x.org")
+
+    with make_mailer(smtp_server.url, sender=SENDER).session() as send:
+        send(mail, now=NOW)
+
+    assert smtp_server.messages[0]["Bcc"] is None
+    assert [["ann@example.org"]] == smtp_server.envelopes
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "ann", "a b@x.org", "a@x.org\r\nRCPT TO:<b@x.org>", "a@x.org,b@x.org"],
+)
+def test_what_is_no_address_is_refused(smtp_server: MailServer, address: str):
+    """
+    Nothing but one plain address reaches the server.
+    """
+    with make_mailer(smtp_server.url, sender=SENDER).session() as send:
+        sending = send(make_mail(address), now=NOW)
+
+    assert Outcome.REFUSED is sending.outcome
+    assert [] == smtp_server.envelopes
+
+
+def test_server_that_is_away_is_unreachable():
+    """
+    A refused connection means that nothing left.
+    """
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        url = f"smtp://127.0.0.1:{taken.getsockname()[1]}"
+        with make_mailer(url, sender=SENDER).session() as send:
+            sending = send(make_mail(), now=NOW)
+
+    assert Outcome.UNREACHABLE is sending.outcome
+
+
+@contextmanager
+def run_scripted_server(script: dict[str, str | None]) -> Iterator[str]:
+    """
+    Run an SMTP server that answers by *script* and gives its address.
+
+    Args:
+        script: By the first word of a command, or "." for the end of the content;
+            None closes the connection. What is not there is answered with 250.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _address = listener.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rwb") as lines:
+                _talk(lines)
+
+    def _talk(lines: BufferedRWPair) -> None:
+        lines.write(b"220 hello\r\n")
+        lines.flush()
+        in_content = False
+        while line := lines.readline():
+            if in_content and line != b".\r\n":
+                continue
+            word = line.split()[0].decode().upper() if not in_content else "."
+            in_content = word == "DATA" and script.get(word, "354") == "354"
+            answer = script.get(word, "354" if word == "DATA" else "250")
+            if answer is None:
+                return
+            lines.write(f"{answer} ok\r\n".encode())
+            lines.flush()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"smtp://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        ({}, Outcome.SENT),
+        ({"EHLO": None, "HELO": None}, Outcome.UNREACHABLE),
+        ({"MAIL": "451"}, Outcome.UNREACHABLE),
+        ({"MAIL": None}, Outcome.UNREACHABLE),
+        ({"RCPT": "452"}, Outcome.DEFERRED),
+        ({"RCPT": "550"}, Outcome.REFUSED),
+        ({"RCPT": None}, Outcome.UNREACHABLE),
+        ({"DATA": "451"}, Outcome.DEFERRED),
+        ({"DATA": "554"}, Outcome.REFUSED),
+        ({"DATA": None}, Outcome.UNREACHABLE),
+        ({".": "451"}, Outcome.DEFERRED),
+        ({".": "554"}, Outcome.REFUSED),
+        ({".": None}, Outcome.UNCERTAIN),
+    ],
+)
+def test_outcome_depends_on_where_it_breaks(
+    script: dict[str, str | None], outcome: Outcome
+):
+    """
+    Before the content nothing has left; after it nobody knows.
+    """
+    with run_scripted_server(script) as url:
+        mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=5))
+        with mailer.session() as send:
+            sending = send(make_mail(), now=NOW)
+
+    assert outcome is sending.outcome
+
+
+def test_folder_gets_one_whole_file_a_mail(tmp_path: Path):
+    """
+    Mails land as .eml files, and nothing else is left in the folder.
+    """
+    folder = tmp_path / "mails"
+
+    with make_mailer(str(folder), sender=SENDER).session() as send:
+        for number in (1, 2):
+            send(make_mail(message_id=f"{number}@minutehand"), now=NOW)
+
+    names = [path.name for path in sorted(folder.iterdir())]
+    assert [f"20261123T060000-{n}_minutehand.eml" for n in (1, 2)] == names
+    content = (folder / names[0]).read_bytes()
+    message = message_from_bytes(content, policy=policy.default)
+    assert "Ann Å <ann@example.org>" == message["To"]
+
+
+def test_folder_that_cannot_be_written_is_unreachable(tmp_path: Path):
+    """
+    A folder that is a file may be mended: nothing left.
+    """
+    (tmp_path / "mails").touch()
+
+    with make_mailer(f"file://{tmp_path}/mails", sender=SENDER).session() as send:
+        sending = send(make_mail(), now=NOW)
+
+    assert Outcome.UNREACHABLE is sending.outcome
+
+
+@pytest.mark.parametrize("address", ["", "http://x", "smtp://"])
+def test_what_is_neither_server_nor_folder_is_refused(address: str):
+    """
+    A wrong setting stops the start.
+    """
+    with pytest.raises(UsageError, match="Write smtp://"):
+        make_mailer(address, sender=SENDER)

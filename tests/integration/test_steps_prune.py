@@ -1,0 +1,166 @@
+"""Pruning of operations, events and leases, on both databases."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from models.tables import (
+    events,
+    leases,
+    operations,
+    scheduled_actions,
+    small_apps,
+)
+from operations.adapters.prune import DatabasePrune
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+APP = "../Demo"
+
+
+@pytest.fixture
+def engine(engine: sa.Engine) -> sa.Engine:
+    """Give a database with one small app."""
+    with engine.begin() as connection:
+        connection.execute(small_apps.insert().values(uid=APP, name="Demo"))
+    return engine
+
+
+def make_operation(
+    at: datetime, state: str = "succeeded", **changes: object
+) -> dict[str, object]:
+    return {
+        "id": uuid4(),
+        "action_uid": "w",
+        "action_revision": 1,
+        "app": APP,
+        "trigger": "schedule",
+        "triggered_by": "x",
+        "occurrence": at,
+        "queue": "quick",
+        "overlap": "allow",
+        "state": state,
+        "recorded_at": at,
+        "send_at": at,
+        "finished_at": at,
+        **changes,
+    }
+
+
+def make_action(uid: str, **changes: object) -> dict[str, object]:
+    return {
+        "uid": uid,
+        "app": APP,
+        "name": uid,
+        "revision": 1,
+        "document": {},
+        "active": True,
+        "queue": "quick",
+        "overlap": "allow",
+        "zone": "UTC",
+        "catch_up": "all",
+        "effective_from": NOW,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **changes,
+    }
+
+
+def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engine):
+    """
+    Old final rows go; live ones, young ones, and those the next tick would look at
+    again stay.
+    """
+    day = timedelta(days=1)
+    old, young, before = NOW - 60 * day, NOW - day, NOW - 30 * day
+    kept = [
+        make_operation(young),
+        make_operation(old, "running", finished_at=None),
+        make_operation(old, "failed", finished_at=young),
+        make_operation(old, action_uid="behind"),
+    ]
+    gone = [
+        make_operation(old),
+        make_operation(old - day, "missed", finished_at=None),
+        make_operation(old, occurrence=None),
+        make_operation(old - day, action_uid="behind"),
+        make_operation(old, action_uid="deleted"),
+    ]
+    with engine.begin() as connection:
+        connection.execute(
+            scheduled_actions.insert(),
+            [
+                make_action("w", next_due_at=NOW, deleted_at=None),
+                make_action("behind", next_due_at=old, deleted_at=None),
+                make_action("deleted", next_due_at=old, deleted_at=NOW),
+            ],
+        )
+        connection.execute(operations.insert(), kept + gone)
+    prune = DatabasePrune(engine)
+
+    counts = [prune.prune_operations(before=before, limit=3) for _ in range(3)]
+
+    with engine.connect() as connection:
+        left = set(connection.execute(sa.select(operations.c.id)).scalars())
+    assert [3, 2, 0] == counts
+    assert {each["id"] for each in kept} == left
+
+
+def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
+    """
+    An event stays for the longest delay that an action adds to it.
+    """
+    day = timedelta(days=1)
+    ages = {"seen": 60, "seen-older": 100, "created": 60, "created-young": 5}
+    with engine.begin() as connection:
+        connection.execute(
+            scheduled_actions.insert().values(
+                make_action("w", event="seen", delay="P2M", deleted_at=None)
+            )
+        )
+        connection.execute(
+            events.insert(),
+            [
+                {
+                    "id": uuid4(),
+                    "app": APP,
+                    "name": name.partition("-")[0],
+                    "user_id": name,
+                    "at": NOW - age * day,
+                    "recorded_at": NOW - age * day,
+                }
+                for name, age in ages.items()
+            ],
+        )
+
+    count = DatabasePrune(engine).prune_events(before=NOW - 30 * day, limit=10)
+
+    with engine.connect() as connection:
+        left = set(connection.execute(sa.select(events.c.user_id)).scalars())
+    assert 2 == count
+    assert {"seen", "created-young"} == left
+
+
+def test_dead_leases_go_and_the_fence_stays(engine: sa.Engine):
+    """
+    The scheduler's own lease is never removed: its fence must not start again.
+    """
+    day = timedelta(days=1)
+    with engine.begin() as connection:
+        connection.execute(
+            leases.insert(),
+            [
+                {"name": "scheduler", "expires_at": NOW - day, "fence": 7},
+                {"name": "dead", "expires_at": NOW - day, "fence": 1},
+                {"name": "live", "expires_at": NOW + day, "fence": 1},
+            ],
+        )
+
+    count = DatabasePrune(engine).prune_leases(before=NOW)
+
+    with engine.connect() as connection:
+        left = set(connection.execute(sa.select(leases.c.name)).scalars())
+    assert (1, {"scheduler", "live"}) == (count, left)

@@ -1,0 +1,369 @@
+"""Sources and webhooks on real files, databases and web servers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from models.errors import StepError
+from operations.adapters.sources import RealSources
+from operations.adapters.webhooks import RealWebhooks
+from operations.mail import Outcome
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> RealSources:
+    """Give sources whose relative paths are below tmp_path."""
+    return RealSources(folder=tmp_path)
+
+
+def write_old(path: Path, content: str | bytes) -> None:
+    """Write *content* with a time that is not of this moment."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+def read_rows(path: Path) -> list[tuple[object, ...]]:
+    return pl.read_parquet(path).rows()
+
+
+def make_parquet(folder: Path) -> bytes:
+    path = folder / "made.parquet"
+    pl.DataFrame({"a": [1, 2]}).write_parquet(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("x.csv", "a,b\n1,x\n2,\n", [(1, "x"), (2, None)]),
+        ("x[1]*.csv", "a\n1\n", [(1,)]),
+        ("late.csv", "a\n" + "1\n" * 20_000 + "1.5\n", None),
+        ("x.json", '[{"a": 1}, {"a": 2.5}]', [(1.0,), (2.5,)]),
+        ("x.jsonl", '{"a": 1}\n{"a": null}\n', [(1,), (None,)]),
+        ("head.csv", "a,b\n", []),
+    ],
+)
+def test_files_are_read(
+    sources: RealSources, tmp_path: Path, name: str, content: str, rows: object
+):
+    """
+    CSV and JSON become Parquet; every row decides the type of a column.
+    """
+    write_old(tmp_path / name, content)
+    target = tmp_path / "out.parquet"
+
+    reading = sources.read({"file": name}, known=None, target=target)
+
+    assert reading is not None
+    found = read_rows(target)
+    assert len(found) == reading.rows
+    assert rows is None or rows == found
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "permanent"),
+    [
+        ({"file": "none.csv"}, "none.csv: No such file", True),
+        ({"file": "bad.json"}, "bad.json cannot be read as json", True),
+        ({"file": "bad.parquet"}, "bad.parquet cannot be read as parquet", True),
+        ({"file": "ragged.csv"}, "ragged.csv cannot be read as csv", True),
+        ({"file": "empty.csv"}, "empty.csv: the file is empty", True),
+        ({"file": "data"}, 'Write "format"', True),
+        ({"file": "bad.json", "format": "xlsx"}, "'xlsx' is not known", True),
+        ({"ftp": "x"}, "none of file, url, sql", True),
+        ({"sql": "select 1"}, '"database" is missing', True),
+        ({"sql": "select 1", "database": "x"}, "no URL", True),
+        ({"sql": "select 1", "database": "sqlite:///no.db"}, "no such file", True),
+        ({"url": "ftp://x/y.csv"}, "Write http", True),
+    ],
+)
+def test_what_cannot_be_read_says_why(
+    sources: RealSources,
+    tmp_path: Path,
+    source: dict[str, str],
+    reason: str,
+    *,
+    permanent: bool,
+):
+    """
+    The message has the path and the reason; content does not mend itself.
+    """
+    write_old(tmp_path / "bad.json", "{nope")
+    write_old(tmp_path / "bad.parquet", "PAR1nope")
+    write_old(tmp_path / "ragged.csv", "a\n1\n1,2,3\n")
+    write_old(tmp_path / "empty.csv", "")
+    write_old(tmp_path / "data", "a\n1\n")
+
+    with pytest.raises(StepError) as caught:
+        sources.read(source, known=None, target=tmp_path / "out.parquet")
+
+    assert reason in str(caught.value)
+    assert permanent == caught.value.permanent
+
+
+def test_unchanged_file_is_not_read(sources: RealSources, tmp_path: Path):
+    """
+    Same time and size: reused. Another time, another source, or force: read.
+    """
+    path = tmp_path / "a.csv"
+    write_old(path, "a\n1\n")
+    # ctime cannot be set; wait for it to be older than a tick of the file clock
+    _wait_for_ctime(path)
+    target = tmp_path / "out.parquet"
+    reading = sources.read({"file": "a.csv"}, known=None, target=target)
+    assert reading is not None
+    known = reading.fingerprint
+
+    again = sources.read({"file": "a.csv"}, known=known, target=target)
+    renamed = sources.read(
+        {"file": "a.csv", "format": "csv"}, known=known, target=target
+    )
+    os.utime(path, (1_700_000_001, 1_700_000_001))
+    touched = sources.read({"file": "a.csv"}, known=known, target=target)
+
+    assert again is None
+    assert renamed is not None
+    assert touched is not None
+
+
+def _wait_for_ctime(path: Path) -> None:
+    threading.Event().wait(max(0, path.stat().st_ctime + 0.06 - _now()))
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+def test_query_is_read_and_cannot_write(sources: RealSources, tmp_path: Path):
+    """
+    SQL results become Parquet; the connection is read-only.
+    """
+    with sqlite3.connect(tmp_path / "s.db") as connection:
+        connection.execute("create table t (a integer, b text, c text)")
+        connection.execute("insert into t values (1, '50%', null), (2, ':x', null)")
+    connection.close()
+    database = f"sqlite:///{tmp_path}/s.db"
+    target = tmp_path / "out.parquet"
+    query = "select * from t where b like '%5%' or b = ':x'"
+
+    reading = sources.read(
+        {"sql": query, "database": database}, known=None, target=target
+    )
+    with pytest.raises(StepError):
+        sources.read(
+            {"sql": "delete from t", "database": database}, known=None, target=target
+        )
+
+    assert reading is not None
+    assert [(1, "50%", None), (2, ":x", None)] == read_rows(target)
+
+
+def test_query_on_postgres(postgres_url: str, tmp_path: Path, sources: RealSources):
+    """
+    Types of PostgreSQL arrive; a wrong query is permanent and names no password.
+    """
+    url = postgres_url.replace("+psycopg", "")
+    query = (
+        "select 1.5::numeric as n, now() as t, gen_random_uuid() as u, '{1}'::int[] a"
+    )
+    target = tmp_path / "out.parquet"
+
+    reading = sources.read({"sql": query, "database": url}, known=None, target=target)
+    with pytest.raises(StepError, match="does not exist") as caught:
+        sources.read(
+            {"sql": "select * from nope", "database": url}, known=None, target=target
+        )
+
+    assert reading is not None
+    assert 1 == reading.rows
+    assert caught.value.permanent
+
+
+@dataclass
+class WebServer:
+    """A web server whose next answers a test decides."""
+
+    url: str
+    status: int = 200
+    body: bytes = b"a\n1\n"
+    headers: dict[str, str] = field(default_factory=dict)
+    honours_conditions: bool = True
+    requests: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    """Give a web server on a free port."""
+    state = WebServer("")
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.requests.append({k.lower(): v for k, v in self.headers.items()})
+            length = int(self.headers.get("content-length", 0))
+            state.bodies.append(self.rfile.read(length))
+            asked = self.headers.get("If-None-Match")
+            since = self.headers.get("If-Modified-Since")
+            same = (asked and asked == state.headers.get("ETag")) or (
+                since and since == state.headers.get("Last-Modified")
+            )
+            status = 304 if same and state.honours_conditions else state.status
+            body = b"" if status == 304 else state.body
+            self.send_response(status)
+            for name, value in state.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815 - the name http.server calls
+
+        def log_message(self, *_args: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield state
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=5)
+
+
+@pytest.mark.parametrize("honours", [True, False])
+@pytest.mark.parametrize(
+    "headers",
+    [{"ETag": '"1"'}, {"Last-Modified": "Mon, 23 Nov 2026 06:00:00 GMT"}],
+    ids=["etag", "last-modified"],
+)
+def test_unchanged_address_is_not_read(
+    sources: RealSources,
+    web: WebServer,
+    tmp_path: Path,
+    headers: dict[str, str],
+    *,
+    honours: bool,
+):
+    """
+    By a 304 or by the same header, whether or not the server honours conditions.
+    """
+    web.headers, web.honours_conditions = headers, honours
+    source, target = {"url": f"{web.url}/a.csv?key=s3cret"}, tmp_path / "out"
+    reading = sources.read(source, known=None, target=target)
+    assert reading is not None
+
+    again = sources.read(source, known=reading.fingerprint, target=target)
+    web.headers = {name: f"{value}x" for name, value in headers.items()}
+    changed = sources.read(source, known=reading.fingerprint, target=target)
+
+    assert again is None
+    assert changed is not None
+
+
+def test_address_without_any_sign_is_read(
+    sources: RealSources, web: WebServer, tmp_path: Path
+):
+    """
+    In doubt it runs; the format comes from the media type.
+    """
+    web.headers = {"Content-Type": "text/csv; charset=utf-8"}
+    source, target = {"url": web.url}, tmp_path / "out"
+    reading = sources.read(source, known=None, target=target)
+    assert reading is not None
+
+    assert sources.read(source, known=reading.fingerprint, target=target) is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "permanent"),
+    [(404, True), (403, True), (429, False), (503, False), (204, True)],
+)
+def test_answers_that_are_no_data(
+    sources: RealSources,
+    web: WebServer,
+    tmp_path: Path,
+    status: int,
+    *,
+    permanent: bool,
+):
+    """
+    4xx stays, 5xx passes; keys in the query are not in the message.
+    """
+    web.status, web.body = status, b""
+
+    with pytest.raises(StepError, match=str(status)) as caught:
+        sources.read(
+            {"url": f"{web.url}/a.csv?key=s3cret"}, known=None, target=tmp_path / "out"
+        )
+
+    assert permanent == caught.value.permanent
+    assert "s3cret" not in str(caught.value)
+
+
+def test_dead_web_server_is_temporary(sources: RealSources, tmp_path: Path):
+    """
+    A refused connection may pass.
+    """
+    with pytest.raises(StepError) as caught:
+        sources.read(
+            {"url": "http://127.0.0.1:1/a.csv"}, known=None, target=tmp_path / "out"
+        )
+
+    assert not caught.value.permanent
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (204, Outcome.SENT),
+        (302, Outcome.REFUSED),
+        (400, Outcome.REFUSED),
+        (410, Outcome.REFUSED),
+        (408, Outcome.DEFERRED),
+        (429, Outcome.DEFERRED),
+        (500, Outcome.DEFERRED),
+    ],
+)
+def test_webhook_is_posted_and_judged(web: WebServer, status: int, outcome: Outcome):
+    """
+    A listed address is called, signed; the answer decides; redirects are refused.
+    """
+    web.status, web.headers = status, {"Location": f"{web.url}/elsewhere"}
+    webhooks = RealWebhooks(secret="abc", allowed_hosts=("127.0.0.0/8",))
+
+    sending = webhooks.post(f"{web.url}/x", message_id="id", body=b"{}", now=NOW)
+
+    assert outcome is sending.outcome
+    assert [b"{}"] == web.bodies
+    headers = web.requests[0]
+    assert ("id", str(int(NOW.timestamp()))) == (
+        headers["webhook-id"],
+        headers["webhook-timestamp"],
+    )
+    assert headers["webhook-signature"].startswith("v1,")
+
+
+def test_webhook_to_loopback_is_refused_unless_listed(web: WebServer):
+    """
+    Not listed: nothing is sent. Listed by name: it is.
+    """
+    url = web.url.replace("127.0.0.1", "localhost")
+    refused = RealWebhooks(secret="abc").post(url, message_id="1", body=b"", now=NOW)
+    taken = RealWebhooks(secret="abc", allowed_hosts=("localhost",)).post(
+        url, message_id="1", body=b"", now=NOW
+    )
+
+    assert (Outcome.REFUSED, Outcome.SENT) == (refused.outcome, taken.outcome)
+    assert [url.removeprefix("http://")] == [each["host"] for each in web.requests]

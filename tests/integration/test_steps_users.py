@@ -1,0 +1,94 @@
+"""Users, groups and templates from both databases; what workers may import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from models.tables import memberships, small_apps, templates, users
+from operations.adapters.users import RealDirectory
+from operations.mail import Template
+from operations.recipients import User
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def directory(engine: sa.Engine) -> RealDirectory:
+    """Give two apps, of which the other has the same user id."""
+    with engine.begin() as connection:
+        connection.execute(
+            small_apps.insert(),
+            [{"uid": "demo", "name": "Demo"}, {"uid": "other", "name": "Other"}],
+        )
+        connection.execute(
+            users.insert(),
+            [
+                {"app": "demo", "id": "b", "email": "b@x.org", "activated_at": NOW},
+                {"app": "demo", "id": "a", "email": "a@x.org", "activated_at": None},
+                {"app": "other", "id": "a", "email": "z@x.org", "activated_at": None},
+            ],
+        )
+        connection.execute(
+            memberships.insert(),
+            [
+                {"app": "demo", "group_name": "g", "user_id": "b"},
+                {"app": "demo", "group_name": "h", "user_id": "b"},
+                {"app": "other", "group_name": "g", "user_id": "a"},
+            ],
+        )
+        connection.execute(
+            templates.insert().values(app="demo", name="t", subject="s", text="x")
+        )
+    return RealDirectory(engine)
+
+
+def test_users_have_the_groups_of_their_app(directory: RealDirectory):
+    """
+    Users come by id, and nothing crosses from one small app to another.
+    """
+    assert (
+        User("a", "a@x.org"),
+        User("b", "b@x.org", groups=frozenset({"g", "h"}), activated_at=NOW),
+    ) == directory.fetch_users("demo")
+
+
+def test_templates_belong_to_their_app(directory: RealDirectory):
+    """
+    A template of one app is none of another.
+    """
+    assert Template("t", "s", "x", None) == directory.get_template("demo", "t")
+    assert directory.get_template("other", "t") is None
+    assert ("t",) == directory.fetch_template_names("demo")
+
+
+def test_app_name_is_what_people_know(directory: RealDirectory):
+    """
+    An unknown app has no name.
+    """
+    assert ("Demo", None) == (
+        directory.get_app_name("demo"),
+        directory.get_app_name("none"),
+    )
+
+
+def test_importing_the_steps_does_not_import_polars():
+    """
+    Polars in the parent of the worker processes would hang its forked children.
+    """
+    modules = ["operations.steps", "operations.run"] + [
+        f"operations.adapters.{path.stem}"
+        for path in Path("operations/adapters").glob("[a-z]*.py")
+    ]
+    program = f"import sys, {', '.join(modules)}; print('polars' in sys.modules)"
+
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+
+    assert "False" == answer.stdout.strip()

@@ -1,0 +1,255 @@
+"""The workspace and its pruning, on both databases."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from models.errors import ClaimLostError, StepError
+from models.tables import (
+    app_documents,
+    domain_versions,
+    domains,
+    small_apps,
+)
+from operations.adapters.sources import digest_source
+from operations.adapters.workspace import RealWorkspace
+from operations.data import Draft, Fingerprint, Reading
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+APP = "../Demo"
+OPERATION = UUID("3771f246-cc92-5326-b56a-8665f62de245")
+
+
+def hold(_connection: sa.Connection) -> None:
+    """Be the guard of a claim that holds."""
+
+
+def lose(_connection: sa.Connection) -> None:
+    """Be the guard of a claim that was lost."""
+    raise ClaimLostError
+
+
+@pytest.fixture
+def workspace(engine: sa.Engine, tmp_path: Path) -> RealWorkspace:
+    """Give a workspace with two domains and two documents of one app."""
+    with engine.begin() as connection:
+        connection.execute(small_apps.insert().values(uid=APP, name="Demo"))
+        connection.execute(
+            domains.insert(),
+            [{"app": APP, "name": name, "source": {"file": name}} for name in "ab"],
+        )
+        connection.execute(
+            app_documents.insert(),
+            [
+                {"app": APP, "part": part, "staged": {"part": part}}
+                for part in ("design", "permissions")
+            ],
+        )
+    return RealWorkspace(engine, tmp_path / "workspace")
+
+
+def stage(
+    workspace: RealWorkspace, *names: str, now: datetime = NOW, rows: int = 2
+) -> dict[str, int]:
+    """Stage a version of each domain of *names*."""
+    drafts = []
+    for name in names:
+        path = workspace.draft_path(APP, name)
+        pl.DataFrame({"n": range(rows), "f": [0.5] * rows}).write_parquet(path)
+        print_of = Fingerprint(source=digest_source({"file": name}), etag="e")
+        drafts.append(Draft(name, path, Reading(rows, print_of)))
+    return workspace.stage(APP, drafts, operation_id=OPERATION, now=now, guard=hold)
+
+
+def find_pointers(workspace: RealWorkspace) -> dict[str, tuple[int | None, int | None]]:
+    return {
+        domain.name: (
+            domain.staged.number if domain.staged else None,
+            domain.live.number if domain.live else None,
+        )
+        for domain in workspace.fetch_domains(APP)
+    }
+
+
+def list_files(root: Path) -> list[str]:
+    return sorted(p.relative_to(root).as_posix() for p in root.rglob("*.*"))
+
+
+def test_staged_versions_are_found_again(workspace: RealWorkspace, tmp_path: Path):
+    """
+    Files have their place below the workspace, whatever the app is called.
+    """
+    numbers = stage(workspace, "a", "b")
+
+    assert {"a": 1, "b": 1} == numbers
+    assert {"a": (1, None), "b": (1, None)} == find_pointers(workspace)
+    assert ["%2e%2e%2f%44emo/a/1.parquet", "%2e%2e%2f%44emo/b/1.parquet"] == list_files(
+        tmp_path / "workspace"
+    )
+    staged = workspace.fetch_domains(APP)[0].staged
+    assert staged is not None
+    assert (2, NOW, "e") == (staged.rows, staged.created_at, staged.fingerprint.etag)
+    assert staged.size == staged.path.stat().st_size
+
+
+def test_lost_claim_leaves_staging(workspace: RealWorkspace):
+    """
+    The guard is asked inside the transaction, before anything is written.
+    """
+    path = workspace.draft_path(APP, "a")
+    path.write_text("x")
+    draft = Draft("a", path, Reading(1, Fingerprint(source="s")))
+
+    with pytest.raises(ClaimLostError):
+        workspace.stage(APP, [draft], operation_id=OPERATION, now=NOW, guard=lose)
+
+    assert {"a": (None, None), "b": (None, None)} == find_pointers(workspace)
+
+
+def test_number_that_a_crash_left_is_not_overwritten(workspace: RealWorkspace):
+    """
+    A file nobody names keeps its number; the next version takes another.
+    """
+    left = workspace.draft_path(APP, "a").with_name("1.parquet")
+    left.write_text("left")
+
+    numbers = stage(workspace, "a")
+
+    assert {"a": 2} == numbers
+    assert "left" == left.read_text()
+
+
+def test_publish_moves_what_is_asked_and_rolls_back(workspace: RealWorkspace):
+    """
+    Data alone moves data alone; rolling back swaps it with what was live before.
+    """
+    stage(workspace, "a", "b")
+    first = workspace.publish(APP, ("data",), now=NOW, guard=hold)
+    again = workspace.publish(APP, ("data",), now=NOW, guard=hold)
+    stage(workspace, "a")
+    second = workspace.publish(APP, ("data", "design"), now=NOW, guard=hold)
+
+    back = workspace.roll_back(APP, ("data", "design"), now=NOW)
+
+    assert [("a", None, 1), ("b", None, 1)] == [
+        (move.name, move.before, move.after) for move in first
+    ]
+    assert () == again
+    assert ["a", "design"] == [move.name for move in second]
+    assert [("a", 2, 1)] == [(move.name, move.before, move.after) for move in back]
+    assert {"a": (2, 1), "b": (1, 1)} == find_pointers(workspace)
+
+
+@pytest.mark.parametrize("kind", ["data", "design"])
+def test_nothing_staged_cannot_be_published(workspace: RealWorkspace, kind: str):
+    """
+    The error is permanent and says what to do first; other kinds do not move.
+    """
+    with workspace._engine.begin() as connection:
+        connection.execute(
+            app_documents.update()
+            .where(app_documents.c.part == "design")
+            .values(staged=None)
+        )
+
+    with pytest.raises(StepError, match="nothing staged for") as caught:
+        workspace.publish(APP, ("permissions", kind), now=NOW, guard=hold)
+
+    assert caught.value.permanent
+    with workspace._engine.connect() as connection:
+        live = connection.execute(sa.select(app_documents.c.live)).scalars().all()
+    assert [None, None] == live
+
+
+def test_data_whose_file_is_gone_cannot_be_published(workspace: RealWorkspace):
+    """
+    Live never points to a file that is not there.
+    """
+    stage(workspace, "a")
+    staged = workspace.fetch_domains(APP)[0].staged
+    assert staged is not None
+    staged.path.unlink()
+
+    with pytest.raises(StepError, match="is gone"):
+        workspace.publish(APP, ("data",), now=NOW, guard=hold)
+
+
+def test_summary_has_the_figures_of_the_live_file(workspace: RealWorkspace):
+    """
+    Smallest, largest, sum and first rows come from the Parquet file.
+    """
+    stage(workspace, "a", rows=4)
+    workspace.publish(APP, ("data",), now=NOW, guard=hold)
+
+    summary = workspace.summarize(workspace.fetch_domains(APP)[0], head=1)
+
+    assert [("n", 0, 3, 6), ("f", 0.5, 0.5, 2.0)] == [
+        (c.name, c.minimum, c.maximum, c.total) for c in summary.columns
+    ]
+    assert (("0", "0.5"),) == summary.head
+
+
+def test_old_versions_go_and_those_in_use_stay(
+    workspace: RealWorkspace, tmp_path: Path
+):
+    """
+    Staged, live, the one live before, and the newest few stay; rows and files agree.
+    """
+    stage(workspace, "a")
+    workspace.publish(APP, ("data",), now=NOW, guard=hold)
+    for _ in range(4):
+        stage(workspace, "a")
+    later = NOW + timedelta(days=2)
+
+    too_young = workspace.prune_versions(keep=1, now=NOW, limit=10)
+    first = workspace.prune_versions(keep=1, now=later, limit=2)
+    rest = workspace.prune_versions(keep=1, now=later, limit=2)
+
+    assert (0, 2, 1) == (too_young, first, rest)
+    assert {"a": (5, 1), "b": (None, None)} == find_pointers(workspace)
+    folder = tmp_path / "workspace"
+    assert ["1.parquet", "5.parquet"] == [Path(f).name for f in list_files(folder)]
+
+
+def test_files_nobody_names_go_when_they_are_old(
+    workspace: RealWorkspace, tmp_path: Path
+):
+    """
+    Left drafts and versions go; named versions, young drafts and others' files stay.
+    """
+    stage(workspace, "a")
+    folder = workspace.draft_path(APP, "a").parent
+    for name in ("9.parquet", ".left.part", "notes.txt", ".young.part"):
+        (folder / name).touch()
+    for name in ("1.parquet", "9.parquet", ".left.part", "notes.txt"):
+        os.utime(folder / name, (1_700_000_000, 1_700_000_000))
+
+    removed = workspace.prune_files(before=datetime(2024, 1, 1, tzinfo=UTC), limit=10)
+
+    assert 2 == removed
+    assert [".young.part", "1.parquet", "notes.txt"] == sorted(
+        path.name for path in folder.iterdir()
+    )
+    assert 0 == RealWorkspace(workspace._engine, tmp_path / "none").prune_files(
+        before=NOW, limit=1
+    )
+
+
+def test_version_rows_remember_their_operation(
+    engine: sa.Engine, workspace: RealWorkspace
+):
+    """
+    Each version says which operation made it, and has the digest of its file.
+    """
+    stage(workspace, "a")
+
+    with engine.connect() as connection:
+        row = connection.execute(sa.select(domain_versions)).one()
+    assert (OPERATION, 64) == (row.operation_id, len(row.sha256))

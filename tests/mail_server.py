@@ -1,0 +1,75 @@
+"""An SMTP server for tests: keeps what it is sent, delivers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from tests.servers import find_free_port
+
+
+@dataclass
+class MailServer:
+    """
+    An SMTP server that keeps what it is sent.
+
+    Args:
+        url: For ``MINUTEHAND_SMTP_URL``.
+
+        messages: What arrived, oldest first; ``To`` as written by the sender.
+
+        envelopes: Recipients of each message as the server was told them.
+
+        refused: Recipients answered with 550, as unknown users are.
+    """
+
+    url: str
+    messages: list[EmailMessage] = field(default_factory=list)
+    envelopes: list[list[str]] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's name and signature
+        self,
+        server: SMTP,  # noqa: ARG002
+        session: Session,  # noqa: ARG002
+        envelope: Envelope,
+        address: str,
+        rcpt_options: list[str],  # noqa: ARG002
+    ) -> str:
+        """Accept a recipient, unless a test wants it refused."""
+        if address in self.refused:
+            return "550 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(  # noqa: N802 - aiosmtpd's name
+        self,
+        server: SMTP,  # noqa: ARG002
+        session: Session,  # noqa: ARG002
+        envelope: Envelope,
+    ) -> str:
+        """Keep a message."""
+        content = envelope.content
+        assert isinstance(content, bytes)  # decode_data is off by default
+        self.messages.append(message_from_bytes(content, policy=policy.default))
+        self.envelopes.append(list(envelope.rcpt_tos))
+        return "250 OK"
+
+
+@contextmanager
+def run_mail_server() -> Iterator[MailServer]:
+    """Run a mail server on a free port, in a thread, for the length of the block."""
+    port = find_free_port()
+    mail_server = MailServer(f"smtp://127.0.0.1:{port}")
+    controller = Controller(mail_server, hostname="127.0.0.1", port=port)
+    controller.start()
+    try:
+        yield mail_server
+    finally:
+        controller.stop()

@@ -1,0 +1,38 @@
+"""Tests that need a RabbitMQ of their own; every one of them is marked so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.installation import Installation
+from tests.chaos.servers import Victim
+from tests.rabbit.server import run_faulty_rabbit
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests below this folder, for ``pytest -m rabbit``."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.rabbit)
+
+
+@pytest.fixture(scope="session")
+def rabbit() -> Iterator[Victim]:
+    """Give a RabbitMQ; it takes some seconds to start."""
+    with run_faulty_rabbit() as server:
+        yield server
+
+
+@pytest.fixture
+def installation(
+    postgres_url: str, rabbit: Victim, tmp_path: Path
+) -> Iterator[Installation]:
+    """Give an installation on PostgreSQL and RabbitMQ, with leases of seconds."""
+    made = Installation(postgres_url, rabbit.url, tmp_path)
+    yield made
+    made.engine.dispose()

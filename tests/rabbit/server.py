@@ -1,0 +1,116 @@
+"""
+A RabbitMQ for tests: a node of our own on free ports, with data of its own.
+
+RabbitMQ and the port mapper of Erlang run as the user of the Debian package when we
+are root, else as ourselves.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import amqp
+
+from tests.chaos.servers import Victim
+from tests.servers import (
+    ServerError,
+    find_free_port,
+    make_folder,
+    run_process,
+    wait_for_port,
+)
+
+_USER = "rabbitmq"
+_FOLDERS = f"/usr/lib/rabbitmq/bin:{os.environ['PATH']}"
+
+#: A message that a worker holds longer closes its channel: 30 minutes by default,
+#: looked at once a minute.
+CONSUMER_TIMEOUT_S = 3
+_CONFIGURATION = f"""
+consumer_timeout = {CONSUMER_TIMEOUT_S * 1000}
+log.file.level = warning
+"""
+_ADVANCED = "[{rabbit, [{channel_tick_interval, 1000}]}].\n"
+
+
+@contextmanager
+def run_faulty_rabbit() -> Iterator[Victim]:
+    """Run a RabbitMQ that can be killed and started again."""
+    # Not the one of Debian's PATH, which logs to where only one node may.
+    program = shutil.which("rabbitmq-server", path=_FOLDERS)
+    mapper = shutil.which("epmd")
+    if program is None or mapper is None:
+        msg = "rabbitmq-server is not installed (Debian: apt-get install it)"
+        raise ServerError(msg)
+    user = _find_user()
+    with make_folder("rabbit") as folder:
+        if user is not None:
+            shutil.chown(folder, user)
+        port, distribution, names = (find_free_port() for _ in range(3))
+        (folder / "rabbitmq.conf").write_text(_CONFIGURATION)
+        (folder / "advanced.config").write_text(_ADVANCED)
+        environ = {
+            "HOME": str(folder),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(names),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(folder / "advanced.config"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_DIST_PORT": str(distribution),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RABBITMQ_LOG_BASE": str(folder / "log"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_NODENAME": f"minutehand{port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_PID_FILE": str(folder / "pid"),
+            # Then the script becomes the server, instead of waiting for it.
+            "RUNNING_UNDER_SYSTEMD": "1",
+        }
+        mapper_command = [mapper, "-port", str(names), "-address", "127.0.0.1"]
+        with run_process(
+            mapper_command,
+            log=folder / "epmd.log",
+            environ=environ,
+            user=user,
+            cwd=folder,
+            stop_signal=signal.SIGKILL,
+        ) as names_process:
+            # The server would start one of its own, which nobody stops.
+            wait_for_port(names, names_process, log=folder / "epmd.log")
+            server = Victim(
+                "RabbitMQ",
+                [program],
+                folder / "server.log",
+                lambda: _answers(port),
+                f"amqp://guest:guest@127.0.0.1:{port}//",
+                user=user,
+                environ=environ,
+                stop_signal=signal.SIGKILL,
+            )
+            try:
+                server.start()
+                yield server
+            finally:
+                server.kill()
+                server.stop()
+
+
+def _find_user() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    with suppress(KeyError):
+        return pwd.getpwnam(_USER).pw_name
+    return None
+
+
+def _answers(port: int) -> bool:
+    try:
+        with amqp.Connection(f"127.0.0.1:{port}", connect_timeout=2):
+            return True
+    except (OSError, amqp.AMQPError):
+        return False

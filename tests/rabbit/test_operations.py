@@ -1,0 +1,93 @@
+"""Scheduler and worker over RabbitMQ: each operation runs once (real processes)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import amqp
+import sqlalchemy as sa
+
+from models.database import writing
+from models.operation_state import OperationState, Queue
+from tests.chaos.installation import Installation
+from tests.chaos.servers import Victim
+from tests.rabbit.server import CONSUMER_TIMEOUT_S
+from tests.servers import wait_until
+
+
+def make_old(installation: Installation, operation_id: UUID) -> None:
+    """Let the message of an operation have been sent two minutes ago."""
+    with writing(installation.engine) as connection:
+        connection.execute(
+            sa.text(
+                "update operations set sent_at = sent_at - interval '2 minutes'"
+                " where id = :id"
+            ),
+            {"id": operation_id},
+        )
+
+
+def test_operations_run_once_whatever_the_broker_does(
+    installation: Installation, rabbit: Victim
+) -> None:
+    """
+    It works, restarts in the middle, and loses a queue with all that was in it.
+    """
+    with installation.scheduler() as scheduler:
+        with installation.worker(concurrency=1) as worker:
+            first = installation.run("sleep", 0)
+            installation.wait_until_final(first)
+
+            gate = installation.folder / "gate"
+            during = installation.run("wait_for", str(gate))
+            installation.wait_for_effects(during)
+            waiting = installation.run("sleep", 0)
+            installation.wait_for_state(waiting, "queued")
+            rabbit.kill()
+            away = installation.run("sleep", 0)
+            wait_until(
+                lambda: '"send_failed"' in installation.read_log("scheduler"),
+                timeout_s=20,
+                what="the scheduler to notice",
+            )
+            rabbit.start()
+            gate.touch()
+            restarted = (first, during, waiting, away)
+            rows = [
+                installation.wait_until_final(each, timeout_s=60) for each in restarted
+            ]
+
+            assert worker.poll() is None
+            assert scheduler.poll() is None
+        lost = installation.run("sleep", 0)
+        installation.wait_for_state(lost, "queued")
+        with amqp.Connection(rabbit.url.rpartition("@")[2].rstrip("/")) as connection:
+            assert connection.channel().queue_delete(Queue.QUICK.value) >= 1
+        make_old(installation, lost)
+        with installation.worker("second", concurrency=1):
+            row = installation.wait_until_final(lost, timeout_s=60)
+
+    assert {OperationState.SUCCEEDED} == {each.state for each in (*rows, row)}
+    everything = (*restarted, lost)
+    assert [1] * 5 == [installation.count_effects(each) for each in everything]
+    assert row.sends == 2
+
+
+def test_long_operation_outlives_the_consumer_timeout(
+    installation: Installation,
+) -> None:
+    """
+    RabbitMQ before 3.11.15 closes the channel, and hands out the message again.
+
+    The worker opens another one, and turns the second copy away.
+    """
+    with installation.scheduler(), installation.worker("first") as worker:
+        long = installation.run("sleep", CONSUMER_TIMEOUT_S + 4)
+        installation.wait_for_effects(long)
+        row = installation.wait_until_final(long, timeout_s=40)
+        after = installation.run("sleep", 0)
+        then = installation.wait_until_final(after)
+
+        assert worker.poll() is None
+    assert [OperationState.SUCCEEDED] * 2 == [row.state, then.state]
+    assert (row.attempt, installation.count_effects(long)) == (1, 1)

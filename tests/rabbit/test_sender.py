@@ -1,0 +1,152 @@
+"""Sending to RabbitMQ: confirmed, never into nothing, never for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import amqp
+import pytest
+from celery import Celery
+
+from celery_app.app import make_config
+from celery_app.sender import CelerySender
+from models.errors import BrokerUnreachableError
+from models.operation_state import Queue
+from operations.outbox import Message
+from settings import read_settings
+from tests.chaos.servers import Victim
+
+TIMEOUT_S = 2.0
+
+
+@pytest.fixture
+def sender(rabbit: Victim) -> Iterator[CelerySender]:
+    """Give a sender to queues that hold nothing."""
+    with connect(rabbit) as connection:
+        for queue in Queue:
+            connection.channel().queue_delete(queue.value)
+    settings = read_settings(
+        {
+            "MINUTEHAND_BROKER_URL": rabbit.url,
+            "MINUTEHAND_BROKER_TIMEOUT": f"PT{TIMEOUT_S:g}S",
+        },
+        env_file=None,
+    )
+    app = Celery("tests", set_as_current=False)
+    app.conf.update(make_config(settings))
+    made = CelerySender(app, timeout=settings.broker_timeout)
+    yield made
+    made.close()
+
+
+def connect(rabbit: Victim) -> amqp.Connection:
+    """Return a connection of the test's own."""
+    return amqp.Connection(rabbit.url.rpartition("@")[2].rstrip("/"))
+
+
+def make_messages(count: int, queue: Queue = Queue.QUICK) -> list[Message]:
+    """Return messages of operations that are nowhere."""
+    return [Message(uuid4(), queue, "test", 0) for _ in range(count)]
+
+
+def take_all(rabbit: Victim, queue: Queue = Queue.QUICK) -> list[str]:
+    """Return the task ids in *queue*, in the order they would be taken."""
+    found = []
+    with connect(rabbit) as connection:
+        channel = connection.channel()
+        while (message := channel.basic_get(queue.value, no_ack=True)) is not None:
+            found.append(message.properties["correlation_id"])
+    return found
+
+
+def test_batch_arrives_in_order(sender: CelerySender, rabbit: Victim) -> None:
+    """
+    More than are awaited at once, each once.
+    """
+    messages = make_messages(600)
+    sender.send(messages)
+
+    assert [str(each.id) for each in messages] == take_all(rabbit)
+
+
+def test_batch_costs_less_than_single_confirms(
+    sender: CelerySender, rabbit: Victim
+) -> None:
+    """
+    Confirms are awaited for many messages at once.
+    """
+    sender.send(make_messages(1))
+    started_at = time.monotonic()
+    sender.send(make_messages(500))
+    batch_s = time.monotonic() - started_at
+    started_at = time.monotonic()
+    for each in make_messages(100):
+        sender.send([each])
+    single_s = time.monotonic() - started_at
+    take_all(rabbit)
+
+    assert batch_s / 500 < single_s / 100 / 2
+
+
+def test_queue_that_was_deleted_is_declared_and_filled(
+    sender: CelerySender, rabbit: Victim
+) -> None:
+    """
+    A confirm alone would not tell; only what found no queue is sent again.
+    """
+    sender.send(make_messages(1))
+    with connect(rabbit) as connection:
+        connection.channel().queue_delete(Queue.QUICK.value)
+    quick, heavy = make_messages(3), make_messages(2, Queue.HEAVY)
+    sender.send([*quick, *heavy])
+
+    assert [str(each.id) for each in quick] == take_all(rabbit)
+    assert [str(each.id) for each in heavy] == take_all(rabbit, Queue.HEAVY)
+
+
+def test_queues_are_quorum_queues(sender: CelerySender, rabbit: Victim) -> None:
+    """
+    Declared as anything else, RabbitMQ refuses them.
+    """
+    sender.send(make_messages(1))
+    with connect(rabbit) as connection, pytest.raises(amqp.PreconditionFailed):
+        connection.channel().queue_declare(
+            Queue.QUICK.value, durable=True, auto_delete=False
+        )
+
+
+def test_empty_queues_are_found(sender: CelerySender, rabbit: Victim) -> None:
+    """
+    One that was deleted holds nothing, either.
+    """
+    sender.send(make_messages(2))
+    with connect(rabbit) as connection:
+        connection.channel().queue_delete(Queue.HEAVY.value)
+
+    assert {Queue.HEAVY, Queue.DEFAULT} == sender.find_empty_queues()
+    assert len(take_all(rabbit)) == 2
+
+
+def test_broker_that_freezes_costs_bounded_time(
+    sender: CelerySender, rabbit: Victim
+) -> None:
+    """
+    Messages that are not confirmed count as not sent, connected before or not.
+    """
+    sender.send(make_messages(1))
+    costs = []
+    rabbit.freeze()
+    try:
+        for _ in range(2):
+            started_at = time.monotonic()
+            with pytest.raises(BrokerUnreachableError):
+                sender.send(make_messages(10))
+            costs.append(time.monotonic() - started_at)
+    finally:
+        rabbit.thaw()
+    sender.send(make_messages(1))
+    take_all(rabbit)
+
+    assert [True] * 2 == [cost < 2.5 * TIMEOUT_S for cost in costs], costs

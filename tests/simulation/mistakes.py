@@ -1,0 +1,308 @@
+"""
+The mistakes that mutants make: each function does what the real one does, but for one
+guard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+import actions.leader
+import actions.store
+import operations.claim
+import operations.step_records
+import operations.store
+from actions.leader import Leader
+from celery_app.dispatch import Dispatcher
+from models.database import Identifier, db_now, read_clock, writing
+from models.decision import Decision
+from models.errors import BrokerUnreachableError
+from models.operation_state import OperationState, StepState
+from models.tables import deliveries, leases, operation_steps, scheduled_actions
+from models.tables import operations as rows
+from operations.deliveries import DeliveryMarks
+from operations.outbox import mark_sent
+from operations.ports import DeliveryState
+
+# -- leaders -------------------------------------------------------------------
+
+
+def check_nothing(self: Leader, connection: sa.Connection) -> int:
+    """Take our own word for it that we lead."""
+    del connection
+    return self._fence or 0
+
+
+def take_any(ttl: timedelta) -> sa.Executable:
+    """Take the lease whether it has run out or not."""
+    return (
+        sa.update(leases)
+        .where(leases.c.name == actions.leader.LEASE_NAME)
+        .values(
+            holder=sa.bindparam("token", type_=Identifier),
+            hostname=sa.bindparam("host"),
+            pid=sa.bindparam("process"),
+            expires_at=db_now(ttl),
+            fence=leases.c.fence + 1,
+        )
+        .returning(leases.c.fence)
+    )
+
+
+def keep_fence(ttl: timedelta) -> sa.Executable:
+    """Take over without raising the fence."""
+    return (
+        sa.update(leases)
+        .where(
+            leases.c.name == actions.leader.LEASE_NAME, leases.c.expires_at <= db_now()
+        )
+        .values(
+            holder=sa.bindparam("token", type_=Identifier),
+            hostname=sa.bindparam("host"),
+            pid=sa.bindparam("process"),
+            expires_at=db_now(ttl),
+        )
+        .returning(leases.c.fence)
+    )
+
+
+def release_any(self: Leader) -> None:
+    """Give the lease away, whoever holds it by now."""
+    if self._fence is None:
+        return
+    with writing(self._engine) as connection:
+        connection.execute(sa.update(leases).values(holder=None, expires_at=db_now()))
+    self._fence = None
+
+
+# -- decisions -----------------------------------------------------------------
+
+
+def advance_any(connection: sa.Connection, decisions: Any) -> set[str]:
+    """Move actions on whatever their revision is by now."""
+    kept = scheduled_actions.c
+    found = connection.execute(sa.select(kept.uid, kept.revision))
+    known = {row.uid: row.revision for row in found}
+    latest = [
+        Decision(d.action_uid, known[d.action_uid], d.next_due_at, d.operations)
+        for d in decisions
+    ]
+    return _ADVANCE(connection, latest)
+
+
+_ADVANCE = actions.store.advance
+
+
+def advance_nothing(connection: sa.Connection, decisions: Any) -> set[str]:
+    """Leave every action where it is, as if it had moved."""
+    del connection
+    return {decision.action_uid for decision in decisions}
+
+
+def record_half(connection: sa.Connection, new: Any, **options: Any) -> list[Any]:
+    """Lose the second of every two decisions."""
+    return _RECORD(connection, list(new)[::2], **options)
+
+
+_RECORD = operations.store.record
+
+
+def make_own_id(*_arguments: object) -> UUID:
+    """Give each decision an id of its own instead of its occurrence's."""
+    return UUID(int=next(_numbers), version=4)
+
+
+#: Ids that no two decisions share, in any world.
+_numbers = itertools.count(1)
+
+
+def make_cached_count() -> Callable[..., Counter[tuple[str, str | None]]]:
+    """Count what is live from a cache that never forgets."""
+    remembered: Counter[tuple[str, str | None]] = Counter()
+
+    def count(connection: sa.Connection, uids: Any) -> Counter[tuple[str, str | None]]:
+        live = _COUNT_LIVE(connection, uids)
+        remembered.update({(uid, None): 1 for uid in uids})
+        return live + remembered
+
+    return count
+
+
+_COUNT_LIVE = operations.store._count_live
+
+
+# -- sending -------------------------------------------------------------------
+
+
+def mark_all(connection: sa.Connection, messages: Any) -> int:
+    """Mark messages as sent, whoever has claimed or done them meanwhile."""
+    if messages:
+        ids = [message.id for message in messages]
+        connection.execute(
+            sa.update(rows)
+            .where(rows.c.id.in_(ids))
+            .values(state=OperationState.QUEUED, sent_at=db_now())
+        )
+    return len(messages)
+
+
+def send_before_commit(self: Dispatcher, connection: sa.Connection) -> Any:
+    """Hand over what the transaction may still take back."""
+    messages, more = _LOOK(self, connection)
+    if messages:
+        with contextlib.suppress(BrokerUnreachableError):
+            self.sender.send(messages)
+        mark_sent(connection, messages)
+    return [], more
+
+
+_LOOK = Dispatcher._look
+
+
+# -- claims --------------------------------------------------------------------
+
+
+def claim_where(*conditions: Any) -> Callable[[timedelta], Any]:
+    """Build the claim with these conditions in place of its own."""
+
+    def make(lease: timedelta) -> Any:
+        original: Any = _CLAIM(lease)
+        statement = original._clone()
+        statement._where_criteria = (
+            rows.c.id == sa.bindparam("operation_id"),
+            *conditions,
+        )
+        return statement
+
+    return make
+
+
+_CLAIM = operations.claim._claim_statement
+
+LIVE = rows.c.state.in_(["pending", "queued", "running"])
+LEFT = rows.c.attempt < rows.c.attempts_allowed
+RAN_OUT = sa.or_(rows.c.lease_expires_at.is_(None), rows.c.lease_expires_at <= db_now())
+
+
+def renew_all(lease: timedelta) -> Any:
+    """Renew the lease of whatever runs, not only of our own."""
+    return (
+        sa.update(rows)
+        .where(rows.c.state == OperationState.RUNNING)
+        .values(lease_expires_at=db_now(lease))
+        .returning(rows.c.claim_token)
+    )
+
+
+def guard_nothing(connection: sa.Connection, _held: Any) -> Any:
+    """Believe that the claim holds still."""
+    return read_clock(connection)
+
+
+def finish_any(
+    connection: sa.Connection, held: Any, state: OperationState, **values: Any
+) -> bool:
+    """Make the operation final, whoever holds it by now."""
+    connection.execute(
+        sa.update(rows)
+        .where(rows.c.id == held.operation_id)
+        .values(
+            state=state,
+            finished_at=db_now(),
+            claim_token=None,
+            lease_expires_at=None,
+            **values,
+        )
+    )
+    return True
+
+
+# -- rescue --------------------------------------------------------------------
+
+
+def rescue_none(_connection: sa.Connection) -> tuple[int, int]:
+    """Forget the operations whose worker died."""
+    return 0, 0
+
+
+def resend_none(_connection: sa.Connection, *, empty_queues: Any) -> int:
+    """Forget the messages that the broker lost."""
+    del empty_queues
+    return 0
+
+
+def rescue_living(connection: sa.Connection) -> tuple[int, int]:
+    """Take operations from workers whose lease holds."""
+    done = connection.execute(
+        sa.update(rows)
+        .where(rows.c.state == OperationState.RUNNING, rows.c.attempt == 1)
+        .values(
+            state=OperationState.PENDING,
+            send_at=db_now(),
+            claim_token=None,
+            lease_expires_at=None,
+        )
+    )
+    return done.rowcount, 0
+
+
+# -- steps and mails -----------------------------------------------------------
+
+
+def start_blind(self: DeliveryMarks, recipient_id: str) -> DeliveryState:
+    """Send again what an earlier attempt may have sent."""
+    found = _START(self, recipient_id)
+    return DeliveryState.NEW if found is DeliveryState.UNCERTAIN else found
+
+
+def start_late(self: DeliveryMarks, recipient_id: str) -> DeliveryState:
+    """Look for a mark, but make none before the mail leaves."""
+    with writing(self.engine) as connection:
+        found = connection.execute(
+            sa.select(deliveries.c.state).where(*self._is(recipient_id))
+        ).scalar_one_or_none()
+    return DeliveryState(found) if found else DeliveryState.NEW
+
+
+def start_again(self: DeliveryMarks, recipient_id: str) -> DeliveryState:
+    """Forget that a mail was sent."""
+    _START(self, recipient_id)
+    return DeliveryState.NEW
+
+
+_START = DeliveryMarks.start
+
+
+def uncertain_is_failed(self: DeliveryMarks, recipient_id: str, error: str) -> None:
+    """Take a mail whose fate is unknown for one that did not leave."""
+    self.failed(recipient_id, error)
+
+
+def reset_steps(connection: sa.Connection, held: Any, names: Any) -> Any:
+    """Begin each attempt with the first step."""
+    connection.execute(
+        sa.update(operation_steps)
+        .where(operation_steps.c.operation_id == held.operation_id)
+        .values(state=StepState.PENDING)
+    )
+    return _PREPARE(connection, held, names)
+
+
+_PREPARE = operations.step_records.prepare_steps
+
+
+def close_no_steps(_connection: sa.Connection, _operation_id: Any) -> None:
+    """Leave open what will not run any more."""
+
+
+def abandon_none(_connection: sa.Connection, _id: Any, *, error: str) -> None:
+    """Leave open what a lost worker left running."""
+    del error

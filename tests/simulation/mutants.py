@@ -1,0 +1,222 @@
+"""
+Mistakes that the simulation must find: each undoes one guard of the real code.
+
+A mutant patches one function. The seeds beside it are worlds that break a promise with
+it; there are several, because any change of the code or of the simulation deals every
+seed another hand. `python -m tests.simulation --mutants` finds new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import actions.decide
+import actions.leader
+import celery_app.dispatch
+import operations.claim
+import operations.deliveries
+import operations.rescue
+import operations.run
+import operations.store
+from actions.leader import Leader
+from celery_app.dispatch import Dispatcher
+from operations.deliveries import DeliveryMarks
+from tests.simulation import mistakes
+from tests.simulation.world import Emphasis
+
+Patches = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """
+    One mistake.
+
+    Args:
+        name: What the mistake is.
+
+        breaks: The promise it breaks.
+
+        patches: Makes the mistake while it is entered.
+
+        seeds: Worlds that find it, within one simulated hour.
+
+        emphasis: What these worlds have more of than others.
+    """
+
+    name: str
+    breaks: str
+    patches: Patches
+    seeds: tuple[int, ...] = (0, 1, 2)
+    emphasis: Emphasis = field(default_factory=Emphasis)
+
+
+def _with(target: Any, name: str, value: Any) -> Patches:
+    return lambda: patch.object(target, name, value)
+
+
+def _with_all(*replacements: tuple[Any, str, Any]) -> Patches:
+    @contextmanager
+    def enter() -> Iterator[None]:
+        with ExitStack() as stack:
+            for target, name, value in replacements:
+                stack.enter_context(patch.object(target, name, value))
+            yield
+
+    return enter
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "no fence check", "leadership", _with(Leader, "check", mistakes.check_nothing)
+    ),
+    Mutant(
+        "lease taken while it holds",
+        "leadership",
+        _with(actions.leader, "_take_statement", mistakes.take_any),
+    ),
+    Mutant(
+        "fence not raised",
+        "leadership",
+        _with(actions.leader, "_take_statement", mistakes.keep_fence),
+    ),
+    Mutant(
+        "release of any lease",
+        "leadership",
+        _with(Leader, "release", mistakes.release_any),
+        emphasis=Emphasis(outages=("stop_frozen_leader",) * 6),
+    ),
+    Mutant(
+        "advance without revision",
+        "decision",
+        _with(celery_app.dispatch, "advance", mistakes.advance_any),
+        emphasis=Emphasis(clock_jumps=False, races=20),
+    ),
+    Mutant(
+        "next_due_at never moved",
+        "decision",
+        _with(celery_app.dispatch, "advance", mistakes.advance_nothing),
+    ),
+    Mutant(
+        "moved without recording",
+        "decision",
+        _with(celery_app.dispatch, "record", mistakes.record_half),
+    ),
+    Mutant(
+        "random ids",
+        "decision",
+        _with(actions.decide, "make_operation_id", mistakes.make_own_id),
+        emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
+    ),
+    Mutant(
+        "overlap from a cache",
+        "decision",
+        lambda: patch.object(
+            operations.store, "_count_live", mistakes.make_cached_count()
+        ),
+    ),
+    Mutant(
+        "mark_sent unconditional",
+        "start",
+        _with(celery_app.dispatch, "mark_sent", mistakes.mark_all),
+    ),
+    Mutant(
+        "send before commit",
+        "dispatch",
+        _with(Dispatcher, "_look", mistakes.send_before_commit),
+    ),
+    Mutant(
+        "claim whatever the state",
+        "start",
+        _with(
+            operations.claim,
+            "_claim_statement",
+            mistakes.claim_where(mistakes.LEFT, mistakes.RAN_OUT),
+        ),
+        seeds=(0, 2, 3),
+    ),
+    Mutant(
+        "claim ignoring the lease",
+        "start",
+        _with(
+            operations.claim,
+            "_claim_statement",
+            mistakes.claim_where(mistakes.LIVE, mistakes.LEFT),
+        ),
+        seeds=(0, 2, 3),
+    ),
+    Mutant(
+        "heartbeat for any token",
+        "start",
+        _with(operations.claim, "_renew_statement", mistakes.renew_all),
+    ),
+    Mutant(
+        "no guard",
+        "effect",
+        _with_all(
+            (operations.run, "guard", mistakes.guard_nothing),
+            (operations.deliveries, "guard", mistakes.guard_nothing),
+        ),
+    ),
+    Mutant(
+        "finish of any claim",
+        "effect",
+        _with(operations.run, "finish", mistakes.finish_any),
+        seeds=(0, 5, 7),
+    ),
+    Mutant(
+        "no rescue of lost workers",
+        "finality",
+        _with(celery_app.dispatch, "reclaim_lost_workers", mistakes.rescue_none),
+    ),
+    Mutant(
+        "no rescue of lost messages",
+        "finality",
+        _with(celery_app.dispatch, "resend_lost_messages", mistakes.resend_none),
+        seeds=(3, 4, 5),
+    ),
+    Mutant(
+        "rescue of living workers",
+        "start",
+        _with(celery_app.dispatch, "reclaim_lost_workers", mistakes.rescue_living),
+    ),
+    Mutant(
+        "uncertain mails again",
+        "mail",
+        _with(DeliveryMarks, "start", mistakes.start_blind),
+        seeds=(0, 2, 3),
+    ),
+    Mutant(
+        "mark after the mail",
+        "mail",
+        _with(DeliveryMarks, "start", mistakes.start_late),
+    ),
+    Mutant(
+        "sent mails again", "mail", _with(DeliveryMarks, "start", mistakes.start_again)
+    ),
+    Mutant(
+        "uncertain taken for failed",
+        "mail",
+        _with(DeliveryMarks, "uncertain", mistakes.uncertain_is_failed),
+        seeds=(1, 2, 4),
+    ),
+    Mutant(
+        "retry of succeeded steps",
+        "effect",
+        _with(operations.run, "prepare_steps", mistakes.reset_steps),
+    ),
+    Mutant(
+        "steps left open",
+        "finality",
+        _with_all(
+            (operations.store, "skip_open_steps", mistakes.close_no_steps),
+            (operations.run, "skip_open_steps", mistakes.close_no_steps),
+            (operations.rescue, "abandon_steps", mistakes.abandon_none),
+        ),
+        seeds=(0, 2, 3),
+    ),
+)

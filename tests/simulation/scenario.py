@@ -1,0 +1,100 @@
+"""
+What is scheduled in a simulated world: few actions, one of every kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.posting import post_action
+from models.database import writing
+from models.door import read_action_object
+from models.tables import memberships, small_apps, templates, users
+
+APP = "shop"
+OTHER_APP = "news"
+PEOPLE = ("ann", "bob", "cem")
+SIGNUP = "app.signup"
+SEEN = "instance.user.last_seen"
+
+_MAIL = {"send_email": {"template": "hello"}}
+_TASK = {"run_task": {"name": "tests.nothing"}}
+_EVERYBODY = {"groups": ["all"]}
+
+#: By uid; *start* is filled in where a document needs the date.
+ACTIONS: dict[str, dict[str, Any]] = {
+    "mail": {
+        "operations": _MAIL,
+        "when": {"cron_rule": "*/3 * * * *"},
+        "recipients": _EVERYBODY,
+    },
+    "refresh": {
+        "operations": {"refresh": True},
+        "when": {"cron_rule": "* * * * *", "timezone": "Europe/Paris"},
+    },
+    "publish": {
+        "operations": {"refresh": True, "publish": {"data": True}, **_MAIL},
+        "when": {"every": "PT10M"},
+        "overlap": "queue",
+        "recipients": {"users": ["ann"]},
+    },
+    "task": {
+        "operations": _TASK,
+        "when": {"every": "PT2M"},
+        "overlap": "queue",
+        "catch_up": {"runs": "latest"},
+    },
+    "hook": {
+        "operations": {"call_webhook": {"url": "https://example.com/hook"}, **_TASK},
+        "when": {"calendar": "*-*-* *:0/7:00"},
+        "catch_up": {"runs": "all", "within": "PT20M"},
+        "jitter": "PT3M",
+        "overlap": "skip",
+    },
+    "welcome": {"operations": _MAIL, "when": {"on": SIGNUP}},
+    "absent": {
+        "operations": _MAIL,
+        "when": {"after": SEEN, "delay": "PT5M"},
+    },
+    "once": {"operations": _TASK},
+    "other": {
+        "operations": {"refresh": True, **_TASK},
+        "when": {"cron_rule": "30 * * * *"},
+    },
+}
+
+#: The one app that is not APP has this action.
+_ELSEWHERE = "other"
+
+
+def make_document(uid: str, **changes: Any) -> dict[str, Any]:
+    """Return the JSON of action *uid*, with *changes*."""
+    return {"uid": uid, "name": uid, **ACTIONS[uid], **changes}
+
+
+def set_up(engine: sa.Engine, start: datetime) -> None:
+    """Make the small apps, their people and their actions; the clock shows *start*."""
+    due_date = (start + timedelta(minutes=20)).isoformat()
+    with writing(engine) as connection:
+        for app in (APP, OTHER_APP):
+            connection.execute(sa.insert(small_apps).values(uid=app, name=app))
+        for person in PEOPLE:
+            email = f"{person}@example.org"
+            values = {"app": APP, "id": person, "email": email, "activated_at": start}
+            connection.execute(sa.insert(users).values(values))
+        connection.execute(
+            sa.insert(memberships).values(app=APP, group_name="crew", user_id="ann")
+        )
+        template: Mapping[str, str] = {"subject": "Hello", "text": "{{ user.name }}"}
+        connection.execute(
+            sa.insert(templates).values(app=APP, name="hello", **template)
+        )
+        for uid in ACTIONS:
+            changes = {"when": {"due_date": due_date}} if uid == "once" else {}
+            action = read_action_object(make_document(uid, **changes))
+            app = OTHER_APP if uid == _ELSEWHERE else APP
+            post_action(connection, app, action)

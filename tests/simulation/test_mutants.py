@@ -1,0 +1,51 @@
+"""The simulation can fail: it finds each of the mistakes in mutants.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.invariants import InvariantError
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.seeds import simulate
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
+def test_mutants_break_a_promise(mutant: Mutant) -> None:
+    """
+    Without the guard, a recorded seed breaks a promise within an hour.
+    """
+    caught = None
+    for seed in mutant.seeds:
+        with mutant.patches():
+            try:
+                simulate(seed, emphasis=mutant.emphasis)
+            except InvariantError as error:
+                caught = error
+                break
+
+    assert caught is not None, f"not found by {mutant.seeds}; look for new seeds"
+
+
+def test_names_are_unique() -> None:
+    """
+    Each mutant is a mistake of its own.
+    """
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_there_are_many() -> None:
+    """
+    Every kind of guard is missing in at least one of them.
+    """
+    kinds = {mutant.breaks for mutant in MUTANTS}
+
+    assert {
+        "decision",
+        "dispatch",
+        "effect",
+        "finality",
+        "leadership",
+        "mail",
+        "start",
+    } == kinds
+    assert len(MUTANTS) >= 20

@@ -1,0 +1,84 @@
+"""What the simulation found, each as a test of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader, LeadershipLostError
+from actions.tick import Bad, Dispatched, run_tick
+from celery_app.dispatch import Dispatcher
+from models.database import make_engine
+from models.decision import Decision
+from models.tables import metadata
+from tests.scheduling import MONDAY, FakeSender, add_app, fetch_action, post_at, tick
+
+MINUTE = timedelta(minutes=1)
+
+
+class Clock:
+    """A clock that stands until it is moved, for the database and for trust."""
+
+    def __init__(self) -> None:
+        """Show seven o'clock."""
+        self.now = MONDAY + timedelta(hours=7)
+
+    def read(self) -> datetime:
+        """Return the database's time."""
+        return self.now
+
+    def monotonic(self) -> float:
+        """Return seconds."""
+        return self.now.timestamp()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def engine(clock: Clock) -> Iterator[sa.Engine]:
+    """Give a database that reads *clock*."""
+    engine = make_engine("sqlite://", clock=clock.read)
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+    yield engine
+    engine.dispose()
+
+
+def make_scheduler(engine: sa.Engine, clock: Clock) -> Dispatcher:
+    """Return the writing half of one of several schedulers."""
+    leader = Leader(engine, monotonic=clock.monotonic)
+    return Dispatcher(engine, leader, FakeSender(), 500, clock.monotonic)
+
+
+def test_decisions_do_not_outlive_the_leadership_they_were_made_under(
+    engine: sa.Engine, clock: Clock
+) -> None:
+    """
+    A leader that froze between reading and recording, and leads again when it wakes,
+    throws away what it had decided: another may have decided more meanwhile.
+    """
+    add_app(engine)
+    uid = post_at(engine, clock.now, when={"cron_rule": "* * * * *"})
+    frozen, other = make_scheduler(engine, clock), make_scheduler(engine, clock)
+    assert frozen.leader.hold()
+
+    def freeze_first(
+        decisions: Sequence[Decision],
+        bad: Sequence[Bad] = (),
+    ) -> Dispatched:
+        clock.now += 10 * MINUTE
+        assert other.leader.hold()
+        tick(other, clock.now)
+        other.leader.release()
+        return frozen.dispatch(decisions, bad)
+
+    with pytest.raises(LeadershipLostError):
+        run_tick(clock.now, engine=engine, dispatch=freeze_first)
+
+    assert clock.now + MINUTE == fetch_action(engine, uid).next_due_at

@@ -1,0 +1,141 @@
+"""The documentation is complete, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.lazy import Group
+from cli.main import COMMANDS
+from models.door import read_action
+from models.scheduled_action import ScheduledActionModel
+from models.when import KINDS
+from operations.steps import STEPS
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+_FENCES = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    """Return *page* as seen from the root."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def make_anchor(heading: str) -> str:
+    """Return what a link to *heading* ends in."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def find_anchors(page: Path) -> set[str]:
+    """Return the anchors of all headings of *page*."""
+    text = _FENCES.sub("", page.read_text(encoding="utf-8"))
+    return {make_anchor(heading) for heading in _HEADING.findall(text)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    """
+    The file that a link names is there, and has the heading that it names.
+    """
+    broken = []
+    for link in _LINK.findall(_FENCES.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in find_anchors(target)):
+            broken.append(link)
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/adr"])
+def test_every_page_can_be_found(folder: str) -> None:
+    """
+    Some page links to it.
+    """
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve()
+        for page in PAGES
+        for link in _LINK.findall(page.read_text(encoding="utf-8"))
+        if "://" not in link
+    }
+
+    assert set((ROOT / folder).glob("*.md")) - linked == set()
+
+
+def find_commands(group: Group, *names: str) -> Iterator[str]:
+    """Find what can be called below *group*."""
+    for name, entry in group.entries.items():
+        if isinstance(entry, Group):
+            yield from find_commands(entry, *names, name)
+        else:
+            yield " ".join((*names, name))
+
+
+@pytest.mark.parametrize("command", [*find_commands(COMMANDS)])
+def test_every_command_is_described(command: str) -> None:
+    """
+    docs/cli.md has an entry for it.
+    """
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    group, _, last = command.rpartition(" ")
+    # "actions pause ACTION · resume ACTION" names the group once
+    entries = {
+        entry.strip("` ").removeprefix("minutehand ")
+        for line in re.findall(rf"^`minutehand {group}.*", text, re.MULTILINE)
+        for entry in line.split("·")
+    }
+
+    assert [entry for entry in entries if re.match(rf"({group} )?{last}\b", entry)]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_is_described(step: str) -> None:
+    """
+    docs/steps.md has a heading for it.
+    """
+    assert step in find_anchors(ROOT / "docs/steps.md")
+
+
+def test_every_field_of_an_action_is_described() -> None:
+    """
+    docs/actions.md has a row for each.
+    """
+    text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
+    rows = text.partition("\n## ")[0]
+    fields = ScheduledActionModel.model_fields.items()
+
+    assert sorted(field.alias or name for name, field in fields) == sorted(
+        re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)
+    )
+
+
+def test_every_kind_of_when_is_described() -> None:
+    """
+    docs/actions.md has a row for each.
+    """
+    text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
+    section = text.partition("\n## when\n")[2].partition("\n## ")[0]
+
+    assert sorted(KINDS) == sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+
+
+def test_the_example_of_an_action_is_accepted() -> None:
+    """
+    The whole document at the top of docs/actions.md has every optional field.
+    """
+    text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+    model = read_action(example)
+
+    unset = set(ScheduledActionModel.model_fields) - model.model_fields_set
+    assert {"recipients"} == unset

@@ -1,0 +1,307 @@
+"""The rules of the repository that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = (
+    *("actions", "api", "celery_app", "cli"),
+    *("migrations", "models", "operations"),
+)
+FILES = ("scheduler_server.py", "settings.py", "telemetry.py")
+SOURCES = sorted(
+    [
+        *(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")),
+        *(ROOT / name for name in FILES if (ROOT / name).exists()),
+    ]
+)
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+#: Neither clock, environment, database, broker, network nor log (CONTRIBUTING).
+PURE = (
+    "actions/occurrences.py",
+    "actions/preview.py",
+    "operations/plan.py",
+    "operations/recipients.py",
+    "actions/when/",
+    "models/",
+)
+IMPURE_MODELS = ("models/database.py", "models/tables.py")
+
+CLOCKS = {
+    *("datetime.now", "datetime.utcnow", "datetime.today", "date.today"),
+    *("time.time", "time.monotonic", "time.perf_counter", "time.sleep"),
+}
+ENVIRONMENT = {"os.environ", "os.getenv", "os.environb", "os.putenv"}
+VAGUE_NAMES = {
+    "utils",
+    "helpers",
+    "common",
+    "misc",
+    "base",
+    "util",
+    "helper",
+    "manager",
+}
+
+#: One bad action must not stop the tick; an operation must reach a final state.
+MAY_CATCH_ALL = {"actions/tick.py", "celery_app/execute.py"}
+
+TABLE_PARTS = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 60
+
+
+def name_of(path: Path) -> str:
+    """Return *path* as seen from the root."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    """Parse a file once."""
+    return ast.parse(path.read_text())
+
+
+def find_dotted(path: Path) -> Iterator[tuple[int, str]]:
+    """Find every ``a.b`` of a file, with its line."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.lineno, f"{node.value.id}.{node.attr}"
+
+
+def is_pure(path: Path) -> bool:
+    """Tell whether *path* belongs to the pure core."""
+    return name_of(path).startswith(PURE) and name_of(path) not in IMPURE_MODELS
+
+
+def find_imports(path: Path) -> set[str]:
+    """Return the top-level names that a file imports."""
+    found: set[str] = set()
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def count_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of a function, but for its docstring."""
+    first, *_ = function.body
+    docstring = 0
+    if ast.get_docstring(function) is not None:
+        docstring = (first.end_lineno or first.lineno) - first.lineno + 1
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring
+
+
+@pytest.fixture(scope="module")
+def pyproject() -> dict[str, dict[str, dict[str, list[str]]]]:
+    """Give pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_only_settings_reads_the_environment() -> None:
+    """
+    A setting that is read elsewhere is neither checked nor documented.
+    """
+    readers = {
+        name_of(path)
+        for path in SOURCES
+        for _line, dotted in find_dotted(path)
+        if dotted in ENVIRONMENT
+    }
+
+    assert readers == {"settings.py"}
+
+
+def test_pure_core_has_no_clock() -> None:
+    """
+    Time goes in as an argument; import-linter cannot see ``datetime.now``.
+    """
+    found = [
+        f"{name_of(path)}:{line}: {dotted}"
+        for path in SOURCES
+        if is_pure(path)
+        for line, dotted in find_dotted(path)
+        if dotted in CLOCKS
+    ]
+
+    assert found == []
+
+
+def test_import_contracts_guard_the_whole_pure_core(
+    pyproject: dict[str, dict[str, dict[str, list[dict[str, list[str]]]]]],
+) -> None:
+    """
+    Every pure module that exists is named in pyproject.toml.
+    """
+    contracts = pyproject["tool"]["importlinter"]["contracts"]
+    pure, apart = (contracts[number]["source_modules"] for number in (1, 2))
+    modules = {
+        prefix.removesuffix(".py").rstrip("/").replace("/", ".")
+        for prefix in PURE
+        if (ROOT / prefix).exists()
+    }
+
+    assert {"models.*", *modules - {"models"}} == set(pure)
+    assert modules - {"models"} == set(apart)
+
+
+def test_settings_and_telemetry_import_nothing_above_models() -> None:
+    """
+    import-linter does not look into single files.
+    """
+    ours = {*PACKAGES, "settings", "telemetry", "scheduler_server"}
+
+    assert find_imports(ROOT / "settings.py") & ours == {"models"}
+    assert find_imports(ROOT / "telemetry.py") & ours == set()
+
+
+def test_only_the_command_line_imports_the_scheduler() -> None:
+    """
+    scheduler_server.py is an entry point, at the top of all.
+    """
+    importers = {
+        name_of(path).partition("/")[0]
+        for path in SOURCES
+        if "scheduler_server" in find_imports(path)
+    }
+
+    assert importers <= {"cli"}
+
+
+def test_all_errors_are_caught_in_two_places_only() -> None:
+    """
+    ``except Exception`` elsewhere would hide bugs.
+    """
+    catchers = {
+        name_of(path)
+        for path in SOURCES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or "Exception" in ast.unparse(node.type).split("."))
+        and ast.unparse(node.type or ast.Constant("")) in {"Exception", "''"}
+    }
+
+    assert catchers <= MAY_CATCH_ALL
+
+
+def test_packages_have_no_logic_of_their_own() -> None:
+    """
+    An ``__init__.py`` is empty, or a table of what the package holds.
+    """
+    full = [
+        name_of(path)
+        for path in SOURCES
+        if path.name == "__init__.py"
+        and any(not isinstance(node, TABLE_PARTS) for node in parse(path).body)
+    ]
+
+    assert full == []
+
+
+def test_modules_are_named_for_what_they_hold() -> None:
+    """
+    No drawer for odds and ends.
+    """
+    vague = [name_of(path) for path in SOURCES + TESTS if path.stem in VAGUE_NAMES]
+
+    assert vague == []
+
+
+def test_modules_and_functions_can_be_taken_in() -> None:
+    """
+    Modules have at most 400 lines, functions 60 beside their docstring.
+
+    Migrations are lists, however long.
+    """
+    long = [
+        f"{name_of(path)}: {lines} lines"
+        for path in SOURCES
+        if (lines := len(path.read_text().splitlines())) > LONGEST_MODULE
+    ] + [
+        f"{name_of(path)}:{node.lineno}: {node.name}, {lines} lines"
+        for path in SOURCES
+        if "versions" not in path.parts
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := count_lines(node)) > LONGEST_FUNCTION
+    ]
+
+    assert long == []
+
+
+def test_modules_say_what_they_are_for() -> None:
+    """
+    Every module that holds something starts with a docstring.
+    """
+    silent = [
+        name_of(path)
+        for path in SOURCES + TESTS
+        if parse(path).body and ast.get_docstring(parse(path)) is None
+    ]
+
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [
+        ("requirements.lock", ()),
+        ("requirements-dev.lock", ("build", "check", "test")),
+        ("requirements-bench.lock", ("bench",)),
+    ],
+)
+def test_locks_fit_the_project(
+    lock: str,
+    extras: tuple[str, ...],
+    pyproject: dict[str, dict[str, dict[str, list[str]]]],
+) -> None:
+    """
+    Each dependency is pinned at a version that pyproject.toml allows (else: make lock).
+    """
+    text = (ROOT / lock).read_text()
+    pinned = dict(re.findall(r"^([\w.-]+)==([\w.+-]+)", text, re.MULTILINE))
+    project = pyproject["project"]
+    wanted = [
+        *map(Requirement, project["dependencies"]),
+        *(
+            Requirement(text)
+            for extra in extras
+            for text in project["optional-dependencies"][extra]
+        ),
+    ]
+    unfit = [
+        str(requirement)
+        for requirement in wanted
+        if not requirement.specifier.contains(
+            pinned.get(canonicalize_name(requirement.name), "0")
+        )
+    ]
+
+    assert unfit == []
+
+
+@pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements*.lock")), ids=name_of)
+def test_locks_have_hashes_and_no_addresses(lock: Path) -> None:
+    """
+    The same files are installed from whatever index a machine uses.
+    """
+    text = lock.read_text()
+    entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
+
+    assert "://" not in text
+    assert "--index" not in text
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []

@@ -1,0 +1,132 @@
+"""Every clock change of every zone from 1970 to 2037, and many rules by chance."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actions.occurrences import find_occurrences
+from actions.when.cron import CronFinder, get_cron_last_occurrence
+from actions.when.local_time import get_stretch
+from models.cron_rule import CronRule
+from models.zone import get_zone_names, load_zone
+from tests.time.comparison import (
+    FIRST_INSTANT,
+    LAST_INSTANT,
+    SHAPES,
+    aim_at,
+    compare,
+    find_all_transitions,
+)
+from tests.time.oracles import (
+    get_distinct_zones,
+    read_listed_transitions,
+    read_zone_bytes,
+    run_cronsim,
+)
+from tests.unit.models.cron_rules import cron_rules
+
+ZONES = get_distinct_zones()
+
+_HOUR = timedelta(hours=1)
+
+
+def test_no_zone_is_left_out():
+    """
+    Each name of the database is one of the zones below, or the same bytes.
+    """
+    contents = {read_zone_bytes(name) for name in ZONES}
+
+    assert set() == {
+        name for name in get_zone_names() if read_zone_bytes(name) not in contents
+    }
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ZONES)
+def test_due_as_the_daemon_runs_it(name: str):
+    """
+    Around every change our occurrences are the daemon's, and where it holds cronsim's.
+    """
+    assert [] == [
+        difference
+        for change in find_all_transitions(name)
+        for difference in compare(name, change)
+    ]
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_every_listed_change_is_found(name: str):
+    """
+    Neither the oracle nor the product, which look twice and once a day, misses one.
+    """
+    zone = load_zone(name)
+    found = find_all_transitions(name)
+    listed = [
+        change
+        for change in read_listed_transitions(name)
+        if FIRST_INSTANT < change.at <= LAST_INSTANT
+    ]
+    last = listed[-1].at if listed else FIRST_INSTANT
+
+    assert listed == [change for change in found if change.at <= last]
+    for change in found:
+        stretch = get_stretch(zone, change.at)
+
+        assert change.at == stretch.starts_at
+        assert change.shift == stretch.first - stretch.left
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_look_back_is_look_ahead(name: str):
+    """
+    Around the last ten changes, looking back minute by minute finds what was promised.
+    """
+    zone = load_zone(name)
+    lookback = timedelta(minutes=5)
+    for change in find_all_transitions(name)[-10:]:
+        for rule in (*SHAPES[:6], *aim_at(change)):
+            finder = CronFinder(CronRule.parse(rule), zone)
+            start = change.at - abs(change.shift) - _HOUR
+            ahead = find_occurrences(finder, start - lookback, change.at + 2 * _HOUR)
+            for minute in range(0, 180, 7):
+                now = start + timedelta(minutes=minute, seconds=minute)
+                expected = [due for due in ahead if now - lookback < due <= now]
+                last = get_cron_last_occurrence(rule, zone, now=now, lookback=lookback)
+
+                assert (expected[-1] if expected else None) == last
+
+
+@pytest.mark.timeout(900)
+@settings(max_examples=20_000)
+@given(
+    cron_rules(),
+    st.sampled_from(sorted(get_zone_names())),
+    st.datetimes(
+        datetime(1970, 1, 5),  # noqa: DTZ001 - made UTC below
+        datetime(2100, 1, 1),  # noqa: DTZ001
+    ),
+)
+def test_cronsim_agrees_by_chance(rule: str, zone_name: str, naive: datetime):
+    """
+    Any rule in any zone: the same as cronsim, but for days with a clock change.
+    """
+    zone = load_zone(zone_name)
+    start = naive.replace(tzinfo=UTC)
+    finder = CronFinder(CronRule.parse(rule), zone)
+    due_at = finder.next_from(start)
+    assert due_at is not None
+    edges = [start, due_at]
+    offsets = {
+        (edge + hours * _HOUR).astimezone(zone).utcoffset()
+        for edge in edges
+        for hours in (-30, 0, 30)
+    }
+    if len(offsets) > 1:
+        return
+    end = due_at + 2 * _HOUR
+
+    assert run_cronsim(rule, zone, start, end) == find_occurrences(finder, start, end)

@@ -1,0 +1,227 @@
+"""The audit finds exactly what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actions.audit import Fault, audit_action
+from actions.occurrences import find_occurrences, parse_timing
+from actions.why import RecordedOperation, Revision
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+END = datetime(2026, 4, 15, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+#: Rules of every kind around the spring night in Paris (29 March 2026).
+TIMINGS = {
+    "cron": '{"when":[{"cron_rule":"30 2 * * *","timezone":"Europe/Paris"}]}',
+    "wildcard": '{"when":[{"cron_rule":"*/20 * * * *","timezone":"Europe/Paris"}]}',
+    "macro": '{"when":[{"cron_rule":"@daily","timezone":"Africa/Cairo"}]}',
+    "last": '{"when":[{"cron_rule":"0 9 L * *","timezone":"Asia/Tokyo"}]}',
+    "interval": '{"when":[{"every":"PT7H","anchor":"2026-01-01T00:00:00Z"}]}',
+    "month": '{"when":[{"every":"P1M","anchor":"2026-01-31T02:30:00",'
+    '"timezone":"Europe/Paris"}]}',
+    "calendar": '{"when":[{"calendar":"Mon..Fri *-*-* 09:00","timezone":"UTC"}]}',
+    "excluded": '{"when":[{"cron_rule":"0 7 * * *","timezone":"Europe/Paris"}],'
+    '"excluded":[["2026-03-10","2026-03-12"]]}',
+    "bounded": '{"when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}],'
+    '"starts_at":"2026-03-05T07:00:00Z","ends_at":"2026-03-20T07:00:00Z"}',
+}
+
+
+def make_revision(timing: str, **changes: Any) -> Revision:
+    """Return the first revision of an action older than the period."""
+    before = START - timedelta(days=30)
+    first = Revision(1, "posted", before, timing, active=True, effective_from=before)
+    return replace(first, **changes)
+
+
+def decide(timing: str) -> list[RecordedOperation]:
+    """Return a decision for each occurrence, a second after it was due."""
+    occurrences = find_occurrences(parse_timing(timing), START, END)
+    return [
+        make_operation(number, occurrence)
+        for number, occurrence in enumerate(occurrences)
+    ]
+
+
+def make_operation(
+    number: int, occurrence: datetime, **changes: Any
+) -> RecordedOperation:
+    """Return a decision that is as it should be, with *changes*."""
+    operation = RecordedOperation(
+        id=UUID(int=number),
+        action_uid="action",
+        trigger="schedule",
+        occurrence=occurrence,
+        user_id=None,
+        state="succeeded",
+        reason=None,
+        queue="quick",
+        recorded_at=occurrence + SECOND,
+        send_at=occurrence,
+        sent_at=occurrence,
+        started_at=occurrence,
+        finished_at=occurrence,
+        details=None,
+    )
+    return replace(operation, **changes)
+
+
+def find(
+    timing: str,
+    decided: Sequence[RecordedOperation],
+    *later: Revision,
+) -> list[tuple[Fault, datetime]]:
+    """Return fault and occurrence of each finding."""
+    findings = audit_action(
+        "action", [make_revision(timing), *later], decided, since=START, until=END
+    )
+    return [(finding.fault, finding.occurrence) for finding in findings]
+
+
+@pytest.mark.parametrize("timing", TIMINGS.values(), ids=TIMINGS)
+def test_what_the_finder_decides_passes(timing: str) -> None:
+    """
+    Two readings of the same rule agree, clock changes included.
+    """
+    assert [] == find(timing, decide(timing))
+
+
+def test_each_kind_of_fault_is_found_and_nothing_else() -> None:
+    """
+    One occurrence lost, one invented, one too early, one too late, one doubled.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    lost = decided.pop(3).occurrence
+    decided[5] = replace(decided[5], recorded_at=decided[5].occurrence - SECOND)
+    decided[7] = replace(
+        decided[7], recorded_at=decided[7].occurrence + timedelta(minutes=9)
+    )
+    decided.append(replace(decided[9], id=UUID(int=1000)))
+    invented = lost + timedelta(minutes=7)
+    decided.append(make_operation(1001, invented))
+
+    expected = [
+        (Fault.MISS, lost),
+        (Fault.EXTRA, invented),
+        (Fault.EARLY, decided[5].occurrence),
+        (Fault.LATE, decided[7].occurrence),
+        (Fault.DOUBLED, decided[9].occurrence),
+    ]
+    assert expected == find(timing, decided)
+
+
+def test_a_missed_range_is_a_decision_about_each_occurrence_within() -> None:
+    """
+    What an outage overtook is decided once, by the row of its range.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    first, last = decided[4].occurrence, decided[11].occurrence
+    details = {"first": first.isoformat(), "last": last.isoformat(), "count": 8}
+    missed = make_operation(2000, first, state="missed", details=details)
+
+    assert [] == find(timing, [*decided[:4], missed, *decided[12:]])
+
+
+def test_missed_and_decided_besides_is_doubled() -> None:
+    """
+    An occurrence inside a missed range that ran as well was decided twice.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    only = decided[4].occurrence
+    details = {"first": only.isoformat(), "last": only.isoformat(), "count": 1}
+    missed = make_operation(2000, only, state="missed", details=details)
+
+    assert [(Fault.DOUBLED, only)] == find(timing, [*decided, missed])
+
+
+@pytest.mark.parametrize("change", ["paused", "deleted", "quarantined"])
+def test_out_of_the_tick_nothing_is_due(change: str) -> None:
+    """
+    From the revision that takes an action out, no decision is missing.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    out_at = decided[9].occurrence + timedelta(hours=1)
+    out = make_revision(timing, number=2, change=change, recorded_at=out_at)
+
+    assert [] == find(timing, decided[:10], out)
+
+
+def test_edited_while_paused_nothing_is_due() -> None:
+    """
+    An edit does not resume: until somebody does, no decision is missing.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    paused_at = decided[9].occurrence + timedelta(hours=1)
+    edited_at = paused_at + timedelta(hours=1)
+    paused = make_revision(timing, number=2, change="paused", recorded_at=paused_at)
+    edited = make_revision(
+        timing,
+        number=3,
+        change="replaced",
+        recorded_at=edited_at,
+        effective_from=edited_at,
+    )
+
+    assert [] == find(timing, decided[:10], paused, edited)
+
+
+def test_an_edit_within_the_window_may_overtake_an_occurrence() -> None:
+    """
+    What was due moments before an edit took over is superseded, not lost.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    edited_at = decided[9].occurrence + SECOND
+    edit = make_revision(
+        timing,
+        number=2,
+        change="replaced",
+        recorded_at=edited_at,
+        effective_from=edited_at,
+    )
+
+    assert [] == find(timing, [*decided[:9], *decided[10:]], edit)
+
+
+def test_four_wrong_rows_among_ten_thousand_are_named() -> None:
+    """
+    A year and more of a rule that is due each hour, all nights included, and four
+    mistakes.
+    """
+    timing = '{"when":[{"cron_rule":"0 * * * *","timezone":"America/New_York"}]}'
+    until = START + timedelta(hours=10_000)
+    occurrences = find_occurrences(parse_timing(timing), START, until)
+    decided = [make_operation(n, at) for n, at in enumerate(occurrences)]
+    assert len(decided) == 10_000
+    lost = decided.pop(5_000).occurrence
+    late = decided[6_000].occurrence
+    decided[6_000] = replace(decided[6_000], recorded_at=late + timedelta(minutes=30))
+    doubled = decided[7_000].occurrence
+    decided.append(replace(decided[7_000], id=UUID(int=20_000)))
+    invented = START + timedelta(minutes=7)
+    decided.append(make_operation(20_001, invented))
+
+    findings = audit_action(
+        "action", [make_revision(timing)], decided, since=START, until=until
+    )
+
+    expected = [
+        (Fault.EXTRA, invented),
+        (Fault.MISS, lost),
+        (Fault.LATE, late),
+        (Fault.DOUBLED, doubled),
+    ]
+    assert expected == [(each.fault, each.occurrence) for each in findings]

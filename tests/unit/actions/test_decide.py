@@ -1,0 +1,320 @@
+"""What a tick decides about time-driven actions: each occurrence exactly once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import cast
+
+import pytest
+
+from actions.decide import _sort_out, decide_time
+from actions.due import CATCH_UP_LIMIT
+from actions.occurrences import Schedule, parse_timing
+from actions.when.rule import Rule
+from models.occurrence import make_missed_id, make_operation_id
+from models.operation_state import OperationState, Reason, Trigger
+from tests.unit.actions.deciding import (
+    DAY,
+    LOOKBACK,
+    MINUTE,
+    MONDAY,
+    Ticks,
+    at,
+    decide,
+    make_action,
+    missed,
+    ran,
+)
+from tests.unit.actions.rules import CountingRule, GridRule
+
+MINUTELY = {"cron_rule": "* * * * *"}
+SECOND = timedelta(seconds=1)
+
+
+def every_minute(first: str, last: str) -> list[datetime]:
+    count = (at(last) - at(first)) // MINUTE + 1
+    return [at(first) + n * MINUTE for n in range(count)]
+
+
+def test_every_occurrence_of_the_window_runs_oldest_first():
+    """
+    A tick after three minutes finds all three, not only the last.
+    """
+    action = make_action(MINUTELY, next_due_at=at("12:01"))
+
+    decision = decide(action, at("12:03:30"))
+
+    assert every_minute("12:01", "12:03") == ran(decision.operations)
+    assert at("12:04") == decision.next_due_at
+    assert ("uid", 3) == (decision.action_uid, decision.revision)
+
+
+def test_operation_says_what_it_is():
+    """
+    The row carries its identity and all that a worker and a reader need.
+    """
+    operation = decide(make_action(MINUTELY), MONDAY).operations[0]
+
+    assert make_operation_id("uid", MONDAY) == operation.id
+    assert (Trigger.SCHEDULE, 'Scheduled action "daily"', 3, "app", None, None) == (
+        operation.trigger,
+        operation.triggered_by,
+        operation.action_revision,
+        operation.app,
+        operation.user_id,
+        operation.reason,
+    )
+
+
+def test_occurrence_due_this_very_instant_runs():
+    """
+    The window ends with now, included.
+    """
+    action = make_action({"cron_rule": "0 7 * * *"}, next_due_at=at("07:00"))
+
+    assert [at("07:00")] == ran(decide(action, at("07:00")).operations)
+
+
+@pytest.mark.parametrize(
+    ("now", "runs"),
+    [
+        (at("07:04:59"), True),
+        (at("07:05") - timedelta.resolution, True),
+        (at("07:05"), False),
+        (at("07:05:01"), False),
+    ],
+)
+def test_window_is_open_at_its_old_end(now: datetime, *, runs: bool):
+    """
+    Five minutes to the microsecond: what is exactly as old has left the window.
+    """
+    action = make_action({"cron_rule": "0 7 * * *"}, next_due_at=at("07:00"))
+
+    operations = decide(action, now).operations
+
+    assert ([at("07:00")] if runs else []) == ran(operations)
+    assert ([] if runs else [(at("07:00"), at("07:00"), 1, False)]) == missed(
+        operations
+    )
+
+
+def test_missed_range_is_one_row_that_says_all():
+    """
+    First, last and count, under an id of its own, final with its reason.
+    """
+    action = make_action(MINUTELY, next_due_at=at("10:00"))
+
+    operations = decide(action, at("12:00")).operations
+
+    row = operations[0]
+    assert make_missed_id("uid", at("10:00")) == row.id
+    assert (OperationState.MISSED, Reason.OUTAGE, at("10:00")) == (
+        row.state,
+        row.reason,
+        row.occurrence,
+    )
+    assert [(at("10:00"), at("11:55"), 116, False)] == missed(operations)
+    assert every_minute("11:56", "12:00") == ran(operations)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "count", "more"),
+    [(999, 999, False), (1000, 1000, False), (1001, 1000, True)],
+)
+def test_missed_are_counted_exactly_to_a_thousand(
+    minutes: int, count: int, *, more: bool
+):
+    """
+    Beyond that it is "more", and the range still says from when to when.
+    """
+    now = MONDAY + (minutes - 1) * MINUTE + LOOKBACK
+
+    operations = decide(make_action(MINUTELY), now).operations
+
+    last = MONDAY + (minutes - 1) * MINUTE
+    assert [(MONDAY, last, count, more)] == missed(operations)
+
+
+def test_latest_runs_if_the_window_is_empty():
+    """
+    Three occurrences missed: the last runs, two are recorded as missed.
+    """
+    action = make_action(
+        {"cron_rule": "0 7-9 * * *"},
+        next_due_at=at("07:00"),
+        catch_up={"runs": "latest"},
+    )
+
+    operations = decide(action, at("09:30")).operations
+
+    assert [at("09:00")] == ran(operations)
+    assert [(at("07:00"), at("08:00"), 2, False)] == missed(operations)
+
+
+def test_latest_runs_nothing_old_if_the_window_holds_one():
+    """
+    What is due now makes up for what was missed.
+    """
+    action = make_action(
+        {"cron_rule": "0 7-9 * * *"},
+        next_due_at=at("07:00"),
+        catch_up={"runs": "latest"},
+    )
+
+    operations = decide(action, at("09:03")).operations
+
+    assert [at("09:00")] == ran(operations)
+    assert [(at("07:00"), at("08:00"), 2, False)] == missed(operations)
+
+
+def test_all_runs_all_and_misses_none():
+    """
+    Catching up runs the oldest first.
+    """
+    action = make_action(MINUTELY, next_due_at=at("10:00"), catch_up={"runs": "all"})
+
+    operations = decide(action, at("12:00")).operations
+
+    assert every_minute("10:00", "12:00") == ran(operations)
+    assert [] == missed(operations)
+
+
+def test_all_stops_at_a_thousand():
+    """
+    The rest is one missed row; what the window holds runs all the same.
+    """
+    action = make_action(MINUTELY, catch_up={"runs": "all"})
+    now = MONDAY + 1099 * MINUTE + LOOKBACK
+
+    operations = decide(action, now).operations
+
+    assert CATCH_UP_LIMIT + 5 == len(ran(operations))
+    first = MONDAY + 1000 * MINUTE
+    assert [(first, MONDAY + 1099 * MINUTE, 100, False)] == missed(operations)
+
+
+@pytest.mark.parametrize(
+    ("runs", "within", "expected"),
+    [
+        ("all", "PT2H", ["08:00", "09:00"]),
+        ("all", "PT1H59M", ["09:00"]),
+        ("all", "PT30M", []),
+        ("latest", "PT1H", ["09:00"]),
+        ("latest", "PT59M", []),
+        ("all", "P1M", ["07:00", "08:00", "09:00"]),
+        ("none", "P1D", []),
+    ],
+)
+def test_catch_up_reaches_back_as_far_as_it_may(
+    runs: str, within: str, expected: list[str]
+):
+    """
+    What is older than ``within`` is missed, exactly as old still runs.
+    """
+    action = make_action(
+        {"cron_rule": "0 7-9 * * *"},
+        next_due_at=at("07:00"),
+        catch_up={"runs": runs, "within": within},
+    )
+
+    operations = decide(action, at("10:00")).operations
+
+    assert [at(each) for each in expected] == ran(operations)
+    assert 3 - len(expected) == sum(count for _, _, count, _ in missed(operations))
+
+
+def test_what_is_caught_up_may_lie_between_what_is_missed():
+    """
+    Too old before, too many after: two ranges, and nothing counted twice.
+    """
+    action = make_action(MINUTELY, catch_up={"runs": "all", "within": "PT20H"})
+    now = MONDAY + 22 * 60 * MINUTE
+
+    operations = decide(action, now).operations
+
+    assert [
+        (MONDAY, at("01:59"), 120, False),
+        (at("18:40"), at("21:55"), 196, False),
+    ] == missed(operations)
+    assert at("02:00") == ran(operations)[0]
+
+
+def test_ten_years_cost_no_more_than_a_day():
+    """
+    Some 5 million missed occurrences are found by search, not one by one.
+    """
+    asked = {}
+    for days in (1, 3650):
+        rule = CountingRule(GridRule(every=60))
+        schedule = Schedule((cast("Rule", rule),))
+        action = make_action(MINUTELY, catch_up={"runs": "latest"})
+
+        _sort_out(action, schedule, MONDAY + days * DAY, LOOKBACK)
+
+        asked[days] = rule.asked
+    assert asked[3650] < asked[1] + 100 < 1300
+
+
+def test_rule_that_ends_is_never_due_again():
+    """
+    After the last occurrence there is no next.
+    """
+    action = make_action({"due_date": "2026-01-05T07:00:00"}, next_due_at=at("07:00"))
+
+    decision = decide(action, at("07:00"))
+
+    assert decision.next_due_at is None
+    assert [at("07:00")] == ran(decision.operations)
+
+
+def test_nothing_before_it_takes_effect():
+    """
+    With jitter too, the instant of the rule counts, not that of the dispatch.
+    """
+    action = make_action(
+        {"cron_rule": "*/30 * * * *"}, next_due_at=at("07:02"), jitter="PT20M"
+    )
+    ticks = Ticks(action)
+
+    operations = ticks.run([at("07:00") + n * MINUTE for n in range(61)])
+
+    assert [at("07:30")] == ran(operations)
+
+
+def test_jitter_delays_the_dispatch_and_not_the_identity():
+    """
+    Each occurrence runs once, under its own id, at its own minute later.
+    """
+    action = make_action(
+        {"cron_rule": "0 * * * *"}, next_due_at=at("07:00"), jitter="PT30M", uid="a"
+    )
+    schedule = parse_timing(action.timing or "")
+    due_at = schedule.due_at(at("07:00"), "a")
+    assert at("07:00") < due_at <= at("07:30")
+    ticks = Ticks(replace(action, next_due_at=due_at))
+
+    assert [] == ticks.run([due_at - SECOND])
+    operations = ticks.run([due_at, due_at + MINUTE])
+
+    assert [make_operation_id("a", at("07:00"))] == [each.id for each in operations]
+
+
+def test_actions_with_one_rule_share_the_search():
+    """
+    The memo answers for all that are due since the same instant, and only those.
+    """
+    memo: dict[object, tuple[tuple[datetime, ...], datetime | None]] = {}
+    first = make_action(MINUTELY, next_due_at=at("12:01"), uid="first")
+    others = [
+        replace(first, uid="second"),
+        replace(first, uid="third", next_due_at=at("12:02")),
+    ]
+    decisions = [
+        decide_time(each, now=at("12:03"), lookback=LOOKBACK, memo=memo)
+        for each in (first, *others)
+    ]
+
+    assert [3, 3, 2] == [len(each.operations) for each in decisions]
+    assert 2 == len(memo)
+    assert make_operation_id("second", at("12:01")) == decisions[1].operations[0].id

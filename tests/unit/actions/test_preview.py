@@ -1,0 +1,401 @@
+"""A preview shows what the tick will do, and what may surprise about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from actions.occurrences import find_due, make_schedule
+from actions.preview import Preview, make_preview
+from models.timing import make_timing
+from tests.unit.actions.rules import make_action
+
+NEW_YORK = ZoneInfo("America/New_York")
+NOVEMBER = datetime(2026, 11, 21, tzinfo=UTC)
+MARCH = datetime(2027, 3, 27, tzinfo=UTC)
+OCTOBER = datetime(2026, 10, 24, tzinfo=UTC)
+
+SPRING = "28 March 2027, Europe/Paris: clocks go from 02:00 to 03:00"
+AUTUMN = "31 October 2027, Europe/Paris: clocks go back from 03:00 to 02:00"
+
+MANY = "02:00, 02:01, 02:02, 02:03 and others"
+ELAPSED = "intervals are elapsed time, so local times shift from then on"
+
+
+def preview(
+    when: object,
+    fields: Mapping[str, object] | None = None,
+    *,
+    start: datetime = NOVEMBER,
+    end: datetime | None = None,
+    count: int = 4,
+) -> Preview:
+    """Return the preview of an action that is due as *when* says."""
+    action = make_action(when, **(fields or {}))
+    timing = make_timing(action, holidays={}, created_at=start)
+    return make_preview(
+        action, timing, start=start, end=end, count=count, viewer_zone=NEW_YORK
+    )
+
+
+def in_paris(rule: str) -> dict[str, str]:
+    """Return a cron rule of Paris."""
+    return {"cron_rule": rule, "timezone": "Europe/Paris"}
+
+
+def test_occurrence_is_shown_in_three_zones() -> None:
+    """
+    UTC, the zone of the rule, and the zone of whoever looks.
+    """
+    shown = preview(in_paris("0 7 * * 1"), count=1).as_json()
+
+    assert "Mondays at 07:00, Europe/Paris" == shown["sentence"]
+    assert [
+        {
+            "utc": "2026-11-23T06:00:00Z",
+            "local": "2026-11-23T07:00:00+01:00",
+            "timezone": "Europe/Paris",
+            "viewer": "2026-11-23T01:00:00-05:00",
+            "sent_at": "2026-11-23T06:00:00Z",
+            "notes": [],
+        }
+    ] == shown["occurrences"]
+    assert [] == shown["notes"]
+
+
+def test_preview_ends_where_it_is_told() -> None:
+    """
+    The end is exclusive.
+    """
+    end = datetime(2026, 11, 30, 6, tzinfo=UTC)
+
+    shown = preview(in_paris("0 7 * * 1"), end=end)
+
+    assert [datetime(2026, 11, 23, 6, tzinfo=UTC)] == [
+        each.at for each in shown.occurrences
+    ]
+
+
+def test_skipped_time_is_explained() -> None:
+    """
+    On the night clocks go forward 02:30 runs at 03:00, and both say why.
+    """
+    shown = preview(in_paris("30 2 * * *"), start=MARCH, count=2)
+
+    assert datetime(2027, 3, 28, 1, tzinfo=UTC) == shown.occurrences[1].at
+    assert (
+        "02:30 does not exist on this day; due at the first instant after the gap",
+        "UTC offset is +02:00 from here on, was +01:00",
+    ) == shown.occurrences[1].notes
+
+
+def test_repeated_time_is_explained() -> None:
+    """
+    On the night clocks go back 02:30 runs at its first pass.
+    """
+    shown = preview(in_paris("30 2 * * *"), start=OCTOBER, count=3)
+
+    assert [
+        (),
+        ("02:30 comes twice on this day; this is the first pass",),
+        ("UTC offset is +01:00 from here on, was +02:00",),
+    ] == [each.notes for each in shown.occurrences]
+
+
+@pytest.mark.parametrize(
+    ("when", "notes"),
+    [
+        (
+            in_paris("30 2 * * *"),
+            (
+                f"{SPRING}; 02:30 does not exist: runs at 03:00 instead",
+                f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",
+            ),
+        ),
+        (
+            in_paris("*/30 * * * *"),
+            (
+                f"{SPRING}; 02:00 and 02:30 do not exist: no runs of their own",
+                f"{AUTUMN}; 02:00 and 02:30 come twice: runs both times",
+            ),
+        ),
+        # 03:00 is due anyway, and counts once
+        (
+            in_paris("0 2,3 * * *"),
+            (
+                f"{SPRING}; 02:00 does not exist: no run of its own",
+                f"{AUTUMN}; 02:00 comes twice: runs once, at the first pass",
+            ),
+        ),
+        (
+            {"calendar": "Sun 02:15 Europe/Paris"},
+            (
+                f"{SPRING}; 02:15 does not exist: runs at 03:00 instead",
+                f"{AUTUMN}; 02:15 comes twice: runs once, at the first pass",
+            ),
+        ),
+        (
+            {"calendar": "*-*-* *:*:00", "timezone": "Europe/Paris"},
+            (
+                f"{SPRING}; {MANY} do not exist: no runs of their own",
+                f"{AUTUMN}; {MANY} come twice: runs both times",
+            ),
+        ),
+        (
+            {
+                "every": "P1M",
+                "anchor": "2026-01-31T02:30",
+                "timezone": "Europe/Paris",
+            },
+            (f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",),
+        ),
+        (
+            {
+                "every": "PT24H",
+                "anchor": "2026-01-01T07:00",
+                "timezone": "Europe/Paris",
+            },
+            (f"{SPRING}; {ELAPSED}",),
+        ),
+        (in_paris("0 7 * * *"), ()),
+        (in_paris("30 2 * * 3"), ()),
+        ({"cron_rule": "30 2 * * *"}, ()),
+        ({"every": "PT24H"}, ()),
+        ({"due_date": "2026-12-01T02:30", "timezone": "Europe/Paris"}, ()),
+    ],
+)
+def test_next_nights_that_touch_the_rule_are_told(
+    when: object, notes: tuple[str, ...]
+) -> None:
+    """
+    Only rules that are due in a gap or a repeated hour have such nights.
+    """
+    assert notes == preview(when).notes
+
+
+def test_nights_outside_the_bounds_are_not_told() -> None:
+    """
+    A clock change before the start, after the end, or on an excluded day is no news.
+    """
+    rule = in_paris("30 2 * * *")
+
+    starting = preview(rule, {"starts_at": "2027-06-01T00:00:00Z"})
+    ending = preview(rule, {"ends_at": "2027-06-01T00:00:00Z"})
+    excluding = preview(rule, {"except": ["2027-03-28", "2027-10-31"]})
+
+    assert [AUTUMN] == [note.partition(";")[0] for note in starting.notes]
+    assert [SPRING] == [note.partition(";")[0] for note in ending.notes]
+    assert () == excluding.notes
+
+
+def test_date_that_never_came_is_not_made_up_for() -> None:
+    """
+    Samoa left out 30 December 2011, and a rule of that day.
+    """
+    shown = preview(
+        {"cron_rule": "0 7 30 12 *", "timezone": "Pacific/Apia"},
+        start=datetime(2011, 12, 1, tzinfo=UTC),
+        count=1,
+    )
+
+    assert 2012 == shown.occurrences[0].at.year
+    assert any(
+        "07:00 does not exist: no run of its own" in note for note in shown.notes
+    )
+
+
+def test_each_rule_of_a_list_has_its_own_zone() -> None:
+    """
+    An occurrence is shown in the zone of the rule that is due.
+    """
+    shown = preview(
+        [
+            in_paris("0 7 * * *"),
+            {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"},
+        ],
+        count=2,
+    )
+
+    assert ["Europe/Paris", "Asia/Tokyo"] == [
+        str(each.local.tzinfo) for each in shown.occurrences
+    ]
+    assert [7, 7] == [each.local.hour for each in shown.occurrences]
+
+
+def test_leap_days_are_marked() -> None:
+    """
+    29 February comes every fourth year, mostly.
+    """
+    shown = preview({"cron_rule": "0 0 29 2 *"}, count=2)
+
+    assert [2028, 2032] == [each.at.year for each in shown.occurrences]
+    assert [("leap day",), ("leap day",)] == [each.notes for each in shown.occurrences]
+
+
+def test_seconds_wait_for_the_next_tick() -> None:
+    """
+    What falls between two ticks is sent at the later one, and the preview says so.
+    """
+    shown = preview({"calendar": "*:*:0/30"}, count=3)
+
+    minute = datetime(2026, 11, 21, 0, 1, tzinfo=UTC)
+    assert [NOVEMBER, minute, minute] == [each.sent_at for each in shown.occurrences]
+    assert (
+        "Finer than a minute: sent at the next tick, on the minute.",
+    ) == shown.notes
+
+
+def test_jitter_is_shown_for_a_known_uid() -> None:
+    """
+    The minute that is shown is the one the tick takes.
+    """
+    fields = {"jitter": "PT30M", "uid": "weekly"}
+    shown = preview(in_paris("0 7 * * 1"), fields, count=1)
+
+    timing = make_timing(
+        make_action(in_paris("0 7 * * 1"), **fields), holidays={}, created_at=NOVEMBER
+    )
+    assert timing is not None
+    (due,) = find_due(
+        make_schedule(timing),
+        "weekly",
+        start=NOVEMBER,
+        now=datetime(2026, 11, 24, tzinfo=UTC),
+    )
+    assert due.due_at == shown.occurrences[0].sent_at
+    minutes = (due.due_at - due.occurrence).seconds // 60
+    assert (f"sent {minutes} min later (jitter)",) == shown.occurrences[0].notes
+
+
+def test_jitter_without_uid_is_announced() -> None:
+    """
+    Before an action is posted nobody knows its minute.
+    """
+    shown = preview(in_paris("0 7 * * 1"), {"jitter": "PT30M"})
+
+    assert shown.notes[0].startswith("Each run is sent up to 30 min later")
+    assert shown.occurrences[0].at == shown.occurrences[0].sent_at
+
+
+def test_left_out_days_are_named_if_they_matter() -> None:
+    """
+    An excluded day on which nothing would run anyway is no news.
+    """
+    shown = preview(
+        in_paris("0 7 * * 1"),
+        {
+            "except": [
+                "2026-11-24",
+                "2026-11-30",
+                {"from": "2026-12-05", "until": "2026-12-14"},
+                "2028-01-03",
+            ]
+        },
+    )
+
+    assert (
+        "Left out by except: 30 November 2026.",
+        "Left out by except: 5 December 2026 to 14 December 2026.",
+    ) == shown.notes
+
+
+def test_only_some_left_out_days_are_named() -> None:
+    """
+    A year without Mondays is not listed whole.
+    """
+    mondays = [f"2026-12-{day:02}" for day in (7, 14, 21, 28)]
+    shown = preview(
+        in_paris("0 7 * * 1"),
+        {"except": [*mondays, "2027-01-04", "2027-01-11", "2027-01-18"]},
+    )
+
+    assert 5 == len(shown.notes)
+
+
+@pytest.mark.parametrize(
+    ("when", "fields", "end", "note"),
+    [
+        (
+            {"due_date": "2020-01-01T00:00"},
+            {},
+            None,
+            "Never due again: the due date has passed or is left out.",
+        ),
+        (
+            {"cron_rule": "0 7 * * *"},
+            {"ends_at": "2026-01-01T00:00:00Z"},
+            None,
+            "Never due again: ends_at has passed.",
+        ),
+        (
+            {"calendar": "2020-01-01"},
+            {},
+            None,
+            "Never due again: no date matches within the bounds.",
+        ),
+        (
+            {"cron_rule": "0 7 * * 1"},
+            {},
+            datetime(2026, 11, 22, tzinfo=UTC),
+            "Nothing is due before 2026-11-22T00:00:00Z; next at 2026-11-23T07:00:00Z.",
+        ),
+    ],
+)
+def test_nothing_to_show_is_explained(
+    when: object, fields: dict[str, object], end: datetime | None, note: str
+) -> None:
+    """
+    An empty preview says why it is empty.
+    """
+    shown = preview(when, fields, end=end)
+
+    assert () == shown.occurrences
+    assert (note,) == shown.notes
+
+
+def test_bounds_hide_left_out_days_too() -> None:
+    """
+    An excluded day beyond the end leaves nothing out.
+    """
+    shown = preview(
+        {"cron_rule": "0 7 * * *"},
+        {"ends_at": "2026-11-23T00:00:00Z", "except": ["2026-11-23"]},
+    )
+
+    assert 2 == len(shown.occurrences)
+    assert () == shown.notes
+
+
+def test_event_action_has_a_sentence_only() -> None:
+    """
+    Nobody knows when users will do what the action waits for.
+    """
+    shown = preview(
+        {"after": "instance.user.last_seen", "delay": "P7D"}, {"active": "false"}
+    )
+
+    assert "7 days after a user was last seen" == shown.sentence
+    assert () == shown.occurrences
+    assert (
+        "Not active: nothing runs until it is.",
+        "Occurrences depend on events, so there are none to foresee.",
+    ) == shown.notes
+
+
+def test_due_date_that_is_left_out_is_explained() -> None:
+    """
+    A due date on an excluded day never runs; one on another day is not touched.
+    """
+    rule = {"due_date": "2026-12-01T02:30"}
+
+    left_out = preview(rule, {"except": ["2026-12-01"]})
+    kept = preview(rule, {"except": ["2026-12-05"]})
+
+    assert (
+        "Never due again: the due date has passed or is left out.",
+        "Left out by except: 1 December 2026.",
+    ) == left_out.notes
+    assert () == kept.notes

@@ -1,0 +1,255 @@
+"""There is an answer for every instant, past or future."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actions.why import Answer, History, RecordedOperation, Revision, Verdict, explain
+
+CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
+MONDAY = datetime(2026, 11, 9, 7, tzinfo=UTC)
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+MONDAYS = '{"when":[{"cron_rule":"0 7 * * 1","timezone":"UTC"}]}'
+MINUTE = timedelta(minutes=1)
+
+FIRST = Revision(1, "posted", CREATED, MONDAYS, active=True, effective_from=CREATED)
+
+
+def make_operation(**changes: Any) -> RecordedOperation:
+    """Return the operation of MONDAY, which succeeded, with *changes*."""
+    ran = RecordedOperation(
+        id=UUID(int=1),
+        action_uid="weekly",
+        trigger="schedule",
+        occurrence=MONDAY,
+        user_id=None,
+        state="succeeded",
+        reason=None,
+        queue="quick",
+        recorded_at=MONDAY,
+        send_at=MONDAY,
+        sent_at=MONDAY,
+        started_at=MONDAY + timedelta(seconds=2),
+        finished_at=MONDAY + MINUTE,
+        details=None,
+    )
+    return replace(ran, **changes)
+
+
+def make_history(
+    *operations: RecordedOperation, revisions: tuple[Revision, ...] = (FIRST,)
+) -> History:
+    """Return what is known of an action, now being NOW."""
+    return History(
+        uid="weekly",
+        name="weekly",
+        quarantine_reason="RuleError: no such zone",
+        revisions=revisions,
+        operations=operations,
+        last_claims={"quick": MONDAY - MINUTE},
+        last_tick_at=NOW,
+        now=NOW,
+    )
+
+
+def ask(history: History, at: datetime = MONDAY) -> Answer:
+    """Return the one answer there is."""
+    (answer,) = explain(history, at)
+    return answer
+
+
+def test_a_run_is_answered_with_its_operation_and_lag() -> None:
+    """
+    What ran is named by its id, and how late it started.
+    """
+    answer = ask(make_history(make_operation()))
+
+    expected = (Verdict.RAN, UUID(int=1), timedelta(seconds=2))
+    assert expected == (answer.verdict, answer.operation_id, answer.lag)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        ({"state": "failed", "reason": "worker lost"}, Verdict.RAN, "worker lost"),
+        ({"state": "skipped", "reason": "overlap"}, Verdict.SKIPPED, "overlap"),
+        ({"state": "canceled", "reason": "canceled"}, Verdict.CANCELED, "canceled"),
+        ({"state": "missed", "reason": "recorded late"}, Verdict.MISSED, "late"),
+        ({"state": "running"}, Verdict.RUNNING, "now"),
+        ({"state": "pending"}, Verdict.WAITING, "waits to be sent"),
+        ({"state": "queued"}, Verdict.WAITING, "no worker has taken anything"),
+        ({"state": "queued", "queue": "heavy"}, Verdict.WAITING, "is one running?"),
+    ],
+)
+def test_each_state_has_its_answer(
+    changes: dict[str, Any], verdict: Verdict, words: str
+) -> None:
+    """
+    Whatever state an operation is in, the answer says it and the reason.
+    """
+    answer = ask(make_history(make_operation(**changes)))
+
+    assert verdict == answer.verdict
+    assert words in answer.text
+
+
+def test_an_instant_between_is_not_due_and_names_its_neighbours() -> None:
+    """
+    A Tuesday is answered with the Mondays around it.
+    """
+    answer = ask(make_history(), MONDAY + timedelta(days=1))
+
+    expected = (Verdict.NOT_DUE, MONDAY, MONDAY + timedelta(days=7))
+    assert expected == (answer.verdict, answer.previous, answer.following)
+
+
+def test_before_the_action_existed_is_not_effective() -> None:
+    """
+    What was due before the post is explained by the post.
+    """
+    answer = ask(make_history(), MONDAY - timedelta(days=7))
+
+    assert Verdict.NOT_EFFECTIVE == answer.verdict
+
+
+def test_saved_after_its_time_is_not_effective() -> None:
+    """
+    Saved at 07:00:30, the 07:00 occurrence of that minute does not run.
+    """
+    saved_at = MONDAY + timedelta(seconds=30)
+    late = replace(FIRST, recorded_at=saved_at, effective_from=saved_at)
+
+    answer = ask(make_history(revisions=(late,)), MONDAY + timedelta(seconds=40))
+
+    assert Verdict.NOT_EFFECTIVE == answer.verdict
+
+
+def test_the_future_will_run() -> None:
+    """
+    An occurrence to come is promised, unless the action changes.
+    """
+    answer = ask(make_history(), MONDAY + timedelta(days=14))
+
+    assert Verdict.WILL_RUN == answer.verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "active", "verdict"),
+    [
+        ("paused", True, Verdict.PAUSED),
+        ("deleted", True, Verdict.DELETED),
+        ("quarantined", True, Verdict.QUARANTINED),
+        ("replaced", False, Verdict.INACTIVE),
+    ],
+)
+def test_an_action_out_of_the_tick_says_since_when(
+    change: str,
+    active: bool,  # noqa: FBT001 - a column of the table
+    verdict: Verdict,
+) -> None:
+    """
+    Paused, deleted, quarantined and inactive actions say so, and the day.
+    """
+    out = replace(
+        FIRST,
+        number=2,
+        change=change,
+        recorded_at=CREATED + timedelta(days=1),
+        active=active,
+    )
+
+    answer = ask(make_history(revisions=(FIRST, out)))
+
+    assert verdict == answer.verdict
+
+
+def test_an_edit_does_not_resume() -> None:
+    """
+    Edited while paused, an action says that it is paused, and since when.
+    """
+    paused_at, edited_at = CREATED + timedelta(days=1), CREATED + timedelta(days=2)
+    paused = replace(FIRST, number=2, change="paused", recorded_at=paused_at)
+    edited = replace(
+        FIRST,
+        number=3,
+        change="replaced",
+        recorded_at=edited_at,
+        effective_from=edited_at,
+    )
+
+    answer = ask(make_history(revisions=(FIRST, paused, edited)))
+
+    assert Verdict.PAUSED == answer.verdict
+    assert f"{paused_at:%F %T}Z" in answer.text
+
+
+def test_an_edit_just_after_supersedes() -> None:
+    """
+    What was due but not decided when an edit took over is superseded by it.
+    """
+    edited_at = MONDAY + timedelta(seconds=1)
+    edit = Revision(2, "replaced", edited_at, MONDAYS, True, edited_at)  # noqa: FBT003
+
+    answer = ask(make_history(revisions=(FIRST, edit)))
+
+    assert Verdict.SUPERSEDED == answer.verdict
+
+
+def test_a_missed_range_covers_the_occurrences_within() -> None:
+    """
+    An occurrence inside a missed range is answered by that row.
+    """
+    details = {
+        "first": (MONDAY - timedelta(days=7)).isoformat(),
+        "last": (MONDAY + timedelta(days=7)).isoformat(),
+        "count": 3,
+        "more": False,
+    }
+    missed = make_operation(
+        state="missed", occurrence=MONDAY - timedelta(days=7), details=details
+    )
+
+    answer = ask(make_history(missed))
+
+    assert (Verdict.MISSED, UUID(int=1)) == (answer.verdict, answer.operation_id)
+
+
+def test_due_since_the_last_tick_is_not_decided_yet() -> None:
+    """
+    With no tick since, the answer is that nobody has looked.
+    """
+    history = replace(make_history(), last_tick_at=MONDAY - MINUTE)
+
+    assert Verdict.UNDECIDED == ask(history).verdict
+
+
+def test_a_due_instant_without_a_decision_is_said_to_be_unexplained() -> None:
+    """
+    The one answer that must not happen says so, and where to look.
+    """
+    answer = ask(make_history())
+
+    assert Verdict.UNEXPLAINED == answer.verdict
+    assert "audit" in answer.text
+
+
+def test_each_user_of_an_event_has_an_answer() -> None:
+    """
+    Two users whose events fell in one minute have two answers.
+    """
+    event_driven = replace(FIRST, timing=None)
+    answers = explain(
+        make_history(
+            make_operation(user_id="ann"),
+            make_operation(id=UUID(int=2), user_id="bob"),
+            revisions=(event_driven,),
+        ),
+        MONDAY,
+    )
+
+    assert [UUID(int=1), UUID(int=2)] == [answer.operation_id for answer in answers]

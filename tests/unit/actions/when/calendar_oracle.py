@@ -1,0 +1,174 @@
+"""
+Asks systemd-analyze when calendar rules are due, and records the answers.
+
+``python -m tests.unit.actions.when.calendar_oracle`` writes calendar_vectors.json
+anew, on a host with systemd 252. The tests read it everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+VECTORS = Path(__file__).with_name("calendar_vectors.json")
+
+PROGRAM = shutil.which("systemd-analyze")
+
+#: The version whose syntax we promise; others may read some rules otherwise.
+VERSION = "systemd 252 "
+
+#: How many occurrences each question asks for.
+ITERATIONS = 6
+
+ZONES = ("Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
+
+#: Every form of systemd.time(7), and what lies just outside.
+WRITTEN = """
+minutely|hourly|daily|weekly|monthly|quarterly|yearly|annually|anually|MONTHLY
+semiannually|semi-annually|biannually|bi-annually|secondly|daily UTC|weekly Asia/Tokyo
+Sat,Thu,Mon..Wed,Sat..Sun|Mon,Sun 12-*-* 2,1:23|Wed *-1|Wed..Wed,Wed *-1|Wed, 17:48
+Wed..Sat,Tue 12-10-15 1:2:3|*-*-7 0:0:0|10-15|monday *-12-* 17:00|Mon,Fri *-*-3,1,2 *:30
+12,14,13,12:20,10,30|mon,fri *-1/2-1,3 *:30|03-05 08:05:40|08:05:40|05:40|Sat,Sun 8:5:40
+Sat,Sun 12-05 08:05|*:2/3|2003-03-05 05:40|2003-03-05|03-05|hourly UTC|*:*:*|*-*-*
+Mon|Mon,|Mon,,Tue|Mon..|Mon..,Tue|Mon..Sun|Monday..Fri 9:0|Sat..Mon|Sat-Sun|mON-tHU
+*-02~01|*-*~07/1|Mon *-05~07/1|*-*~1..3|*-*~3..1|*-*~28|*-*~29|*-*~*|*-*~5/4|*-*~5/5
+2020..2030-1-1|2028/4-02-29|69..71-1-1|70-1-1|12-05-10|2199-1-1|2200-1-1|100-1-1
+*-2-29|Mon *-2-29|*-2-30|2027-2-29|*-4,6-31|*-1,3-5..8/2 7:1:2.0|*-1..12/5-1|*-*-31/1
+*-*-1/30|*-*-1/31|*:*/15|*:0/15|*:0/0|*:0/59|*:0/60|*:0..10/3|0/1:0:0|1..3,2..5:0|*:60
+*:*:60|24:0|*:+5|*:-5|*:05|*:0..|0..0:0|*:*:0/1|*:*:5..9|*:*:0..30.5|*|5|Mon 5|5-5|*-*
+@0|@1796122800|@1796122800 UTC|@7258118399|@7258118400|@1.5|1-2-3-4|1~2-3|Mon Tue
+9:00 CET
+""".replace("\n", "|").strip("|")
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """
+    What systemd says about a rule.
+
+    Args:
+        rule: The text; read in UTC unless it names a zone.
+
+        base: Aware UTC, ISO 8601; occurrences are later than this.
+
+        normalized: None if the rule is refused.
+
+        occurrences: UTC, ``2026-11-23T06:00:00``; fewer than asked for if it ends.
+    """
+
+    rule: str
+    base: str
+    normalized: str | None
+    occurrences: tuple[str, ...]
+
+
+def has_oracle() -> bool:
+    """Return whether this host has the systemd whose rules we follow."""
+    if PROGRAM is None:
+        return False
+
+    command = [PROGRAM, "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    return answer.stdout.startswith(VERSION)
+
+
+def ask_oracle(rule: str, base: datetime) -> Vector:
+    """Return when *rule* is due after *base* (aware UTC), as systemd says."""
+    assert PROGRAM is not None, "has_oracle() is False"
+    answer = subprocess.run(
+        [
+            PROGRAM,
+            "calendar",
+            f"--iterations={ITERATIONS}",
+            f"--base-time={base:%Y-%m-%d %H:%M:%S} UTC",
+            "--",
+            rule,
+        ],
+        env={"TZ": "UTC", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    normalized = re.search(r"Normalized form: (.*)", answer.stdout)
+    found = re.findall(
+        r"(?:Next elapse|Iter\. #\d+): \w{3} (\S{10}) (\S{8}) UTC", answer.stdout
+    )
+    return Vector(
+        rule=rule,
+        base=base.isoformat(),
+        normalized=normalized[1] if normalized else None,
+        occurrences=tuple(f"{date}T{time}" for date, time in found),
+    )
+
+
+def make_base(random: Random) -> datetime:
+    """Return an instant of the years in which all tz databases agree."""
+    seconds = random.randrange(946_684_800, 2_082_758_400)
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def make_rule(random: Random) -> str:
+    """Return a rule, valid more often than not."""
+    parts = []
+    if random.random() < 0.3:
+        days = ("Mon", "tue", "Wednesday", "Thu", "FRI", "Sat", "Sun")
+        items = sorted(random.sample(range(7), random.randint(1, 4)))
+        separators = random.choices((",", ".."), (4, 1), k=len(items))
+        text = "".join(days[i] + sep for i, sep in zip(items, separators, strict=True))
+        parts.append(text.rstrip(",."))
+    if random.random() < 0.7:
+        sign = random.choices("-~", (4, 1))[0]
+        month = _make_field(random, 1, 12)
+        # systemd 252 refuses lists of days from the end beyond the 22nd: a bug.
+        day = _make_field(random, 1, 31 if sign == "-" else 22)
+        year = random.choice(("", "", "*-", f"{_make_field(random, 2005, 2040)}-"))
+        parts.append(f"{year}{month}{sign}{day}")
+    if random.random() < 0.7:
+        hour, minute = _make_field(random, 0, 23), _make_field(random, 0, 59)
+        second = random.choice(("", "", f":{_make_field(random, 0, 59)}"))
+        parts.append(f"{hour}:{minute}{second}")
+    if random.random() < 0.2:
+        parts.append(random.choice(("UTC", "utc", *ZONES)))
+
+    return " ".join(parts) or "daily"
+
+
+def _make_field(random: Random, first: int, last: int) -> str:
+    if random.random() < 0.3:
+        return "*"
+    if first == 0 and random.random() < 0.2:
+        # Where a repetition without an end does not fit its field evenly, systemd
+        # 252 skips the start of the next hour, day or year at times: not asked.
+        return f"0/{random.choice((2, 3, 4, 6, 12))}"
+
+    spans = []
+    for _ in range(random.choices((1, 2, 3), (6, 2, 1))[0]):
+        start = random.randint(first, last)
+        text = str(start) if random.random() < 0.5 else f"{start:02}"
+        if random.random() < 0.3:
+            low = start if random.random() < 0.95 else first
+            text += f"..{random.randint(low, last)}"
+            if random.random() < 0.5:
+                text += f"/{random.randint(1, max(1, (last - first) // 2))}"
+        spans.append(text)
+
+    return ",".join(spans)
+
+
+def main() -> None:
+    """Record the answers to all written rules and to some that are made up."""
+    random = Random("calendar")  # the same rules each time
+    rules = WRITTEN.split("|") + [make_rule(random) for _ in range(280)]
+    vectors = [asdict(ask_oracle(rule, make_base(random))) for rule in rules]
+    lines = ",\n".join(json.dumps(vector) for vector in vectors)
+    VECTORS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""When a calendar rule is due; plain weeks are left to test_calendar_oracle."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actions.when.calendar import CalendarFinder, make_calendar_finder
+from actions.when.local_time import resolve_fixed
+from models.calendar_rule import CalendarRule
+from models.errors import RuleError
+from models.when import CalendarModel
+from models.zone import load_zone
+from tests.unit.actions.when.calendar_oracle import make_rule
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+#: Zones and instants at which their clocks change, by less than three hours.
+CHANGES = [
+    ("Europe/Paris", "2026-03-29T01:00+00:00"),
+    ("Europe/Paris", "2026-10-25T01:00+00:00"),
+    ("America/New_York", "2026-03-08T07:00+00:00"),
+    ("America/New_York", "2026-11-01T06:00+00:00"),
+    ("Australia/Lord_Howe", "2026-04-04T15:00+00:00"),
+    ("Australia/Lord_Howe", "2026-10-03T15:30+00:00"),
+    ("America/Sao_Paulo", "2018-11-04T03:00+00:00"),
+    ("America/Havana", "2026-11-01T05:00+00:00"),
+    ("Antarctica/Troll", "2026-03-29T01:00+00:00"),
+    ("Antarctica/Troll", "2026-10-25T01:00+00:00"),
+    ("Asia/Pyongyang", "2018-05-04T15:00+00:00"),
+    ("Africa/Monrovia", "1972-01-07T00:44:30+00:00"),
+]
+
+instants = st.datetimes(
+    datetime(1900, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
+    datetime(9900, 1, 1),  # noqa: DTZ001
+    timezones=st.just(UTC),
+) | st.datetimes(
+    datetime(2009, 1, 1),  # noqa: DTZ001
+    datetime(2030, 1, 1),  # noqa: DTZ001
+    timezones=st.just(UTC),
+)
+
+
+def parse_or_none(text: str) -> CalendarRule | None:
+    """Read a rule that was made up and need not be one."""
+    try:
+        return CalendarRule.parse(text)
+    except RuleError:
+        return None
+
+
+rules = (
+    st.integers(0, 2**32)
+    .map(lambda seed: parse_or_none(make_rule(Random(seed))))
+    .filter(bool)
+)
+zones = st.sampled_from(
+    ["UTC", "Pacific/Apia", "Antarctica/Casey", *(zone for zone, _ in CHANGES)]
+).map(load_zone)
+finders = st.builds(CalendarFinder, rules, zones)
+
+
+def find_between(rule: str, zone: str, start: str, end: str) -> list[str]:
+    """Return the occurrences in ``[start, end)``, UTC, without seconds."""
+    model = CalendarModel(calendar=rule, timezone=zone)
+    finder = make_calendar_finder(model)
+    found: list[str] = []
+    due_at = finder.next_from(datetime.fromisoformat(start))
+    while due_at is not None and due_at < datetime.fromisoformat(end):
+        found.append(f"{due_at:%d %H:%M}")
+        due_at = finder.next_from(due_at + SECOND)
+
+    return found
+
+
+SPRING = ("Europe/Paris", "2026-03-29T00:00+00:00", "2026-03-29T03:00+00:00")
+AUTUMN = ("Europe/Paris", "2026-10-24T23:30+00:00", "2026-10-25T02:30+00:00")
+
+
+@pytest.mark.parametrize(
+    ("rule", "span", "expected"),
+    [
+        # fixed times in the gap: the first instant after it, once for all of them
+        ("02:30", SPRING, ["29 01:00"]),
+        ("02:00", SPRING, ["29 01:00"]),
+        ("02:15,30,45", SPRING, ["29 01:00"]),
+        ("1..3:0,30", SPRING, ["29 00:00", "29 00:30", "29 01:00", "29 01:30"]),
+        ("02:30:00..59", SPRING, ["29 01:00"]),
+        # a star follows the clock: what does not exist does not happen
+        ("02:*", SPRING, []),
+        ("*:30", SPRING, ["29 00:30", "29 01:30", "29 02:30"]),
+        # fixed times that repeat: the first pass
+        ("02:30", AUTUMN, ["25 00:30"]),
+        ("02:00", AUTUMN, ["25 00:00"]),
+        ("03:00", AUTUMN, ["25 02:00"]),
+        ("2,3:0,30", AUTUMN, ["25 00:00", "25 00:30", "25 02:00"]),
+        # a star follows the clock: both passes
+        ("*:30", AUTUMN, ["24 23:30", "25 00:30", "25 01:30"]),
+        ("2026-10-25 02:0/30", AUTUMN, ["25 00:00", "25 00:30"]),
+        ("2026-10-25 2:*:30 UTC", AUTUMN, [f"25 02:{n:02}" for n in range(30)]),
+    ],
+)
+def test_clock_changes(
+    rule: str, span: tuple[str, str, str], expected: list[str]
+) -> None:
+    """
+    Fixed times happen once, stars follow the clock.
+    """
+    assert expected == find_between(rule, *span)
+
+
+def test_the_second_pass_is_found_from_within_the_first() -> None:
+    """
+    The rule's own date ends before the clocks go back, but its times come again.
+    """
+    span = ("Europe/Paris", "2026-10-25T00:59+00:00", "2027-10-25T00:00+00:00")
+    found = find_between("2026-10-25 02:*", *span)
+
+    assert "25 00:59" == found[0]
+    assert "25 01:59" == found[-1]
+    assert 61 == len(found)
+
+
+def test_the_day_of_a_midnight_gap_is_not_lost() -> None:
+    """
+    Midnight did not exist in São Paulo on 4 November 2018; daily ran at 01:00.
+    """
+    span = ("America/Sao_Paulo", "2018-11-03T00:00+00:00", "2018-11-06T00:00+00:00")
+
+    assert ["03 03:00", "04 03:00", "05 02:00"] == find_between("daily", *span)
+
+
+def test_a_date_that_never_came_is_not_made_up_for() -> None:
+    """
+    Samoa leapt over 30 December 2011.
+    """
+    span = ("Pacific/Apia", "2011-12-29T00:00+00:00", "2012-01-01T00:00+00:00")
+
+    assert ["29 17:00", "30 17:00", "31 17:00"] == find_between("7:00", *span)
+    assert [] == find_between("2011-12-30 7:00", *span)
+
+
+def test_exactly_three_hours_back_is_a_clock_change() -> None:
+    """
+    As in Debian's daemon: Casey went back from 03:00 to 00:00 on 8 March 2020.
+    """
+    span = ("Antarctica/Casey", "2020-03-07T12:00+00:00", "2020-03-08T00:00+00:00")
+
+    assert ["07 15:00"] == find_between("02:00", *span)
+
+
+def test_the_zone_of_the_rule_beats_that_of_the_action() -> None:
+    """
+    A rule that names a zone is read there.
+    """
+    model = CalendarModel(calendar="9:00 Asia/Tokyo", timezone="Europe/Paris")
+    finder = make_calendar_finder(model)
+
+    assert "Asia/Tokyo" == finder.zone.key
+    assert datetime(2026, 11, 22, tzinfo=UTC) == finder.next_from(
+        datetime(2026, 11, 21, 0, 0, 1, tzinfo=UTC)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("1999-12-31 23:59", None),
+        ("2027-02-28", datetime(2027, 2, 28, tzinfo=UTC)),
+        ("*-02-29", datetime(2028, 2, 29, tzinfo=UTC)),
+        ("Mon *-02-29", datetime(2044, 2, 29, tzinfo=UTC)),
+        ("2199-12-31", datetime(2199, 12, 31, tzinfo=UTC)),
+    ],
+)
+def test_rare_dates(rule: str, expected: datetime | None) -> None:
+    """
+    The search ends, with a date or without one.
+    """
+    finder = CalendarFinder(CalendarRule.parse(rule), load_zone("UTC"))
+
+    assert expected == finder.next_from(datetime(2026, 11, 21, tzinfo=UTC))
+
+
+def test_a_part_of_a_second_counts() -> None:
+    """
+    Just after an occurrence the next one is asked for.
+    """
+    finder = CalendarFinder(CalendarRule.parse("minutely"), load_zone("UTC"))
+    minute = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+    assert minute + MINUTE == finder.next_from(minute + timedelta(microseconds=1))
+
+
+def is_match(rule: CalendarRule, local: datetime) -> bool:
+    """Read the fields of a rule one by one."""
+    return (
+        (rule.years is None or local.year in rule.years)
+        and local.month in rule.months
+        and bool(rule.days_in(local.year, local.month) >> local.day & 1)
+        and (local.hour in rule.hours and local.minute in rule.minutes)
+    )
+
+
+def find_by_force(
+    rule: CalendarRule, zone: ZoneInfo, start: datetime, end: datetime
+) -> list[datetime]:
+    """Look at every minute: of UTC if *rule* follows the clock, else of the clock."""
+    if rule.follows_clock:
+        minutes = (start + n * MINUTE for n in range((end - start) // MINUTE))
+        return [t for t in minutes if is_match(rule, t.astimezone(zone))]
+
+    first = start.astimezone(zone).replace(tzinfo=None) - timedelta(hours=5)
+    span = (end - start + timedelta(hours=10)) // MINUTE
+    locals_ = (first + n * MINUTE for n in range(span))
+    found = {resolve_fixed(local, zone) for local in locals_ if is_match(rule, local)}
+    return sorted(t for t in found if t is not None and start <= t < end)
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["*-*-*", "Sun", "Mon..Sat", "*-*-1..8", "*-*-25/2", "*-*~07/3"]),
+    st.sampled_from(["*", "1..3", "0..5", "0/1", "2", "23,0,1"]),
+    st.sampled_from(["*", "0", "0/15", "7,29,30,31", "59"]),
+    st.sampled_from(CHANGES[:-1]),  # Monrovia's was not on a minute
+)
+def test_every_minute_around_a_clock_change(
+    date: str, hours: str, minutes: str, change: tuple[str, str]
+) -> None:
+    """
+    The search finds what looking at each minute finds, near and on the change.
+    """
+    rule = CalendarRule.parse(f"{date} {hours}:{minutes}")
+    zone = load_zone(change[0])
+    changed_at = datetime.fromisoformat(change[1])
+    start, end = changed_at - timedelta(hours=14), changed_at + timedelta(hours=14)
+    finder = CalendarFinder(rule, zone)
+
+    found: list[datetime] = []
+    due_at = finder.next_from(start)
+    while due_at is not None and due_at < end:
+        found.append(due_at)
+        due_at = finder.next_from(due_at + SECOND)
+
+    assert find_by_force(rule, zone, start, end) == found
+
+
+@given(finders, instants)
+def test_next_from_is_on_time_and_idempotent(
+    finder: CalendarFinder, instant: datetime
+) -> None:
+    """
+    What is found is not before the instant, and is found from itself.
+    """
+    due_at = finder.next_from(instant)
+    if due_at is None:
+        return
+
+    assert due_at >= instant
+    assert not due_at.microsecond
+    assert due_at == finder.next_from(due_at)
+    # nothing lies between the two
+    assert due_at == finder.next_from(instant + (due_at - instant) / 2)
+
+
+@given(finders, instants)
+def test_occurrences_strictly_increase(
+    finder: CalendarFinder, instant: datetime
+) -> None:
+    """
+    Each occurrence is later than the one before, clock changes or not.
+    """
+    found: list[datetime] = []
+    due_at = finder.next_from(instant)
+    while due_at is not None and len(found) < 30:
+        found.append(due_at)
+        due_at = finder.next_from(due_at + SECOND)
+
+    assert sorted(set(found)) == found
+
+
+@given(finders, instants, instants)
+def test_next_from_is_monotone(
+    finder: CalendarFinder, one: datetime, other: datetime
+) -> None:
+    """
+    Who asks later never gets an earlier answer.
+    """
+    earlier, later = sorted((one, other))
+    first, second = finder.next_from(earlier), finder.next_from(later)
+
+    assert second is None or (first is not None and first <= second)
+
+
+def test_the_last_years_raise_nothing() -> None:
+    """
+    Where datetime ends, rules end before.
+    """
+    finder = CalendarFinder(CalendarRule.parse("*-*-* 0:0"), load_zone("Asia/Tokyo"))
+
+    assert finder.next_from(datetime(9989, 12, 30, tzinfo=UTC)) is not None
+    assert finder.next_from(datetime(9991, 1, 1, tzinfo=UTC)) is None

@@ -1,0 +1,81 @@
+"""When a due date is due."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actions.when.due_date import DueDateFinder, make_due_date_finder
+from models.errors import RuleError
+from models.when import DueDateModel
+from models.zone import load_zone
+
+PARIS = load_zone("Europe/Paris")
+DUE_AT = datetime(2026, 12, 1, 8, tzinfo=UTC)
+
+instants = st.datetimes(
+    datetime(1900, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
+    datetime(9900, 1, 1),  # noqa: DTZ001
+    timezones=st.just(UTC),
+)
+
+
+def make_model(due_date: str, timezone: str = "Europe/Paris") -> DueDateModel:
+    """Skip the door, so that the finder is seen to check on its own."""
+    return DueDateModel.model_construct(due_date=due_date, timezone=timezone)
+
+
+@pytest.mark.parametrize(
+    ("text", "due_at"),
+    [
+        ("2026-12-01T09:00:00", "2026-12-01T08:00+00:00"),
+        ("2026-12-01T09:00:00+05:30", "2026-12-01T03:30+00:00"),
+        ("2026-12-01T09:00:30Z", "2026-12-01T09:00:30+00:00"),
+        # comes twice in October: the first pass
+        ("2026-10-25T02:30", "2026-10-25T00:30+00:00"),
+    ],
+)
+def test_a_due_date_is_due_once(text: str, due_at: str) -> None:
+    """
+    It is found from any instant up to it, and never again.
+    """
+    finder = make_due_date_finder(make_model(text))
+    expected = datetime.fromisoformat(due_at)
+
+    assert expected == finder.next_from(expected - timedelta(days=99))
+    assert expected == finder.next_from(expected)
+    assert finder.next_from(expected + timedelta(seconds=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "timezone", "words"),
+    [
+        ("2026-03-29T02:30", "Europe/Paris", "2026-03-29T03:00:00"),
+        ("2026-12-01", "Europe/Paris", "2026-12-01T00:00:00"),
+        ("2026-12-01T09:00:00.5", "Europe/Paris", "fraction"),
+        ("0026-12-01T09:00", "Europe/Paris", "1970"),
+        ("soon", "Europe/Paris", "ISO 8601"),
+        ("2026-12-01T09:00", "Europe/Pari", "'Europe/Paris'"),
+    ],
+)
+def test_what_is_no_instant_is_refused(text: str, timezone: str, words: str) -> None:
+    """
+    The error says what to write instead.
+    """
+    with pytest.raises(RuleError, match=words):
+        make_due_date_finder(make_model(text, timezone))
+
+
+@given(instants)
+def test_next_from_is_idempotent(instant: datetime) -> None:
+    """
+    What is found is not before the instant, and is found from itself.
+    """
+    finder = DueDateFinder(DUE_AT, PARIS)
+    due_at = finder.next_from(instant)
+
+    assert (None if instant > DUE_AT else DUE_AT) == due_at
+    assert due_at is None or due_at == finder.next_from(due_at)

@@ -1,0 +1,119 @@
+"""How the command line is put together, and how calls end."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+from cli.lazy import Entry, Group
+from cli.main import COMMANDS, main
+from tests.servers import ROOT
+
+
+def _find_entries(group: Group, path: str = "") -> Iterator[tuple[str, Entry]]:
+    for name, entry in group.entries.items():
+        if isinstance(entry, Group):
+            yield from _find_entries(entry, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", entry
+
+
+_ENTRIES = dict(_find_entries(COMMANDS))
+
+
+@pytest.mark.parametrize("name", _ENTRIES)
+def test_summary_is_what_the_command_says_of_itself(name: str):
+    """
+    The list of commands, which imports none of them, tells the same as they do.
+    """
+    module, _, function = _ENTRIES[name].target.partition(":")
+
+    text = inspect.getdoc(getattr(import_module(module), function))
+
+    assert text is not None
+    assert _ENTRIES[name].summary == text.partition("\n")[0]
+
+
+@pytest.mark.parametrize("name", _ENTRIES)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]):
+    """
+    Help of each command is printed as data, with exit code 0.
+    """
+    code = main([*name.split(), "--help"])
+
+    assert 0 == code
+    assert f"minutehand {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-command"],
+        ["operations", "list", "--state", "gone"],
+        ["operations", "list", "--limit", "0"],
+        ["operations", "list", "--from", "yesterday"],
+        ["actions", "post"],
+        ["worker", "--queues", "quick,slow"],
+        ["events", "send", "--app", "shop"],
+        ["preview"],
+        ["preview", "/no/such/file"],
+        ["scheduler"],
+    ],
+)
+def test_wrong_call_is_usage(
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """
+    A wrong call exits with code 2, says why on standard error, and prints no data.
+    """
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
+
+    code = main(arguments)
+
+    printed = capsys.readouterr()
+    assert 2 == code
+    assert printed.err
+    assert "" == printed.out
+
+
+def test_showing_operations_needs_neither_celery_nor_polars():
+    """
+    What is asked a hundred times a day does not wait for what it does not need.
+    """
+    code = (
+        "import sys, cli.operations, cli.status;"
+        "print([m for m in ('celery', 'kombu', 'polars', 'alembic') "
+        "if m in sys.modules])"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "[]\n" == done.stdout
+
+
+def test_reader_that_leaves_early_gets_no_complaint():
+    """
+    ``minutehand ... | head -1`` ends in silence.
+    """
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m cli.main --help | head -c 1 >/dev/null"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "" == done.stderr

@@ -1,0 +1,77 @@
+"""How times and lengths of time are shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from cli.output import format_age, format_both, format_utc
+
+AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the clock of this computer be that of Paris."""
+    monkeypatch.setenv("TZ", "Europe/Paris")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_json_has_utc_with_z():
+    """
+    An instant of any zone is written in UTC, with Z.
+    """
+    local = AT.astimezone(timezone(timedelta(hours=1)))
+
+    assert "2026-11-23T23:30:00Z" == format_utc(local)
+
+
+@pytest.mark.usefixtures("in_paris")
+def test_people_see_both_days_where_they_differ():
+    """
+    Where local and UTC dates differ, both are named.
+    """
+    shown = format_both(AT)
+
+    assert "2026-11-24 00:30:00 (2026-11-23 23:30:00Z)" == shown
+
+
+@pytest.mark.usefixtures("in_paris")
+def test_people_see_the_day_once():
+    """
+    Where local and UTC dates agree, the day is named once.
+    """
+    shown = format_both(AT - timedelta(hours=12))
+
+    assert "2026-11-23 12:30:00 (11:30:00Z)" == shown
+
+
+def test_nothing_is_a_dash():
+    """
+    What has not happened is a dash.
+    """
+    assert "-" == format_both(None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-1, "0 s"),
+        (0, "0 s"),
+        (59.6, "1 min"),
+        (61, "1 min 1 s"),
+        (3725, "1 h 2 min"),
+        (86400 * 3, "3 d"),
+    ],
+)
+def test_age_has_its_two_largest_units(seconds: float, shown: str):
+    """
+    A length of time is told in two units at most.
+    """
+    assert shown == format_age(timedelta(seconds=seconds))

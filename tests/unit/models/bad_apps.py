@@ -1,0 +1,90 @@
+"""Small apps and events that the door must refuse, and what is said of them."""
+
+from __future__ import annotations
+
+from tests.unit.models.documents import Bad, app, event, source, user
+
+APPS = [
+    Bad("[]", "", "so no small app", "one JSON object"),
+    Bad("{}", "/uid", "missing", '"uid": "shop"'),
+    Bad(app(uid="a/b"), "/uid", "no uid", "letters"),
+    Bad(app(user=[]), "/user", "'user'", "mean 'users'"),
+    Bad(app(timezone="Paris"), "/timezone", "'Paris'", "Europe/Paris"),
+    Bad(app(users={}), "/users", "{} is not a list", '"id": "u1"'),
+    Bad(app(users=[{}]), "/users/0/id", "missing", '"id": "u1"'),
+    Bad(app(users=[{"id": "a"}, {"id": "a"}]), "/users/1/id", "more than once", "Keep"),
+    Bad(user(email="ada"), "/users/0/email", "'ada' is no mail", "ada@example.com"),
+    Bad(user(email="a@b\nBcc: c@d"), "/users/0/email", "no mail address", "@example"),
+    Bad(user(mail="a@b"), "/users/0/mail", "'mail'", "mean 'email'"),
+    Bad(user(locale="french!"), "/users/0/locale", "no locale", "fr-CH"),
+    Bad(user(groups="all"), "/users/0/groups", "not a list", "manager"),
+    Bad(user(disabled="maybe"), "/users/0/disabled", "'maybe'", "true or false"),
+    Bad(user(last_seen_at="2026-01-01T00:00"), "/users/0/last_seen_at", "offset", "Z"),
+    Bad(user(expires_at=0), "/users/0/expires_at", "0 is no date", "in quotes"),
+    Bad(app(domains=[{"name": "a"}]), "/domains/0/source", "missing", "sales.csv"),
+    Bad(
+        app(domains=[{"name": name, "source": {"file": "a.csv"}} for name in "aa"]),
+        "/domains/1/name",
+        "more than once",
+        "Keep one",
+    ),
+    Bad(source(), "/domains/0/source", "found nothing", '{"file"'),
+    Bad(source(file="a", url="http://b"), "/domains/0/source", "'file' and", "file"),
+    Bad(source(path="a.csv"), "/domains/0/source/path", "'path'", "file, url, sql"),
+    Bad(source(url="s3://a"), "/domains/0/source/url", "does not begin", "https"),
+    Bad(source(sql="select 1"), "/domains/0/source", "one is missing", "database"),
+    Bad(
+        source(sql="select 1", database="host=secret"),
+        "/domains/0/source/database",
+        "no database URL",
+        "postgresql+psycopg",
+    ),
+    Bad(
+        source(sql="select 1", database="sqlite://", format="csv"),
+        "/domains/0/source",
+        "'format'",
+        "Leave 'format' out",
+    ),
+    Bad(
+        source(file="a.xls", format="xls"),
+        "/domains/0/source/format",
+        "'xls' is not one of",
+        "csv, json, parquet",
+    ),
+    Bad(app(templates=[]), "/templates", "[] is not an object", "inactive"),
+    Bad(
+        app(templates={"": {"subject": "a", "text": "b"}}), "/templates/", "empty", "1"
+    ),
+    Bad(app(templates={"a": {"text": "b"}}), "/templates/a/subject", "missing", "miss"),
+    Bad(app(templates={"a": {"subject": "b"}}), "/templates/a", "neither", "text"),
+    Bad(
+        app(templates={"a": {"subject": "b\nc", "text": "d"}}),
+        "/templates/a/subject",
+        "one line",
+        "one line",
+    ),
+    Bad(app(documents={"designs": {}}), "/documents/designs", "key", "mean 'design'"),
+    Bad(app(documents={"design": []}), "/documents/design", "not an object", "{}"),
+    Bad(app(holidays={"fr": ["x"]}), "/holidays/fr/0", "'x' is no date", "2026-12-25"),
+    Bad(
+        app(holidays={"fr": [{"calendar": "de"}]}),
+        "/holidays/fr/0/calendar",
+        "not a key",
+        "from, until",
+    ),
+]
+
+EVENTS = [
+    Bad("[]", "", "no event", '"user"'),
+    Bad("7", "", "7 is no object", "one JSON object"),
+    Bad("{}", "/event", "missing", "instance.user.last_seen"),
+    Bad(event(event="instance.user.seen"), "/event", "no event", "last_seen"),
+    Bad(event(user=""), "/user", "empty", "1 to 200"),
+    Bad(event(at="2026-01-01T00:00:00"), "/at", "no UTC offset", "Z"),
+    Bad(event(at="yesterday"), "/at", "'yesterday'", "2026-12-01T"),
+    Bad(event(users="u1"), "/users", "'users'", "mean 'user'"),
+    Bad(f"[{event()}, 7]", "/1", "7 is no object", "one JSON object"),
+    Bad(f"{event()}\n{event(user=5)}\n", "/1/user", "5 is not text", "toco@tou.can"),
+    Bad(f"{event()}\n\n{{\n", "/1", "Line 3 of the input: Line 1", "double quotes"),
+    Bad(f"{event()}\n{event(key='')}", "/1/key", "'' is empty", "1 to 200"),
+]

@@ -1,0 +1,213 @@
+"""
+Documents that the door must refuse, and what its author is told.
+
+Each row: the text, the pointer of a problem, words of its message, words of its
+hint. The texts of the first tables are whole; those of the others are one valid
+action (or app, or event) with one thing changed.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.models.bad_rules import WHEN
+from tests.unit.models.bad_steps import RECIPIENTS, STEPS
+from tests.unit.models.documents import (
+    ACTION,
+    Bad,
+    action,
+    on_event,
+    without,
+)
+
+_VALID = json.dumps(ACTION)
+_DEEP = "[" * 40 + "]" * 40
+
+NOT_JSON = [
+    Bad("", "", "empty", "one JSON object"),
+    Bad(" \n\t ", "", "empty", "one JSON object"),
+    Bad(b"", "", "empty", "one JSON object"),
+    Bad("{", "", "Line 1, column 2", "double quotes"),
+    Bad("[1, 2", "", "the document ends", "close what is open"),
+    Bad("nope", "", "found 'nope'", "true, false, null"),
+    Bad("{'name': 1}", "", "Line 1, column 2", "double quotes"),
+    Bad("{name: 1}", "", "key in double quotes", "Put keys in double quotes"),
+    Bad('{"a": 1,}', "", "column 9", "no comma after the last"),
+    Bad('{"a": [1,]}', "", "a value was expected", "true, false, null"),
+    Bad('{"a" 1}', "", "colon", '"key": value'),
+    Bad('{"a": 1\n "b": 2}', "", "Line 2, column 2", "commas"),
+    Bad('{"a": "b', "", "never ends", "double quote"),
+    Bad('{"a": "b\nc"}', "", "line break", "\\n"),
+    Bad('{"a": "\\x"}', "", "backslash", "two backslashes"),
+    Bad('{"a": "\\u12"}', "", "four hexadecimal digits", "\\u00e9"),
+    Bad('{"a": True}', "", "found 'True", "true, false, null"),
+    Bad('{"a": None}', "", "found 'None", "null"),
+    Bad('{"a": 01}', "", "comma or a closing bracket", "commas"),
+    Bad('{"a": .5}', "", "a value was expected", "a number"),
+    Bad('{"a": +1}', "", "a value was expected", "a number"),
+    Bad("// weekly\n{}", "", "Line 1, column 1", "{...}"),
+    Bad(_VALID + " x", "", "after the end", "nothing after it"),
+    Bad(_VALID + _VALID, "", "after the end", "nothing after it"),
+    Bad(_VALID + "\n\n}", "", "Line 3, column 1", "nothing after it"),
+    Bad(b"\xef\xbb\xbf" + _VALID.encode(), "", "byte order mark", "without"),
+    Bad("\ufeff" + _VALID, "", "byte order mark", "without"),
+    Bad(_VALID.encode("utf-16"), "", "not UTF-8: byte 0xff", "as UTF-8"),
+    Bad(b'{"name": "caf\xe9"}', "", "byte 0xe9 at position 13", "as UTF-8"),
+    Bad(b"\x80", "", "not UTF-8", "as UTF-8"),
+    Bad(" " * (1024 * 1024 + 1), "", "1048577 bytes", "split it up"),
+    Bad("[" * 500_000, "", "more than 32 levels", "Flatten"),
+    Bad('{"a":' * 200_000, "", "more than 32 levels", "Flatten"),
+    Bad(_DEEP, "/0" * 32, "more than 32 levels", "Flatten"),
+    Bad(action(uid=json.loads(_DEEP)), "/uid" + "/0" * 31, "32 levels", "Flatten"),
+]
+
+NOT_OURS = [
+    Bad("[]", "", "[] is no object", "one JSON object"),
+    Bad("null", "", "null is no object", "one JSON object"),
+    Bad("7", "", "7 is no object", "one JSON object"),
+    Bad('"0 7 * * 1"', "", "'0 7 * * 1' is no object", "one JSON object"),
+    Bad(f"[{_VALID}]", "", "is no object", "one JSON object"),
+    Bad('{"a": NaN}', "/a", "nan is no number", "finite"),
+    Bad('{"a": Infinity}', "/a", "inf is no number", "finite"),
+    Bad('{"a": [1, -Infinity]}', "/a/1", "-inf is no number", "finite"),
+    Bad('{"a": 1e400}', "/a", "inf is no number", "finite"),
+    Bad('{"a": 9223372036854775808}', "/a", "9223372036854775808", "18 digits"),
+    Bad('{"a": ' + "9" * 5000 + "}", "/a", "5000 digits", "18 digits"),
+    Bad('{"a": -' + "9" * 30 + "}", "/a", "larger than", "in quotes"),
+    Bad('{"a": "x\\u0000"}', "/a", "NUL character (\\u0000) at position 1", "Remove"),
+    Bad('{"a": {"b\\u0000": 1}}', "/a", "key holds a NUL", "Remove"),
+    Bad('{"a": "\\ud800"}', "/a", "half a character (\\ud800)", "Remove"),
+    Bad('{"\\udfff": 1}', "", "key holds half a character", "Remove"),
+    Bad('{"name": "a", "name": "b"}', "/name", "more than once", "Keep one"),
+    Bad('{"a": [{"b": 1, "b": 1}]}', "/a/0/b", "more than once", "Keep one"),
+    Bad('{"a/b~c": 1, "a/b~c": 2}', "/a~1b~0c", "'a/b~c'", "Keep one"),
+    Bad('{"": 1, "": 2}', "/", "The key ''", "Keep one"),
+]
+
+FIELDS = [
+    Bad("{}", "/name", "'name' is missing", '"name": "weekly update"'),
+    Bad(without("name"), "/name", "missing", "weekly update"),
+    Bad(without("operations"), "/operations", "missing", '"send_email"'),
+    Bad(without("when"), "/when", "missing", '"cron_rule"'),
+    Bad(action(recipient={}), "/recipient", "'recipient'", "mean 'recipients'"),
+    Bad(action(Name="x"), "/Name", "not a key known", "mean 'name'"),
+    Bad(action(operation={}), "/operation", "'operation'", "mean 'operations'"),
+    Bad(action(start_at="x"), "/start_at", "not a key", "mean 'starts_at'"),
+    Bad(action(enabled=True), "/enabled", "not a key", "Write one of: name"),
+    Bad(json.dumps({**ACTION, "except_": []}), "/except_", "key", "mean 'except'"),
+    Bad(action(**{"a/b~": 1}), "/a~1b~0", "'a/b~'", "Write one of"),
+    Bad(action(name=5), "/name", "5 is not text", '"name": "weekly update"'),
+    Bad(action(name=None), "/name", "null is not text", "weekly update"),
+    Bad(action(name=["a"]), "/name", '["a"] is not text', "weekly update"),
+    Bad(action(name=""), "/name", "'' is empty", "1 to 200"),
+    Bad(action(name="  \t"), "/name", "empty", "1 to 200"),
+    Bad(action(name="x" * 201), "/name", "201 characters", "at most 200"),
+    Bad(action(name="a\nb"), "/name", "control character '\\n'", "on one line"),
+    Bad(action(name="a\u2028b"), "/name", "control character", "on one line"),
+    Bad(action(name="a\x1b[31m"), "/name", "control character '\\x1b'", "tabs"),
+    Bad(action(uid=""), "/uid", "'' is no uid", "1 to 128"),
+    Bad(action(uid="a b"), "/uid", "'a b' is no uid", "letters"),
+    Bad(action(uid="-a"), "/uid", "'-a' is no uid", "beginning with a letter"),
+    Bad(action(uid="a|b"), "/uid", "no uid", "'-'"),
+    Bad(action(uid="x" * 129), "/uid", "no uid", "1 to 128"),
+    Bad(action(uid="é"), "/uid", "'é' is no uid", "letters"),
+    Bad(action(uid="a\n"), "/uid", "'a\\n' is no uid", "letters"),
+    Bad(action(uid=7), "/uid", "7 is not text", '"uid": "weekly-update"'),
+    Bad(action(active="truee"), "/active", "'truee' is neither", "true or false"),
+    Bad(action(active=""), "/active", "'' is neither", "true or false"),
+    Bad(action(active=None), "/active", "null is neither", "true or false"),
+    Bad(action(active=2), "/active", "2 is neither", "true or false"),
+    Bad(action(active=[]), "/active", "[] is neither", "true or false"),
+    Bad(action(jitter="5 minutes"), "/jitter", "'5 minutes'", "Write PT5M"),
+    Bad(action(jitter="PT30S"), "/jitter", "whole number of minutes", "PT5M"),
+    Bad(action(jitter="P1M"), "/jitter", "whole number of minutes", "PT5M"),
+    Bad(action(jitter="PT0M"), "/jitter", "above zero", "PT5M"),
+    Bad(action(jitter="PT24H1M"), "/jitter", "more than a day", "PT24H"),
+    Bad(action(jitter=5), "/jitter", "5 is not text", '"jitter": "PT5M"'),
+    Bad(on_event(jitter="PT5M"), "/jitter", "'PT5M': events", "Leave 'jitter' out"),
+    Bad(on_event(except_=["2026-12-25"]), "/except", "event", "Leave 'except' out"),
+    Bad(action(overlap="skipp"), "/overlap", "'skipp'", "mean 'skip'"),
+    Bad(action(overlap=True), "/overlap", "true is not one of", "queue"),
+    Bad(action(catch_up="latest"), "/catch_up", "not an object", '"runs": "latest"'),
+    Bad(action(catch_up={"runs": "last"}), "/catch_up/runs", "'last'", "latest"),
+    Bad(action(catch_up={"run": "all"}), "/catch_up/run", "'run'", "mean 'runs'"),
+    Bad(action(catch_up={"within": "1 day"}), "/catch_up/within", "1 day", "P1D"),
+    Bad(action(catch_up={"within": -1}), "/catch_up/within", "-1", "P1D"),
+    Bad(action(catch_up=None), "/catch_up", "null", '"runs"'),
+]
+
+BOUNDS = [
+    Bad(action(starts_at="2026-12-01"), "/starts_at", "time of day", "T00:00:00"),
+    Bad(action(starts_at="soon"), "/starts_at", "'soon' is not an ISO", "2026-12-01T"),
+    Bad(action(starts_at=1764547200), "/starts_at", "1764547200", "in quotes"),
+    Bad(action(starts_at="1969-12-31T23:59:59Z"), "/starts_at", "1970", "Write"),
+    Bad(action(ends_at="9991-01-01T00:00:00Z"), "/ends_at", "9990", "Write"),
+    Bad(
+        action(starts_at="2027-03-28T02:30:00"),
+        "/starts_at",
+        "does not exist in Europe/Paris",
+        "'2027-03-28T01:59:59' or '2027-03-28T03:00:00'",
+    ),
+    Bad(
+        action(starts_at="2026-12-01T00:00:00Z", ends_at="2026-12-01T01:00:00"),
+        "/ends_at",
+        "is not after",
+        "later end",
+    ),
+    Bad(
+        action(
+            when=[
+                {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"},
+                {"cron_rule": "0 7 * * 2", "timezone": "UTC"},
+            ],
+            starts_at="2026-12-01T00:00:00",
+        ),
+        "/starts_at",
+        "no UTC offset",
+        "Add the offset",
+    ),
+    Bad(action(except_="2026-12-25"), "/except", "not a list", '["2026-12-25"]'),
+    Bad(action(except_=None), "/except", "null is not a list", "2026-12-25"),
+    Bad(action(except_=[20261225]), "/except/0", "20261225 is no date", "in quotes"),
+    Bad(action(except_=["2027-02-29"]), "/except/0", "'2027-02-29'", "2026-12-25"),
+    Bad(action(except_=["25.12.2026"]), "/except/0", "no date", "'2026-12-25'"),
+    Bad(action(except_=["2026-12-25T00:00"]), "/except/0", "no date", "2026-12-25"),
+    Bad(action(except_=["1900-01-01"]), "/except/0", "1970 to 9990", "Write"),
+    Bad(action(except_=[{}]), "/except/0/from", "missing", '"from": "2026-12-24"'),
+    Bad(
+        action(except_=[{"from": "2026-12-24"}]), "/except/0/until", "missing", "until"
+    ),
+    Bad(
+        action(except_=["2026-12-25", {"from": "2026-12-24", "until": "2026-12-23"}]),
+        "/except/1/until",
+        "before '2026-12-24'",
+        "or a later day",
+    ),
+    Bad(
+        action(except_=[{"from_": "2026-12-24", "until": "2026-12-25"}]),
+        "/except/0/from_",
+        "'from_'",
+        "mean 'from'",
+    ),
+    Bad(
+        action(except_=[{"from": "2026-12-24", "to": "2026-12-25"}]),
+        "/except/0/to",
+        "'to' is not a key",
+        "from, until",
+    ),
+    Bad(action(except_=[{"calender": "fr"}]), "/except/0/calender", "key", "calendar"),
+    Bad(action(except_=[{"calendar": ""}]), "/except/0/calendar", "empty", "name"),
+    Bad(
+        action(except_=["2026-12-25"] * 1001), "/except", "1001 entries", "at most 1000"
+    ),
+]
+
+ACTIONS = [
+    *NOT_JSON,
+    *NOT_OURS,
+    *FIELDS,
+    *BOUNDS,
+    *WHEN,
+    *STEPS,
+    *RECIPIENTS,
+]

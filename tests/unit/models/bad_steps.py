@@ -1,0 +1,145 @@
+"""Steps and recipients that the door must refuse, and what is said of them."""
+
+from __future__ import annotations
+
+from tests.unit.models.documents import Bad, action, recipients, steps
+
+STEPS = [
+    Bad(action(operations=None), "/operations", "null is not an object", "send_email"),
+    Bad(action(operations="refresh"), "/operations", "'refresh'", "send_email"),
+    Bad(action(operations=["refresh"]), "/operations", "not an object", "send_email"),
+    Bad(steps(), "/operations", "No step", "refresh, publish"),
+    Bad(steps(send_execsum="false"), "/operations", "No step", "Ask for one of"),
+    Bad(steps(refresh=False, publish=None), "/operations", "No step", "Ask"),
+    Bad(
+        steps(publish={"data": "false", "design": False, "permissions": "no"}),
+        "/operations",
+        "No step",
+        "Ask for one of",
+    ),
+    Bad(steps(send_mail={}), "/operations/send_mail", "'send_mail'", "'send_email'"),
+    Bad(steps(refresh_all=True), "/operations/refresh_all", "key", "'refresh'"),
+    Bad(steps(refresh="everything"), "/operations/refresh", "everything", "domains"),
+    Bad(steps(refresh={}), "/operations/refresh", "{} names no domain", "true for"),
+    Bad(steps(refresh={"domains": []}), "/operations/refresh", "no domain", "true"),
+    Bad(steps(refresh={"domains": None}), "/operations/refresh", "no domain", "true"),
+    Bad(steps(refresh=["a"]), "/operations/refresh", '["a"]', '{"domains"'),
+    Bad(
+        steps(refresh={"domain": ["a"]}), "/operations/refresh/domain", "key", "domains"
+    ),
+    Bad(
+        steps(refresh={"domains": "a"}),
+        "/operations/refresh/domains",
+        "'a' is not a list",
+        '["sales", "stores"]',
+    ),
+    Bad(
+        steps(refresh={"domains": ["a", 1]}),
+        "/operations/refresh/domains/1",
+        "1 is not text",
+        "double quotes",
+    ),
+    Bad(
+        steps(refresh={"domains": ["a", ""]}),
+        "/operations/refresh/domains/1",
+        "'' is no domain name",
+        "1 to 100",
+    ),
+    Bad(
+        steps(refresh={"domains": ["../etc"]}),
+        "/operations/refresh/domains/0",
+        "'../etc'",
+        "without '/'",
+    ),
+    Bad(
+        steps(refresh={"domains": ["a"], "force": "maybe"}),
+        "/operations/refresh/force",
+        "'maybe' is neither",
+        "true or false",
+    ),
+    Bad(steps(publish="data"), "/operations/publish", "'data'", '{"data": true}'),
+    Bad(steps(publish={"dat": 1}), "/operations/publish/dat", "'dat'", "mean 'data'"),
+    Bad(steps(publish={"data": "tru"}), "/operations/publish/data", "'tru'", "true or"),
+    Bad(steps(send_email={}), "/operations/send_email/template", "missing", "inactive"),
+    Bad(steps(send_email="inactive"), "/operations/send_email", "object", "template"),
+    Bad(steps(send_email=True), "/operations/send_email", "true is not", "template"),
+    Bad(
+        steps(send_email={"template": ""}),
+        "/operations/send_email/template",
+        "empty",
+        "1 to 200",
+    ),
+    Bad(
+        steps(send_email={"templates": "a"}),
+        "/operations/send_email/templates",
+        "'templates'",
+        "mean 'template'",
+    ),
+    Bad(steps(send_execsum="yess"), "/operations/send_execsum", "'yess'", "true or"),
+    Bad(steps(send_execsum={}), "/operations/send_execsum", "{} is neither", "true or"),
+    Bad(steps(maintenance=""), "/operations/maintenance", "'' is neither", "true or"),
+    Bad(steps(call_webhook={}), "/operations/call_webhook/url", "missing", "https://"),
+    *(
+        Bad(steps(call_webhook={"url": url}), "/operations/call_webhook/url", why, way)
+        for url, why, way in [
+            ("", "http://", "https://example.com"),
+            ("example.com/hook", "does not begin with", "https://example.com"),
+            ("ftp://example.com/", "does not begin with", "https://example.com"),
+            ("file:///etc/passwd", "does not begin with", "https://example.com"),
+            ("https://", "names no host", "https://example.com"),
+            ("https://:443/x", "names no host", "https://example.com"),
+            ("https://[::1/x", "no address", "https://example.com"),
+            ("https://a:99999/", "no address", "https://example.com"),
+            ("https://a b/", "space", "https://example.com"),
+            ("https://a/\r\nX: y", "control character", "https://example.com"),
+            ("https://me:secret@a/", "user or password", "signed"),
+            (7, "7 is not text", "https://example.com"),
+        ]
+    ),
+    Bad(steps(run_task={}), "/operations/run_task/name", "missing", "myproject"),
+    Bad(steps(run_task="t"), "/operations/run_task", "'t' is not an object", "name"),
+    Bad(
+        steps(run_task={"name": "t", "args": {}}),
+        "/operations/run_task/args",
+        "{} is not a list",
+        '"args"',
+    ),
+    Bad(
+        steps(run_task={"name": "t", "kwargs": []}),
+        "/operations/run_task/kwargs",
+        "[] is not an object",
+        '"kwargs"',
+    ),
+    Bad(
+        steps(run_task={"name": "t", "queue": ""}),
+        "/operations/run_task/queue",
+        "empty",
+        "1 to 200",
+    ),
+    Bad(steps(run_task={"task": "t"}), "/operations/run_task/task", "'task'", "kwargs"),
+]
+
+RECIPIENTS = [
+    Bad(action(recipients="all"), "/recipients", "'all'", '{"groups": ["all"]}'),
+    Bad(action(recipients=["a@b.c"]), "/recipients", "not an object", "groups"),
+    Bad(recipients(user=["a"]), "/recipients/user", "'user'", "mean 'users'"),
+    Bad(recipients(group="all"), "/recipients/group", "'group'", "mean 'groups'"),
+    Bad(recipients(groups="all"), "/recipients/groups", "'all' is not a list", "all"),
+    Bad(recipients(groups=[""]), "/recipients/groups/0", "'' is empty", "1 to 200"),
+    Bad(recipients(groups=["a", None]), "/recipients/groups/1", "null", "quotes"),
+    Bad(recipients(users=["a\tb"]), "/recipients/users/0", "control", "one line"),
+    Bad(recipients(users=["x" * 321]), "/recipients/users/0", "321 char", "320"),
+    Bad(recipients(users=["a"] * 10_001), "/recipients/users", "10001", "10000"),
+    Bad(
+        recipients(groups=["all"], include_inactive="true"),
+        "/recipients/include_inactive",
+        "not a key",
+        "mean 'include_inactive_users'",
+    ),
+    Bad(
+        recipients(groups=["all"], only_inactive_users="x"),
+        "/recipients/only_inactive_users",
+        "'x' is neither",
+        "true or false",
+    ),
+]

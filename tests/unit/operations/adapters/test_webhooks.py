@@ -1,0 +1,138 @@
+"""Signatures and addresses of webhooks, without a network."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+from datetime import UTC, datetime
+
+import pytest
+
+from models.errors import UsageError
+from operations.adapters.webhooks import (
+    RealWebhooks,
+    decode_secret,
+    is_public,
+    sign,
+)
+from operations.mail import Outcome
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+
+
+def test_signature_is_that_of_standard_webhooks():
+    """
+    The example of the specification's libraries.
+    """
+    secret = decode_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+
+    signature = sign(
+        secret,
+        message_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
+        timestamp=1614265330,
+        body=b'{"test": 2432232314}',
+    )
+
+    assert "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" == signature
+
+
+def test_secret_without_prefix_is_the_key_itself():
+    """
+    Any text is a key; only ``whsec_`` means base64.
+    """
+    encoded = base64.b64encode(b"abc").decode()
+
+    assert (b"abc", b"abc") == (decode_secret("abc"), decode_secret(f"whsec_{encoded}"))
+
+
+def test_broken_secret_is_refused_at_the_start():
+    """
+    A secret that cannot be decoded never signs anything.
+    """
+    with pytest.raises(UsageError, match="no base64"):
+        decode_secret("whsec_***")
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.216.34", True),
+        ("2606:2800:220:1:248:1893:25c8:1946", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),  # noqa: S104 - an address to refuse
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::", False),
+        ("::1", False),
+        ("fe80::1", False),
+        ("fd00::1", False),
+        ("ff02::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:93.184.216.34", True),
+        ("64:ff9b::7f00:1", False),
+        ("64:ff9b::5db8:d822", True),
+        ("2002:7f00:1::1", False),
+    ],
+)
+def test_only_addresses_of_the_internet_are_public(address: str, *, public: bool):
+    """
+    Private, loopback and link-local addresses are refused in any disguise.
+    """
+    assert public == is_public(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize(
+    ("url", "addresses", "reason"),
+    [
+        ("http://inner/x", ("10.0.0.1",), "leads to 10.0.0.1"),
+        ("http://both/x", ("93.184.216.34", "10.0.0.1"), "leads to 10.0.0.1"),
+        ("http://link/x", ("fe80::1%eth0",), "leads to fe80::1%eth0"),
+        ("ftp://files/x", (), "Write https://"),
+        ("no address", (), "Write https://"),
+        ("http://[::1", (), "is no address"),
+    ],
+)
+def test_forbidden_addresses_are_refused(
+    url: str, addresses: tuple[str, ...], reason: str
+):
+    """
+    One private address among several is enough; nothing is connected.
+    """
+    webhooks = RealWebhooks(secret="abc", resolve=lambda _host, _port: addresses)
+
+    sending = webhooks.post(url, message_id="1", body=b"", now=NOW)
+
+    assert Outcome.REFUSED is sending.outcome
+    assert reason in sending.detail
+
+
+def test_request_without_secret_is_refused():
+    """
+    Nothing is ever sent unsigned, and the message names the setting.
+    """
+    sending = RealWebhooks(secret=None).post(
+        "https://x.org", message_id="1", body=b"", now=NOW
+    )
+
+    assert Outcome.REFUSED is sending.outcome
+    assert "MINUTEHAND_WEBHOOK_SECRET" in sending.detail
+
+
+def test_unknown_host_may_be_known_later():
+    """
+    A name that does not resolve is worth another attempt.
+    """
+
+    def fail(_host: str, _port: int) -> tuple[str, ...]:
+        raise OSError("no such host")
+
+    sending = RealWebhooks(secret="abc", resolve=fail).post(
+        "https://x.org", message_id="1", body=b"", now=NOW
+    )
+
+    assert Outcome.UNREACHABLE is sending.outcome

@@ -1,0 +1,463 @@
+"""
+The ports of operations in memory, for tests of ours and of those who write steps.
+
+Each fake keeps the promises of its protocol and adds plain lists to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from pydantic import JsonValue
+from sqlalchemy import Connection
+
+from models.errors import CanceledError, StepError
+from models.operation_state import Trigger
+from models.recipients import RecipientFilterModel
+from operations.data import (
+    Column,
+    Domain,
+    DomainSummary,
+    Draft,
+    Fingerprint,
+    Move,
+    Reading,
+    Version,
+)
+from operations.mail import Mail, Outcome, Sending, Template
+from operations.ports import (
+    DeliveryState,
+    Guard,
+    Ports,
+    Retention,
+    SendMail,
+    StepContext,
+)
+from operations.recipients import User
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+OPERATION = UUID("3771f246-cc92-5326-b56a-8665f62de245")
+
+
+def hold_claim(connection: Connection | None = None) -> None:
+    """Be the guard of a claim that holds."""
+
+
+@dataclass
+class FakeWorkspace:
+    """Domains and documents as dicts; drafts are real files below *root*."""
+
+    root: Path
+    domains: dict[str, Domain] = field(default_factory=dict)
+    staged_documents: dict[str, JsonValue] = field(default_factory=dict)
+    live_documents: dict[str, JsonValue] = field(default_factory=dict)
+    notified: list[bool] = field(default_factory=list)
+    stagings: list[tuple[str, ...]] = field(default_factory=list)
+    old_versions: int = 0
+    stray_files: int = 0
+
+    def fetch_domains(self, app: str) -> tuple[Domain, ...]:
+        """Return the domains by name; the app makes no difference."""
+        del app
+        return tuple(self.domains[name] for name in sorted(self.domains))
+
+    def draft_path(self, app: str, domain: str) -> Path:
+        """Return a new path below root."""
+        return self.root / f"{app}-{domain}-{uuid4()}.part"
+
+    def discard(self, paths: Sequence[Path]) -> None:
+        """Remove drafts."""
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+    def stage(
+        self,
+        app: str,
+        drafts: Sequence[Draft],
+        *,
+        operation_id: UUID,
+        now: datetime,
+        guard: Guard,
+    ) -> dict[str, int]:
+        """Point staged at new versions, all at once."""
+        del app, operation_id
+        guard(None)  # type: ignore[arg-type]  # the fake has no connection
+        numbers = {}
+        for draft in drafts:
+            domain = self.domains[draft.domain]
+            number = domain.staged.number + 1 if domain.staged else 1
+            path = self.root / f"{draft.domain}-{number}.parquet"
+            draft.path.replace(path)
+            version = Version(
+                number,
+                path,
+                draft.reading.rows,
+                path.stat().st_size,
+                now,
+                draft.reading.fingerprint,
+            )
+            self.domains[draft.domain] = replace(domain, staged=version)
+            numbers[draft.domain] = number
+        self.stagings.append(tuple(numbers))
+        return numbers
+
+    def publish(
+        self,
+        app: str,
+        kinds: Sequence[str],
+        *,
+        now: datetime,
+        guard: Guard,
+        notify: bool = False,
+    ) -> tuple[Move, ...]:
+        """Point live at staged."""
+        del now
+        guard(None)  # type: ignore[arg-type]  # the fake has no connection
+        self.notified.append(notify)
+        moves: list[Move] = []
+        for kind in kinds:
+            if kind != "data":
+                if kind not in self.staged_documents:
+                    msg = f"small app {app!r} has nothing staged for {kind}."
+                    raise StepError(msg, permanent=True)
+                self.live_documents[kind] = self.staged_documents[kind]
+                moves.append(Move(kind, kind, None, None))
+                continue
+            for domain in self.fetch_domains(app):
+                if domain.staged is None or domain.staged == domain.live:
+                    continue
+                before = domain.live.number if domain.live else None
+                moves.append(Move("data", domain.name, before, domain.staged.number))
+                self.domains[domain.name] = replace(domain, live=domain.staged)
+        return tuple(moves)
+
+    def roll_back(
+        self, app: str, kinds: Sequence[str], *, now: datetime
+    ) -> tuple[Move, ...]:
+        """Keep no history: nothing to go back to."""
+        del app, kinds, now
+        return ()
+
+    def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
+        """Return one column of figures."""
+        assert domain.live is not None  # steps ask only for what is live
+        columns = (Column("amount", "Int64", minimum=1, maximum=9, total=45),)
+        rows = (("1",), ("9",))[:head]
+        return DomainSummary(domain.name, domain.live, columns, rows)
+
+    def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
+        """Remove from the counter of old versions."""
+        del keep, now
+        removed = min(limit, self.old_versions)
+        self.old_versions -= removed
+        return removed
+
+    def prune_files(self, *, before: datetime, limit: int) -> int:
+        """Remove from the counter of stray files."""
+        del before
+        removed = min(limit, self.stray_files)
+        self.stray_files -= removed
+        return removed
+
+
+@dataclass
+class FakeSources:
+    """
+    Sources by their "file": the rows, or the error that reading raises.
+
+    Args:
+        rows: What is read; a file that is not here is a permanent error.
+
+        errors: Raised instead.
+
+        etags: What the source says of its state; None: nothing.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, StepError] = field(default_factory=dict)
+    etags: dict[str, str] = field(default_factory=dict)
+    reads: list[str] = field(default_factory=list)
+
+    def read(
+        self,
+        source: Mapping[str, JsonValue],
+        *,
+        known: Fingerprint | None,
+        target: Path,
+    ) -> Reading | None:
+        """Write a file that says how many rows there are."""
+        file = str(source["file"])
+        self.reads.append(file)
+        if file in self.errors:
+            target.write_text("half")
+            raise self.errors[file]
+        etag = self.etags.get(file)
+        if known is not None and etag is not None and known.etag == etag:
+            return None
+        target.write_text(f"{self.rows[file]} rows")
+        return Reading(self.rows[file], Fingerprint(source=file, etag=etag))
+
+
+@dataclass
+class FakeMailer:
+    """
+    Keeps what it is sent.
+
+    Args:
+        outcomes: By address, one after the other; SENT when there is none left.
+    """
+
+    outcomes: dict[str, list[Sending]] = field(default_factory=dict)
+    mails: list[Mail] = field(default_factory=list)
+    sessions: int = 0
+
+    def session(self) -> AbstractContextManager[SendMail]:
+        """Return a session; count it."""
+        self.sessions += 1
+        return self._open()
+
+    @contextmanager
+    def _open(self) -> Iterator[SendMail]:
+        yield self._send
+
+    def _send(self, mail: Mail, *, now: datetime) -> Sending:
+        del now
+        planned = self.outcomes.get(mail.address)
+        sending = planned.pop(0) if planned else Sending(Outcome.SENT)
+        if sending.outcome in {Outcome.SENT, Outcome.UNCERTAIN}:
+            self.mails.append(mail)
+        return sending
+
+    @property
+    def addresses(self) -> list[str]:
+        """Who got mails, in order."""
+        return [mail.address for mail in self.mails]
+
+
+@dataclass
+class FakeDirectory:
+    """Users and templates of the one small app there is."""
+
+    users: tuple[User, ...] = ()
+    templates: dict[str, Template] = field(default_factory=dict)
+    name: str | None = "Demo"
+
+    def fetch_users(self, app: str) -> tuple[User, ...]:
+        """Return all users."""
+        del app
+        return self.users
+
+    def get_template(self, app: str, name: str) -> Template | None:
+        """Return the template."""
+        del app
+        return self.templates.get(name)
+
+    def fetch_template_names(self, app: str) -> tuple[str, ...]:
+        """Return the names."""
+        del app
+        return tuple(sorted(self.templates))
+
+    def get_app_name(self, app: str) -> str | None:
+        """Return the name."""
+        del app
+        return self.name
+
+
+@dataclass
+class FakeWebhooks:
+    """Answers with *answer* and keeps what it was sent."""
+
+    answer: Sending = field(default_factory=lambda: Sending(Outcome.SENT, "200 OK"))
+    posts: list[tuple[str, str, bytes]] = field(default_factory=list)
+
+    def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
+        """Keep the request."""
+        del now
+        self.posts.append((url, message_id, body))
+        return self.answer
+
+
+@dataclass
+class FakeTaskSender:
+    """Keeps what it was sent; raises *error* first if there is one."""
+
+    error: StepError | None = None
+    sent: list[tuple[str, tuple[JsonValue, ...], dict[str, JsonValue]]] = field(
+        default_factory=list
+    )
+    queues: list[str | None] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+
+    def send(
+        self,
+        name: str,
+        args: Sequence[JsonValue],
+        kwargs: Mapping[str, JsonValue],
+        queue: str | None,
+        task_id: str,
+    ) -> None:
+        """Keep the task."""
+        if self.error is not None:
+            raise self.error
+        self.sent.append((name, tuple(args), dict(kwargs)))
+        self.queues.append(queue)
+        self.ids.append(task_id)
+
+
+@dataclass
+class FakePrune:
+    """Counters of what is old, removed batch by batch."""
+
+    operations: int = 0
+    events: int = 0
+    leases: int = 0
+    cutoffs: dict[str, datetime] = field(default_factory=dict)
+    batches: list[int] = field(default_factory=list)
+
+    def prune_operations(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        self.cutoffs["operations"] = before
+        removed = min(limit, self.operations)
+        self.operations -= removed
+        self.batches.append(removed)
+        return removed
+
+    def prune_events(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        self.cutoffs["events"] = before
+        removed = min(limit, self.events)
+        self.events -= removed
+        return removed
+
+    def prune_leases(self, *, before: datetime) -> int:
+        """Remove all."""
+        self.cutoffs["leases"] = before
+        removed, self.leases = self.leases, 0
+        return removed
+
+
+@dataclass
+class FakeDeliveries:
+    """Delivery marks in a dict; every change is kept in *journal*."""
+
+    marks: dict[str, DeliveryState] = field(default_factory=dict)
+    journal: list[tuple[str, DeliveryState]] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def start(self, recipient_id: str) -> DeliveryState:
+        """Mark ``sending`` and say what was found."""
+        found = self.marks.get(recipient_id)
+        if found is DeliveryState.SENT:
+            return DeliveryState.SENT
+        if found in {DeliveryState.SENDING, DeliveryState.UNCERTAIN}:
+            self._mark(recipient_id, DeliveryState.UNCERTAIN)
+            return DeliveryState.UNCERTAIN
+        self._mark(recipient_id, DeliveryState.SENDING)
+        return DeliveryState.NEW
+
+    def sent(self, recipient_id: str) -> None:
+        """Mark ``sent``."""
+        self._mark(recipient_id, DeliveryState.SENT)
+
+    def failed(self, recipient_id: str, error: str) -> None:
+        """Mark ``failed``."""
+        self.errors[recipient_id] = error
+        self._mark(recipient_id, DeliveryState.FAILED)
+
+    def uncertain(self, recipient_id: str, error: str) -> None:
+        """Mark ``uncertain``."""
+        self.errors[recipient_id] = error
+        self._mark(recipient_id, DeliveryState.UNCERTAIN)
+
+    def _mark(self, recipient_id: str, state: DeliveryState) -> None:
+        self.marks[recipient_id] = state
+        self.journal.append((recipient_id, state))
+
+
+@dataclass
+class FakeProgress:
+    """Keeps the progress points; raises CanceledError at number *cancel_at*."""
+
+    points: list[tuple[int, int, str]] = field(default_factory=list)
+    cancel_at: int | None = None
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        """Keep the point."""
+        self.points.append((done, total, note))
+        if self.cancel_at == len(self.points):
+            msg = "canceled"
+            raise CanceledError(msg)
+
+
+@dataclass
+class World:
+    """
+    All the fakes, and contexts of one operation in them.
+
+    Args:
+        root: Folder for the drafts of the workspace.
+
+        memo: What the step remembered; the next context sees it.
+    """
+
+    root: Path
+    recipients: RecipientFilterModel | None = None
+    user_id: str | None = None
+    memo: dict[str, JsonValue] = field(default_factory=dict)
+    progress: FakeProgress = field(default_factory=FakeProgress)
+    deliveries: FakeDeliveries = field(default_factory=FakeDeliveries)
+    sources: FakeSources = field(default_factory=FakeSources)
+    mailer: FakeMailer = field(default_factory=FakeMailer)
+    directory: FakeDirectory = field(default_factory=FakeDirectory)
+    webhooks: FakeWebhooks = field(default_factory=FakeWebhooks)
+    tasks: FakeTaskSender = field(default_factory=FakeTaskSender)
+    prune: FakePrune = field(default_factory=FakePrune)
+    retention: Retention = field(default_factory=Retention)
+    guard: Guard = hold_claim
+    workspace: FakeWorkspace = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Give the workspace its folder."""
+        self.workspace = FakeWorkspace(self.root)
+
+    def remember(self, key: str, value: JsonValue) -> None:
+        """Keep *value* for the next context."""
+        self.memo[key] = value
+
+    def make_context(self, *, attempt: int = 1, now: datetime = NOW) -> StepContext:
+        """Return the context of an attempt."""
+        return StepContext(
+            operation_id=OPERATION,
+            app="demo",
+            action_uid="weekly",
+            action_name="weekly update",
+            occurrence=NOW,
+            user_id=self.user_id,
+            trigger=Trigger.SCHEDULE if self.user_id is None else Trigger.EVENT,
+            triggered_by='Scheduled action "weekly update"',
+            attempt=attempt,
+            now=now,
+            event=None if self.user_id is None else "instance.user.last_seen",
+            event_at=None,
+            recipients=self.recipients,
+            memo=dict(self.memo),
+            remember=self.remember,
+            progress=self.progress,
+            guard=self.guard,
+            deliveries=self.deliveries,
+            ports=Ports(
+                workspace=self.workspace,
+                sources=self.sources,
+                mailer=self.mailer,
+                directory=self.directory,
+                webhooks=self.webhooks,
+                tasks=self.tasks,
+                prune=self.prune,
+                retention=self.retention,
+            ),
+        )

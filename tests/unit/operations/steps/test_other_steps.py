@@ -1,0 +1,218 @@
+"""call_webhook, run_task, maintenance and send_execsum, on fakes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+import pytest
+
+from models.errors import StepError
+from models.operation import CallWebhookModel, OperationModel, RunTaskModel
+from models.recipients import RecipientFilterModel
+from operations.data import Domain, Fingerprint, Version
+from operations.mail import Outcome, Sending
+from operations.ports import Retention
+from operations.recipients import User
+from operations.steps import STEPS
+from operations.steps.call_webhook import call_webhook
+from operations.steps.maintenance import BATCH, maintenance
+from operations.steps.run_task import make_task_id, run_task
+from operations.steps.send_execsum import send_execsum
+from tests.unit.operations.fakes import NOW, OPERATION, World
+
+#: What the document of a step without arguments holds.
+YES: Literal[True] = True
+HOOK = CallWebhookModel(url="https://hooks.example.org/x")
+TASK = RunTaskModel(name="my.report", args=(1,), kwargs={"a": "b"}, queue="mine")
+
+
+def test_every_step_of_the_document_is_in_the_table():
+    """
+    STEPS has each field of OperationModel, in the order they run.
+    """
+    assert list(OperationModel.model_fields) == list(STEPS)
+
+
+def test_webhook_carries_the_operation(world: World):
+    """
+    The id is the operation's, so that the receiver does nothing twice.
+    """
+    result = call_webhook(world.make_context(), HOOK)
+
+    url, message_id, body = world.webhooks.posts[0]
+    assert (HOOK.url, str(OPERATION)) == (url, message_id)
+    assert {
+        "type": "operation.step",
+        "data": {
+            "operation_id": str(OPERATION),
+            "app": "demo",
+            "action": {"uid": "weekly", "name": "weekly update"},
+            "occurrence": "2026-11-23 06:00:00+00:00",
+            "user": None,
+            "trigger": "schedule",
+            "event": None,
+        },
+    } == json.loads(body)
+    assert {"webhook_id": str(OPERATION), "answer": "200 OK"} == result
+
+
+def test_webhook_body_is_the_same_in_each_attempt(world: World):
+    """
+    A later attempt sends the same bytes.
+    """
+    call_webhook(world.make_context(), HOOK)
+    call_webhook(world.make_context(attempt=2, now=NOW + timedelta(hours=1)), HOOK)
+
+    bodies = {body for _url, _id, body in world.webhooks.posts}
+    assert 1 == len(bodies)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "permanent"),
+    [
+        (Outcome.REFUSED, True),
+        (Outcome.DEFERRED, False),
+        (Outcome.UNREACHABLE, False),
+    ],
+)
+def test_webhook_failure_says_whether_to_retry(
+    world: World, outcome: Outcome, *, permanent: bool
+):
+    """
+    Only a refusal is final.
+    """
+    world.webhooks.answer = Sending(outcome, "because")
+
+    with pytest.raises(StepError, match="because") as caught:
+        call_webhook(world.make_context(), HOOK)
+
+    assert permanent == caught.value.permanent
+
+
+def test_task_is_sent_as_asked_under_a_derived_id(world: World):
+    """
+    Name, arguments and queue are the document's; the id is the same each time.
+    """
+    result = run_task(world.make_context(), TASK)
+    run_task(world.make_context(attempt=2), TASK)
+
+    assert ("my.report", (1,), {"a": "b"}) == world.tasks.sent[0]
+    assert ["mine", "mine"] == world.tasks.queues
+    assert [str(make_task_id(OPERATION))] * 2 == world.tasks.ids
+    assert str(make_task_id(OPERATION)) == result["task_id"]
+
+
+def test_task_id_is_a_published_value():
+    """
+    The derivation is a contract: users may compute it.
+    """
+    assert UUID("f9618ba1-93ff-5c61-953f-6cfef56c171f") == make_task_id(OPERATION)
+
+
+def test_broker_that_is_away_is_temporary(world: World):
+    """
+    The sender's error goes on its way.
+    """
+    world.tasks.error = StepError("broker", permanent=False)
+
+    with pytest.raises(StepError) as caught:
+        run_task(world.make_context(), TASK)
+
+    assert not caught.value.permanent
+
+
+def test_maintenance_removes_everything_old_in_batches(world: World):
+    """
+    Each kind is pruned until a batch comes back short; the result counts all.
+    """
+    world.prune.operations, world.prune.events, world.prune.leases = 2 * BATCH, 7, 1
+    world.workspace.old_versions, world.workspace.stray_files = 3, 2
+
+    result = maintenance(world.make_context(), YES)
+
+    assert {
+        "removed": {
+            "operations": 2 * BATCH,
+            "events": 7,
+            "versions": 3,
+            "files": 2,
+            "leases": 1,
+        }
+    } == result
+    assert [BATCH, BATCH, 0] == world.prune.batches
+
+
+def test_maintenance_keeps_what_the_settings_say(world: World):
+    """
+    Ages are counted back from the database's clock.
+    """
+    world.retention = Retention(
+        operations=timedelta(days=7), events=timedelta(days=9), versions=2
+    )
+
+    maintenance(world.make_context(), YES)
+
+    assert NOW - timedelta(days=7) == world.prune.cutoffs["operations"]
+    assert NOW - timedelta(days=9) == world.prune.cutoffs["events"]
+
+
+@pytest.fixture
+def readers(world: World) -> World:
+    """Give a live domain, one that was never published, and two readers."""
+    version = Version(
+        4,
+        world.root / "4.parquet",
+        1234,
+        99,
+        NOW - timedelta(hours=3),
+        Fingerprint(source="s"),
+    )
+    world.workspace.domains["sales"] = Domain("sales", {}, version, version)
+    world.workspace.domains["later"] = Domain("later", {})
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+    world.directory.users = tuple(
+        User(letter, f"{letter}@x.org", activated_at=long_ago) for letter in "ab"
+    )
+    world.recipients = RecipientFilterModel(groups=("all",))
+    return world
+
+
+def test_execsum_goes_to_each_recipient_with_a_pdf(readers: World):
+    """
+    Every recipient gets text, HTML and PDF of the live versions.
+    """
+    result = send_execsum(readers.make_context(), YES)
+
+    mail = readers.mailer.mails[0]
+    assert (2, {"sales": 4}) == (result["sent"], result["domains"])
+    assert "Executive summary: Demo, 23 November 2026" == mail.subject
+    assert "1,234 rows in 1 domain." in (mail.text or "")
+    assert "3 hours ago" in (mail.html or "")
+    assert "Not published yet: later." in (mail.text or "")
+    assert [("Demo-2026-11-23.pdf", b"%PDF-")] == [
+        (attachment.name, attachment.content[:5]) for attachment in mail.attachments
+    ]
+
+
+def test_execsum_and_email_have_different_message_ids(readers: World):
+    """
+    The same operation may send both to one user.
+    """
+    send_execsum(readers.make_context(), YES)
+
+    ids = {mail.message_id for mail in readers.mailer.mails}
+    assert 2 == len(ids)
+
+
+def test_execsum_of_nothing_says_so(readers: World):
+    """
+    An app without live data sends a mail that says it, rather than nothing.
+    """
+    readers.workspace.domains.clear()
+
+    send_execsum(readers.make_context(), YES)
+
+    assert "no live data yet" in (readers.mailer.mails[0].text or "")

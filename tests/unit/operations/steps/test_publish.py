@@ -1,0 +1,74 @@
+"""publish, on fakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.errors import StepError
+from models.operation import PublishModel, RefreshModel
+from operations.data import Domain
+from operations.steps.publish import KINDS, publish
+from operations.steps.refresh import refresh
+from tests.unit.operations.fakes import World
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    """Give a refreshed domain and staged documents."""
+    world.workspace.domains["a"] = Domain("a", {"file": "a.csv"})
+    world.sources.rows["a.csv"] = 3
+    world.workspace.staged_documents |= {"design": {"x": 1}, "permissions": {}}
+    refresh(world.make_context(), RefreshModel())
+    return world
+
+
+def test_kinds_are_the_fields_of_the_document():
+    """
+    What can be published is what the JSON can ask for.
+    """
+    assert tuple(PublishModel.model_fields) == KINDS
+
+
+def test_data_alone_moves_data_alone(world: World):
+    """
+    Only what is asked for moves, and the result says what did.
+    """
+    result = publish(world.make_context(), PublishModel(data=True))
+
+    assert {
+        "published": ["data"],
+        "moved": [{"kind": "data", "name": "a", "before": None, "after": 1}],
+    } == result
+    assert {} == world.workspace.live_documents
+
+
+def test_publishing_notifies_nobody(world: World):
+    """
+    The scheduler publishes with notify off: a mail is a step of its own.
+    """
+    publish(world.make_context(), PublishModel(data=True, design=True))
+
+    assert [False] == world.workspace.notified
+
+
+def test_publishing_again_moves_nothing(world: World):
+    """
+    A retry after the commit finds everything done.
+    """
+    publish(world.make_context(), PublishModel(data=True))
+
+    result = publish(world.make_context(), PublishModel(data=True))
+
+    assert [] == result["moved"]
+
+
+def test_nothing_staged_is_permanent(world: World):
+    """
+    Publishing what was never staged fails for good.
+    """
+    world.workspace.staged_documents.clear()
+
+    with pytest.raises(StepError) as caught:
+        publish(world.make_context(), PublishModel(design=True))
+
+    assert caught.value.permanent

@@ -1,0 +1,258 @@
+"""send_email, on fakes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from models.errors import CanceledError, StepError
+from models.operation import SendEmailModel
+from models.recipients import RecipientFilterModel
+from operations.mail import Outcome, Sending, Template
+from operations.ports import DeliveryState
+from operations.recipients import User
+from operations.steps.send_email import send_email
+from tests.unit.operations.fakes import FakeProgress, World
+
+ASKED = SendEmailModel(template="hello")
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def make_user(user_id: str, name: str = "Toco") -> User:
+    return User(user_id, f"{user_id}@x.org", name=name, activated_at=LONG_AGO)
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    """Give three users, a template, and everybody as recipients."""
+    world.directory.users = tuple(map(make_user, "abc"))
+    world.directory.templates["hello"] = Template(
+        "hello",
+        "Hello {{ user.name }}",
+        "{{ app.name }}: {{ action.name }}",
+        "<p>{{ user.name }}</p>",
+    )
+    world.recipients = RecipientFilterModel(groups=("all",))
+    return world
+
+
+def test_each_recipient_gets_one_mail(world: World):
+    """
+    Every user gets the rendered template, in order of their ids.
+    """
+    result = send_email(world.make_context(), ASKED)
+
+    assert 3 == result["sent"]
+    assert ["a@x.org", "b@x.org", "c@x.org"] == world.mailer.addresses
+    assert "Demo: weekly update" == world.mailer.mails[0].text
+
+
+def test_mark_is_written_before_and_after(world: World):
+    """
+    ``sending`` comes before ``sent``, one recipient after the other.
+    """
+    send_email(world.make_context(), ASKED)
+
+    assert [
+        (user_id, state)
+        for user_id in "abc"
+        for state in (DeliveryState.SENDING, DeliveryState.SENT)
+    ] == world.deliveries.journal
+
+
+def test_mail_left_sending_is_never_sent_again(world: World):
+    """
+    What a dead worker left as ``sending`` is reported, not repeated.
+    """
+    world.deliveries.marks |= {"a": DeliveryState.SENT, "b": DeliveryState.SENDING}
+
+    result = send_email(world.make_context(attempt=2), ASKED)
+
+    assert ["c@x.org"] == world.mailer.addresses
+    assert (2, ["b"]) == (result["sent"], result["uncertain"])
+    assert DeliveryState.UNCERTAIN == world.deliveries.marks["b"]
+
+
+def test_connection_that_breaks_in_the_content_is_uncertain(world: World):
+    """
+    A mail that may have left counts as neither sent nor failed.
+    """
+    world.mailer.outcomes["b@x.org"] = [Sending(Outcome.UNCERTAIN, "broken pipe")]
+
+    result = send_email(world.make_context(), ASKED)
+
+    assert (2, ["b"]) == (result["sent"], result["uncertain"])
+    assert DeliveryState.UNCERTAIN == world.deliveries.marks["b"]
+
+
+def test_refused_address_does_not_keep_the_others_back(world: World):
+    """
+    A wrong address is in the result, and the others get their mail.
+    """
+    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.REFUSED, "550 unknown")]
+
+    result = send_email(world.make_context(), ASKED)
+
+    assert [{"user": "a", "error": "550 unknown"}] == result["failed"]
+    assert 2 == result["sent"]
+
+
+def test_step_fails_if_every_address_is_refused(world: World):
+    """
+    A step that reached nobody is no success.
+    """
+    for letter in "abc":
+        world.mailer.outcomes[f"{letter}@x.org"] = [Sending(Outcome.REFUSED, "550")]
+
+    with pytest.raises(StepError, match="every mail was refused") as caught:
+        send_email(world.make_context(), ASKED)
+
+    assert caught.value.permanent
+
+
+def test_full_mailbox_is_tried_again_and_the_others_are_not(world: World):
+    """
+    After a deferral the next attempt sends to that recipient alone.
+    """
+    world.mailer.outcomes["b@x.org"] = [Sending(Outcome.DEFERRED, "452 full")]
+    with pytest.raises(StepError, match="452 full") as caught:
+        send_email(world.make_context(), ASKED)
+
+    result = send_email(world.make_context(attempt=2), ASKED)
+
+    assert not caught.value.permanent
+    assert 3 == result["sent"]
+    assert ["a@x.org", "c@x.org", "b@x.org"] == world.mailer.addresses
+
+
+def test_dead_server_stops_the_step_at_once(world: World):
+    """
+    A server that is away costs one deadline, not one for each recipient.
+    """
+    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.UNREACHABLE, "refused")]
+
+    with pytest.raises(StepError) as caught:
+        send_email(world.make_context(), ASKED)
+
+    assert not caught.value.permanent
+    assert {"a": DeliveryState.FAILED} == world.deliveries.marks
+
+
+def test_recipients_are_frozen_across_attempts(world: World):
+    """
+    Who joins between two attempts gets nothing; who left is a warning.
+    """
+    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.UNREACHABLE, "refused")]
+    with pytest.raises(StepError):
+        send_email(world.make_context(), ASKED)
+    world.directory.users = tuple(map(make_user, "acd"))
+
+    result = send_email(world.make_context(attempt=2), ASKED)
+
+    assert ["a@x.org", "c@x.org"] == world.mailer.addresses
+    assert ["User 'b' was deleted meanwhile."] == result["warnings"]
+
+
+def test_changed_address_is_used(world: World):
+    """
+    The ids are frozen, not the addresses.
+    """
+    world.memo["recipients"] = {"ids": ["a"], "warnings": []}
+    world.directory.users = (User("a", "new@x.org"),)
+
+    send_email(world.make_context(attempt=2), ASKED)
+
+    assert ["new@x.org"] == world.mailer.addresses
+
+
+def test_unknown_names_and_missing_addresses_are_warnings(world: World):
+    """
+    They are told in the result and fail nothing.
+    """
+    world.directory.users = (make_user("a"), User("n", "", activated_at=LONG_AGO))
+    world.recipients = RecipientFilterModel(users=("x",), groups=("all",))
+
+    result = send_email(world.make_context(), ASKED)
+
+    assert [
+        "There is no user 'x' in this small app.",
+        "User 'n' has no email address.",
+    ] == result["warnings"]
+
+
+def test_event_operation_writes_to_its_user(world: World):
+    """
+    Without recipients the triggering user alone gets the mail.
+    """
+    world.recipients, world.user_id = None, "b"
+
+    send_email(world.make_context(), ASKED)
+
+    assert ["b@x.org"] == world.mailer.addresses
+
+
+def test_action_without_recipients_warns(world: World):
+    """
+    Nobody to write to is a warning.
+    """
+    world.recipients = None
+
+    result = send_email(world.make_context(), ASKED)
+
+    assert (0, ["The action names no recipients."]) == (
+        result["sent"],
+        result["warnings"],
+    )
+
+
+def test_missing_template_is_permanent_and_names_what_exists(world: World):
+    """
+    A typo in the template says what there is.
+    """
+    with pytest.raises(StepError, match=r"no template 'helo'.*'hello'") as caught:
+        send_email(world.make_context(), SendEmailModel(template="helo"))
+
+    assert caught.value.permanent
+
+
+def test_template_that_fails_for_the_last_reaches_nobody(world: World):
+    """
+    All mails are rendered before the first leaves.
+    """
+    world.directory.templates["hello"] = Template(
+        "hello", "x", "{{ 1 / (user.name | length) }}", None
+    )
+    world.directory.users = (make_user("a"), make_user("b", name=""))
+
+    with pytest.raises(StepError, match="division by zero") as caught:
+        send_email(world.make_context(), ASKED)
+
+    assert caught.value.permanent
+    assert ([], {}) == (world.mailer.mails, world.deliveries.marks)
+
+
+def test_message_ids_are_the_same_in_each_attempt_and_differ_by_user(world: World):
+    """
+    A mail server or a person can spot a repetition.
+    """
+    send_email(world.make_context(), ASKED)
+    world.deliveries.marks.clear()
+
+    send_email(world.make_context(attempt=2), ASKED)
+
+    ids = [mail.message_id for mail in world.mailer.mails]
+    assert ids[:3] == ids[3:]
+    assert 3 == len(set(ids))
+
+
+def test_cancellation_stops_between_mails(world: World):
+    """
+    Canceled before the second mail, one has left.
+    """
+    world.progress = FakeProgress(cancel_at=2)
+
+    with pytest.raises(CanceledError):
+        send_email(world.make_context(), ASKED)
+
+    assert ["a@x.org"] == world.mailer.addresses

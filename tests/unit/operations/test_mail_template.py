@@ -1,0 +1,72 @@
+"""Mail templates."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.errors import StepError
+from operations.mail import Template
+from operations.mail_template import LONGEST, MailTemplate
+
+USER = {"user": {"name": "<b>Ann</b>"}}
+
+
+def render(subject: str = "s", text: str | None = "t", html: str | None = None):
+    return MailTemplate(Template("hello", subject, text, html)).render(USER)
+
+
+def test_html_is_escaped_and_text_is_not():
+    """
+    A name is never markup in HTML, and stays as it is in plain text.
+    """
+    rendered = render(text="{{ user.name }}", html="{{ user.name }}")
+
+    assert ("<b>Ann</b>", "&lt;b&gt;Ann&lt;/b&gt;") == (rendered.text, rendered.html)
+
+
+def test_subject_is_one_line():
+    """
+    Line breaks cannot begin a header of somebody's choice.
+    """
+    rendered = render(subject="Hi\r\nBcc: all@x.org\n")
+
+    assert "Hi Bcc: all@x.org" == rendered.subject
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("{{ user.age }}", "has no attribute 'age'"),
+        ("{{ usr }}", "'usr' is undefined"),
+        ("{% if %}", "Expected an expression"),
+        ("{{ ().__class__.__mro__ }}", "unsafe"),
+        ("{{ user.update({}) }}", "unsafe"),
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{{ 'a' + 1 }}", "can only concatenate"),
+        ("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "longer than"),
+        ("{{ range(999999999) }}", "[Rr]ange too big"),
+    ],
+)
+def test_bad_template_is_permanent_and_named(source: str, reason: str):
+    """
+    What a template may do wrong is told with its name and part.
+    """
+    with pytest.raises(StepError, match=f"(?s)template 'hello' .text.*{reason}") as e:
+        render(text=source)
+
+    assert e.value.permanent
+
+
+def test_template_without_body_is_refused():
+    """
+    Neither text nor HTML is no mail.
+    """
+    with pytest.raises(StepError, match="neither text nor html"):
+        render(text=None)
+
+
+def test_longest_part_is_far_beyond_a_mail():
+    """
+    The bound never troubles a real template.
+    """
+    assert LONGEST > 1_000_000

@@ -1,0 +1,248 @@
+"""The settings: what is read, what is refused, and that the docs list them."""
+
+from __future__ import annotations
+
+import re
+from datetime import time, timedelta
+from pathlib import Path
+
+import pytest
+
+from models.errors import UsageError
+from settings import PREFIX, Settings, is_color_wanted, read_settings
+
+DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
+ROW = re.compile(r"^\| `(?P<name>MINUTEHAND_\w+)` \|(?P<default>[^|]*)\|", re.MULTILINE)
+
+
+def read(**variables: str) -> Settings:
+    """Read settings from *variables*, named without prefix, and nothing else."""
+    environ = {f"{PREFIX}{name.upper()}": value for name, value in variables.items()}
+    return read_settings(environ, env_file=None)
+
+
+def refuse(**variables: str) -> str:
+    """Return why *variables* are refused."""
+    with pytest.raises(UsageError) as caught:
+        read(**variables)
+    return str(caught.value)
+
+
+def test_docs_list_every_setting() -> None:
+    """
+    docs/settings.md has one row for each setting, and none for anything else.
+    """
+    documented = [match["name"] for match in ROW.finditer(DOCS.read_text())]
+
+    assert sorted(
+        f"{PREFIX}{name.upper()}" for name in Settings.model_fields
+    ) == sorted(documented)
+
+
+def test_docs_tell_the_defaults() -> None:
+    """
+    Setting everything to its documented default changes nothing.
+    """
+    home = str(Path.home() / ".minutehand")
+    documented = {
+        match["name"]: match["default"].strip("` ").replace("<home>", home)
+        for match in ROW.finditer(DOCS.read_text())
+    }
+
+    assert read() == read_settings(documented, env_file=None)
+
+
+def test_values_are_read_as_what_they_mean() -> None:
+    """
+    Durations, times, lists, numbers and switches come out typed.
+    """
+    settings = read(
+        lookback="PT15M",
+        maintenance_at="23:30",
+        maintenance_enabled="false",
+        webhook_allowed_hosts="Intranet, build.example.org",
+        chunk="20",
+    )
+
+    assert timedelta(minutes=15) == settings.lookback
+    assert time(23, 30) == settings.maintenance_at
+    assert settings.maintenance_enabled is False
+    assert settings.webhook_allowed_hosts == ("intranet", "build.example.org")
+    assert settings.chunk == 20
+
+
+def test_all_of_the_embedded_form_is_below_home() -> None:
+    """
+    Setting the home alone moves database, mails and workspace.
+    """
+    settings = read(home="/data")
+
+    assert settings.database_url == "sqlite:////data/minutehand.sqlite3"
+    assert settings.smtp_url == "/data/mails"
+    assert Path("/data/workspace") == settings.workspace
+
+
+def test_relative_folders_are_made_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A later change of directory does not move the data.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    assert tmp_path / "data" == read(home="data").home
+
+
+def test_postgresql_gets_the_driver_we_ship() -> None:
+    """
+    The short forms of the URL mean psycopg.
+    """
+    for scheme in ("postgres", "postgresql", "postgresql+psycopg"):
+        settings = read(database_url=f"{scheme}://u:p@db/minutehand")
+
+        assert settings.database_url == "postgresql+psycopg://u:p@db/minutehand"
+
+
+def test_environment_wins_over_the_file(tmp_path: Path) -> None:
+    """
+    A variable of the process overrides that of .env; others of the file count.
+    """
+    env_file = tmp_path / ".env"
+    env_file.write_text("MINUTEHAND_CHUNK=1\nMINUTEHAND_TIMEZONE=Europe/Paris\nX=1\n")
+
+    settings = read_settings({"MINUTEHAND_CHUNK": "2"}, env_file)
+
+    assert settings.chunk == 2
+    assert settings.timezone == "Europe/Paris"
+
+
+def test_empty_variables_count_as_unset() -> None:
+    """
+    A compose file may pass on a variable that nobody set.
+    """
+    assert read() == read(metrics_port="", timezone=" ")
+
+
+def test_variables_of_the_tests_are_no_settings() -> None:
+    """
+    MINUTEHAND_TEST_... is left to the test suite.
+    """
+    assert read() == read(test_database_url="postgresql://x")
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("MINUTEHAND_LEASE_TLL", "MINUTEHAND_LEASE_TTL"),
+        ("MINUTEHAND_DATABASEURL", "MINUTEHAND_DATABASE_URL"),
+        ("minutehand_home", "MINUTEHAND_HOME"),
+    ],
+)
+def test_unknown_variables_are_refused_with_the_nearest(
+    name: str, suggestion: str
+) -> None:
+    """
+    A misspelt setting stops the start instead of being ignored.
+    """
+    with pytest.raises(
+        UsageError, match=f"{name} is no setting. Did you mean {suggestion}"
+    ):
+        read_settings({name: "1"}, env_file=None)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("lease_ttl", "61", "not an ISO 8601 duration"),
+        ("retention", "P1M", "has months or years"),
+        ("lookback", "PT0S", "is no time at all"),
+        ("lookback", "PT30S", "Write at least PT1M"),
+        ("retention", "PT1H", "Write at least P1D"),
+        ("timezone", "Paris", "Europe/Paris"),
+        ("maintenance_at", "4", "Write HH:MM"),
+        ("maintenance_at", "24:00", "Write HH:MM"),
+        ("database_url", "mysql://u@h/d", "Write postgresql://"),
+        ("broker_url", "filesystem://", "loses or never deletes messages"),
+        ("broker_url", "sqla+sqlite:///x", "loses or never deletes messages"),
+        ("broker_url", "localhost", "Write redis://"),
+        ("smtp_url", "http://mail", "Write smtp://"),
+        ("log_level", "loud", "Write 'debug', 'info', 'warning' or 'error'"),
+        ("metrics_port", "70000", "less than or equal to 65535"),
+        ("chunk", "0", "greater than or equal to 1"),
+        ("maintenance_enabled", "maybe", "valid boolean"),
+    ],
+)
+def test_invalid_values_are_refused_with_name_value_and_way_out(
+    field: str, value: str, reason: str
+) -> None:
+    """
+    Whoever reads the message knows what to change, and to what.
+    """
+    message = refuse(**{field: value})
+
+    assert message.startswith(f"{PREFIX}{field.upper()}: ")
+    assert repr(value) in message
+    assert reason in message
+
+
+@pytest.mark.parametrize(
+    ("variables", "blamed"),
+    [
+        ({"lease_ttl": "PT20S"}, "LEASE_HEARTBEAT: its default PT10S"),
+        ({"operation_heartbeat": "PT21S"}, "OPERATION_HEARTBEAT: 'PT21S'"),
+        ({"database_timeout": "PT60S"}, "DATABASE_TIMEOUT: 'PT60S'"),
+        ({"broker_timeout": "PT2M"}, "BROKER_TIMEOUT: 'PT2M'"),
+        ({"quick_soft_limit": "PT6M"}, "QUICK_SOFT_LIMIT: 'PT6M'"),
+        ({"heavy_hard_limit": "PT1H"}, "HEAVY_SOFT_LIMIT: its default PT2H"),
+        ({"lookback": "P40D"}, "RETENTION: its default P30D"),
+    ],
+)
+def test_values_that_defeat_each_other_are_refused(
+    variables: dict[str, str], blamed: str
+) -> None:
+    """
+    The message names the one to change, even if it is a default.
+    """
+    assert refuse(**variables).startswith(f"{PREFIX}{blamed} ")
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """
+    Nobody corrects five settings in five starts.
+    """
+    message = refuse(chunk="x", timezone="Nowhere", home_dir="/", lease_ttl="1")
+
+    assert len(message.splitlines()) == 4
+
+
+def test_secrets_are_masked() -> None:
+    """
+    Neither a message nor a printed Settings gives away a password.
+    """
+    message = refuse(database_url="mysql://admin:hunter2@db/x")
+    shown = repr(read(broker_url="redis://:hunter2@db/0", webhook_secret="hunter2"))
+
+    assert "'mysql://admin:***@db/x'" in message
+    assert "hunter2" not in message + shown
+
+
+def test_settings_of_code_ignore_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    ``Settings(...)`` in a test does not depend on who runs it.
+    """
+    monkeypatch.setenv("MINUTEHAND_CHUNK", "7")
+
+    assert read().chunk == Settings(timezone="UTC").chunk
+
+
+def test_no_color_is_respected():
+    """
+    Any value of NO_COLOR but an empty one turns colours off, as no-color.org has it.
+    """
+    assert [True, True, False] == [
+        is_color_wanted({}),
+        is_color_wanted({"NO_COLOR": ""}),
+        is_color_wanted({"NO_COLOR": "1"}),
+    ]

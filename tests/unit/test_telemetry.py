@@ -1,0 +1,185 @@
+"""Names of log events and metrics, and the form in which logs are written."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from telemetry import METRICS, Event, LogFormat, configure_logging
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "telemetry.md"
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+PASSWORD = "hunter2"
+
+SOURCES = sorted(
+    path
+    for pattern in ("*.py", "*/**/*.py")
+    for path in ROOT.glob(pattern)
+    if path.relative_to(ROOT).parts[0]
+    not in {".venv", "tests", "benchmarks", "build", "telemetry.py"}
+)
+
+
+def find_log_calls(path: Path) -> Iterator[ast.Call]:
+    """Find ``log.info(...)`` and the like in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in LEVELS
+            and "log" in ast.unparse(node.func.value).lower()
+        ):
+            yield node
+
+
+def fail_with(password: str) -> None:
+    """Raise while *password* is in a variable."""
+    raise ValueError(len(password))
+
+
+@pytest.fixture
+def _restored_logging() -> Iterator[None]:
+    """Leave logging as it was for the other tests."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_every_log_call_takes_a_declared_event() -> None:
+    """
+    Nobody makes up a name: the first argument is always a member of Event.
+    """
+    calls = [(path, call) for path in SOURCES for call in find_log_calls(path)]
+    strays = [
+        f"{path.relative_to(ROOT)}:{call.lineno}: {ast.unparse(call)}"
+        for path, call in calls
+        if not call.args or not re.match(r"Event\.[A-Z_]+$", ast.unparse(call.args[0]))
+    ]
+
+    assert calls
+    assert strays == []
+
+
+def test_every_event_is_used() -> None:
+    """
+    An operator who greps for a documented event is not waiting in vain.
+    """
+    used = set(re.findall(r"\bEvent\.([A-Z_]+)", "".join(map(Path.read_text, SOURCES))))
+
+    assert {event.name for event in Event} == used
+
+
+def test_every_metric_is_used() -> None:
+    """
+    A documented metric is counted somewhere.
+    """
+    import telemetry  # noqa: PLC0415 - its names, not its values
+
+    names = {
+        name for name, value in vars(telemetry).items() if value in METRICS.values()
+    }
+    text = "".join(map(Path.read_text, SOURCES))
+
+    assert len(METRICS) == len(names)
+    assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set()
+
+
+def test_docs_list_every_event_with_its_meaning() -> None:
+    """
+    docs/telemetry.md has the same table of events as the code.
+    """
+    section = DOCS.read_text().partition("## Metrics")[0]
+    documented = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE))
+
+    assert {str(event): event.meaning for event in Event} == documented
+
+
+def test_docs_list_every_metric_with_its_meaning() -> None:
+    """
+    docs/telemetry.md has the same table of metrics as the code.
+    """
+    section = DOCS.read_text().partition("## Metrics")[2]
+    rows = re.findall(
+        r"^\| `(minutehand_\w+)` \| (\w+) \| (.*) \| (.*) \|$", section, re.MULTILINE
+    )
+    documented = {
+        name: (kind, re.findall(r"`(\w+)`", labels), meaning)
+        for name, kind, labels, meaning in rows
+    }
+    declared = {
+        name: (metric._type, list(metric._labelnames), metric._documentation)
+        for name, metric in METRICS.items()
+    }
+
+    assert declared == documented
+
+
+def test_metrics_are_called_what_prometheus_calls_them() -> None:
+    """
+    The keys of METRICS are the names under which they are exposed.
+    """
+    exposed = {
+        name: {family.name for family in metric.collect()}
+        for name, metric in METRICS.items()
+    }
+
+    assert exposed == {name: {name.removesuffix("_total")} for name in METRICS}
+
+
+@pytest.mark.usefixtures("_restored_logging")
+def test_logs_are_one_json_object_a_line_off_terminals() -> None:
+    """
+    A log collector can read them, tracebacks and lines of libraries included.
+    """
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+
+    structlog.get_logger().info(Event.TICK_DONE, due=3)
+    logging.getLogger("celery.worker").warning("lost %s", "broker")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+
+    assert (first["event"], first["level"], first["due"]) == ("tick_done", "info", 3)
+    assert first["timestamp"].endswith("Z")
+    assert (second["event"], second["logger"]) == ("lost broker", "celery.worker")
+
+
+@pytest.mark.usefixtures("_restored_logging")
+def test_tracebacks_show_no_local_variables() -> None:
+    """
+    A password that is in a variable when something fails is not logged.
+    """
+    formats: tuple[LogFormat, ...] = ("json", "console")
+    for log_format in formats:
+        stream = io.StringIO()
+        configure_logging(stream=stream, log_format=log_format)
+        try:
+            fail_with(PASSWORD)
+        except ValueError:
+            structlog.get_logger().exception(Event.OPERATION_CRASHED)
+
+        assert "in fail_with" in stream.getvalue()
+        assert PASSWORD not in stream.getvalue()
+
+
+@pytest.mark.usefixtures("_restored_logging")
+def test_levels_below_the_one_asked_for_are_dropped() -> None:
+    """
+    "warning" hides what went well.
+    """
+    stream = io.StringIO()
+    configure_logging(stream=stream, level="warning")
+
+    structlog.get_logger().info(Event.TICK_DONE)
+
+    assert stream.getvalue() == ""
