@@ -80,11 +80,14 @@ def run_behaviour(context: StepContext, asked: object) -> StepResult:
     return {}
 
 
-STEPS["run_task"] = run_behaviour
-
-
 @celeryd_init.connect
-def _hurry(conf: Settings | None = None, **_arguments: object) -> None:
-    """Wait two seconds instead of ten for what runs when a worker is told to stop."""
+def _begin(conf: Settings | None = None, **_arguments: object) -> None:
+    """
+    Make a worker of this application behave as tests ask.
+
+    Not at import: the tests themselves import this module for the names in it. What
+    runs when the worker is told to stop is given two seconds instead of ten.
+    """
     assert conf is not None  # Celery always gives it
+    STEPS["run_task"] = run_behaviour
     conf.worker_soft_shutdown_timeout = 2.0
