@@ -196,7 +196,15 @@ def _first_statement() -> sa.Executable:
 def _take_statement(ttl: timedelta) -> sa.Executable:
     return (
         sa.update(leases)
-        .where(leases.c.name == LEASE_NAME, leases.c.expires_at <= db_now())
+        .where(
+            leases.c.name == LEASE_NAME,
+            sa.or_(
+                leases.c.expires_at <= db_now(),
+                # The clock was set back, and nobody has renewed since: the lease
+                # of a dead leader would hold for as long as the clock was ahead.
+                leases.c.heartbeat_at > db_now(ttl),
+            ),
+        )
         .values(
             holder=sa.bindparam("token", type_=Identifier),
             hostname=sa.bindparam("host"),

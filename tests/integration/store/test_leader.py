@@ -110,6 +110,24 @@ def test_lease_is_taken_over_only_when_it_ran_out(engine: sa.Engine):
     assert get_holder(engine).is_stale is False  # type: ignore[union-attr]  # somebody holds it
 
 
+def test_lease_from_the_future_holds_nobody_up(engine: sa.Engine):
+    """
+    A leader that died before the clock was set back by hours is replaced at once; one
+    from before a small correction is waited for, for it may live.
+    """
+    first, second = Leader(engine), Leader(engine)
+    first.hold()
+    then = get_now(engine) + timedelta(seconds=50)
+    edit_lease(engine, heartbeat_at=then, expires_at=then + timedelta(minutes=1))
+    assert not second.hold()
+    then = get_now(engine) + timedelta(hours=3)
+    edit_lease(engine, heartbeat_at=then, expires_at=then + timedelta(minutes=1))
+
+    assert second.hold()
+
+    assert (1, 2) == (first.fence, second.fence)
+
+
 def test_tokens_tell_processes_apart_and_pids_do_not(engine: sa.Engine):
     """
     Two containers are both pid 1: the release of one leaves the other's lease alone.
