@@ -22,6 +22,9 @@ from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.seeds import simulate
 from tests.simulation.world import Report
 
+#: Seeds between two lines that tell how far it is.
+_PROGRESS = 50
+
 #: Seeds tried, and kept, for each mutant.
 _TRIED, _KEPT = 60, 3
 
@@ -39,13 +42,16 @@ def _run_many(seeds: Sequence[int], hours: int, jobs: int) -> int:
     figures: Counter[str] = Counter()
     failed = 0
     with ProcessPoolExecutor(jobs) as pool:
-        for outcome in pool.map(partial(_try, hours=hours), seeds):
+        outcomes = pool.map(partial(_try, hours=hours), seeds)
+        for number, outcome in enumerate(outcomes, start=1):
             if isinstance(outcome, str):
                 failed += 1
                 _say(outcome)
             else:
                 faults += outcome.faults
                 figures += outcome.figures
+            if number % _PROGRESS == 0:
+                _say(f"{number} of {len(seeds)} seeds, {failed} failed")
     _say(f"{len(seeds)} seeds of {hours} h in {time.monotonic() - started:.0f} s")
     for title, counts in (("figures", figures), ("faults", faults)):
         _say(f"{title}: {counts.total() if counts is faults else ''}")
