@@ -174,7 +174,7 @@ def _explain_operation(history: History, operation: RecordedOperation) -> Answer
         case OperationState.RUNNING:
             verdict, text = Verdict.RUNNING, f"runs{who} now"
         case OperationState.SUCCEEDED | OperationState.FAILED:
-            verdict, text = Verdict.RAN, f"ran{who}: {state}{why}"
+            verdict, text = Verdict.RAN, f"it {state}{who}{why}"
         case OperationState.CANCELED:
             verdict, text = Verdict.CANCELED, f"was canceled{who}{why}"
         case OperationState.SKIPPED:
@@ -273,7 +273,7 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
         missed = operation.missed_range
         if missed is not None and missed[0] <= occurrence <= missed[1]:
             text = (
-                f"missed: nobody led from {missed[0]:%F %T}Z to {missed[1]:%F %T}Z, "
+                f"nobody led from {missed[0]:%F %T}Z to {missed[1]:%F %T}Z, "
                 "and catch_up does not make up for it"
             )
             return Verdict.MISSED, text, operation.id

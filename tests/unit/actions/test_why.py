@@ -98,6 +98,24 @@ def test_each_state_has_its_answer(
     assert words in answer.text
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "text"),
+    [
+        ("succeeded", None, "it succeeded"),
+        ("failed", "step failed: publish", "it failed (step failed: publish)"),
+    ],
+)
+def test_the_text_of_a_run_does_not_repeat_its_verdict(
+    state: str, reason: str | None, text: str
+) -> None:
+    """
+    Verdict and text stand beside each other, so "ran" is said once.
+    """
+    [answer] = explain(make_history(make_operation(state=state, reason=reason)), MONDAY)
+
+    assert (Verdict.RAN, text) == (answer.verdict, answer.text)
+
+
 def test_an_instant_between_is_not_due_and_names_its_neighbours() -> None:
     """
     A Tuesday is answered with the Mondays around it.
