@@ -41,6 +41,7 @@ from celery_app.dispatch import Dispatcher, Sender
 from celery_app.sender import CelerySender
 from migrations.schema import check_schema
 from models.database import (
+    TOLERATED_SKEW,
     Clock,
     make_engine,
     read_clock,
@@ -70,9 +71,6 @@ PAUSE_S = 1.0
 
 #: Lost workers and messages are looked for this often: their leases last a minute.
 RESCUE_EVERY_S = 5.0
-
-#: A host clock that is further off than this is reported.
-TOLERATED_SKEW = timedelta(seconds=2)
 
 
 class Scheduler:

@@ -18,15 +18,12 @@ from cli.connection import get_engine, read_database
 from cli.options import JsonOption
 from cli.output import format_age, format_both, print_json, print_table
 from migrations.schema import check_schema
-from models.database import read_clock, read_host_clock
+from models.database import TOLERATED_SKEW, read_clock, read_host_clock
 from models.errors import MinutehandError
 from operations.store import fetch_stuck
 
 #: A leader ticks each minute; this many are missing if the last is older.
 _LATE_TICK = timedelta(minutes=3)
-
-#: As the scheduler reports it.
-_TOLERATED_SKEW = timedelta(seconds=2)
 
 #: Sent and not claimed for so long: is there a worker?
 _UNCLAIMED = timedelta(minutes=5)
@@ -119,7 +116,7 @@ def _look_at_scheduler() -> Iterator[Result]:
         found = f"the last was {format_age(now - ticked_at)} ago"
         yield Result("tick", Health.BAD if late else Health.GOOD, found)
     skew = read_host_clock() - now
-    skewed = abs(skew) > _TOLERATED_SKEW
+    skewed = abs(skew) > TOLERATED_SKEW
     yield Result(
         "clock",
         Health.DOUBTFUL if skewed else Health.GOOD,

@@ -31,6 +31,10 @@ DEFAULT_TIMEOUT = timedelta(seconds=10)
 #: File systems whose locks SQLite cannot trust (sqlite.org/faq.html, question 5).
 NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
 
+#: A host clock that is further off the database's is told of: hosts that keep time
+#: agree within a fraction of a second.
+TOLERATED_SKEW = timedelta(seconds=2)
+
 Clock = Callable[[], datetime]
 
 
