@@ -196,23 +196,23 @@ def test_an_edit_within_the_window_may_overtake_an_occurrence() -> None:
     assert [] == find(timing, [*decided[:9], *decided[10:]], edit)
 
 
-def test_four_wrong_rows_among_ten_thousand_are_named() -> None:
+def test_four_wrong_rows_among_a_hundred_thousand_are_named() -> None:
     """
-    A year and more of a rule that is due each hour, all nights included, and four
+    Eleven years of a rule that is due each hour, all nights included, and four
     mistakes.
     """
     timing = '{"when":[{"cron_rule":"0 * * * *","timezone":"America/New_York"}]}'
-    until = START + timedelta(hours=10_000)
+    until = START + timedelta(hours=100_000)
     occurrences = find_occurrences(parse_timing(timing), START, until)
     decided = [make_operation(n, at) for n, at in enumerate(occurrences)]
-    assert len(decided) == 10_000
-    lost = decided.pop(5_000).occurrence
-    late = decided[6_000].occurrence
-    decided[6_000] = replace(decided[6_000], recorded_at=late + timedelta(minutes=30))
-    doubled = decided[7_000].occurrence
-    decided.append(replace(decided[7_000], id=UUID(int=20_000)))
+    assert len(decided) == 100_000
+    lost = decided.pop(50_000).occurrence
+    late = decided[60_000].occurrence
+    decided[60_000] = replace(decided[60_000], recorded_at=late + timedelta(minutes=30))
+    doubled = decided[70_000].occurrence
+    decided.append(replace(decided[70_000], id=UUID(int=200_000)))
     invented = START + timedelta(minutes=7)
-    decided.append(make_operation(20_001, invented))
+    decided.append(make_operation(200_001, invented))
 
     findings = audit_action(
         "action", [make_revision(timing)], decided, since=START, until=until
