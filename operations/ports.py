@@ -148,6 +148,9 @@ class Workspace(Protocol):
             ClaimLostError: From *guard*; staging is as it was.
         """
 
+    def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
+        """Return those of *kinds* of which *app* has anything staged."""
+
     def publish(
         self,
         app: str,
@@ -360,13 +363,10 @@ class StepContext:
 
         recipients: The filter of the action. None: the action has none.
 
-        memo: What earlier attempts of this very step remembered.
+        memo: What earlier attempts of this very step remembered; remember adds to it.
 
-        remember: Adds to what later attempts find in *memo*.
-
-        progress: Called between units of work.
-
-        guard: Called first in each transaction that changes data.
+        progress: Called between units; guard: first in each transaction that changes
+            data.
 
         deliveries: The marks of this step.
 

@@ -225,6 +225,11 @@ class RealWorkspace:
             else:
                 return number, path
 
+    def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
+        """Return those of *kinds* of which *app* has anything staged."""
+        with reading(self._engine) as connection:
+            return tuple(kind for kind in kinds if has_staged(connection, app, kind))
+
     def publish(
         self,
         app: str,

@@ -61,4 +61,5 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
             removed[name] += batch
     context.progress(len(tasks), len(tasks) + 1, "leases")
     removed["leases"] = prune.prune_leases(before=now - retention.operations)
+    context.progress(len(tasks) + 1, len(tasks) + 1)
     return {"removed": dict(removed)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
+from models.errors import StepError
 from models.operation import PublishModel
 from operations.ports import StepContext, StepResult
 
@@ -15,18 +16,25 @@ def publish(context: StepContext, asked: PublishModel) -> StepResult:
     """
     Publish the kinds *asked* for, together or not at all.
 
+    All three (which ``true`` stands for) are whatever is staged: a small app need
+    not have documents for its data to be published.
+
     Returns:
         ``published``: the kinds; ``moved``: the domains and documents that were not
         live already, with the version before and after.
 
     Raises:
-        StepError: Permanent: nothing is staged for one of the kinds.
+        StepError: Permanent: nothing is staged for one of the kinds, or for none of
+            all three.
     """
     kinds = tuple(kind for kind in KINDS if getattr(asked, kind))
-    context.progress(0, 1, ", ".join(kinds))
+    if kinds == KINDS:
+        kinds = _find_staged(context)
+    context.progress(0, len(kinds), ", ".join(kinds))
     moves = context.ports.workspace.publish(
         context.app, kinds, now=context.now, guard=context.guard, notify=False
     )
+    context.progress(len(kinds), len(kinds))
     moved: list[JsonValue] = [
         {
             "kind": move.kind,
@@ -37,3 +45,15 @@ def publish(context: StepContext, asked: PublishModel) -> StepResult:
         for move in moves
     ]
     return {"published": list(kinds), "moved": moved}
+
+
+def _find_staged(context: StepContext) -> tuple[str, ...]:
+    staged = context.ports.workspace.fetch_staged(context.app, KINDS)
+    if not staged:
+        msg = (
+            f"small app {context.app!r} has nothing staged: neither data nor documents."
+            ' Ask for "refresh" before "publish", or apply documents (minutehand apps'
+            " apply)."
+        )
+        raise StepError(msg, permanent=True)
+    return staged

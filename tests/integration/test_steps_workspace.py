@@ -168,6 +168,19 @@ def test_nothing_staged_cannot_be_published(workspace: RealWorkspace, kind: str)
     assert [None, None] == live
 
 
+def test_what_is_staged_is_told_by_kind(workspace: RealWorkspace):
+    """
+    Documents are staged when they are applied, data when it is refreshed.
+    """
+    kinds = ("data", "design", "permissions")
+    before = workspace.fetch_staged(APP, kinds)
+    stage(workspace, "a")
+
+    assert ("design", "permissions") == before
+    assert kinds == workspace.fetch_staged(APP, kinds)
+    assert () == workspace.fetch_staged("other", kinds)
+
+
 def test_data_whose_file_is_gone_cannot_be_published(workspace: RealWorkspace):
     """
     Live never points to a file that is not there.

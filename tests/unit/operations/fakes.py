@@ -106,6 +106,12 @@ class FakeWorkspace:
         self.stagings.append(tuple(numbers))
         return numbers
 
+    def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
+        """Return the kinds of staged documents, and data if a domain has any."""
+        has_data = any(domain.staged for domain in self.fetch_domains(app))
+        staged = {*self.staged_documents, *(["data"] if has_data else [])}
+        return tuple(kind for kind in kinds if kind in staged)
+
     def publish(
         self,
         app: str,

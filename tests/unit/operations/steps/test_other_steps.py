@@ -145,6 +145,15 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
     assert [BATCH, BATCH, 0] == world.prune.batches
 
 
+def test_progress_of_maintenance_ends_with_everything_done(world: World):
+    """
+    Whoever looks at the end sees all of it done.
+    """
+    maintenance(world.make_context(), YES)
+
+    assert (5, 5, "") == world.progress.points[-1]
+
+
 def test_maintenance_keeps_what_the_settings_say(world: World):
     """
     Ages are counted back from the database's clock.

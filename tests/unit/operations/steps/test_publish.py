@@ -72,3 +72,38 @@ def test_nothing_staged_is_permanent(world: World):
         publish(world.make_context(), PublishModel(design=True))
 
     assert caught.value.permanent
+
+
+def test_all_three_are_whatever_is_staged(world: World):
+    """
+    ``true`` publishes the data of an app that has no documents.
+    """
+    world.workspace.staged_documents.clear()
+    everything = PublishModel(data=True, design=True, permissions=True)
+
+    result = publish(world.make_context(), everything)
+
+    assert ["data"] == result["published"]
+
+
+def test_nothing_staged_at_all_says_what_to_do(world: World):
+    """
+    An app that never staged anything has nothing to publish, and is told both ways.
+    """
+    world.workspace.staged_documents.clear()
+    world.workspace.domains.clear()
+    everything = PublishModel(data=True, design=True, permissions=True)
+
+    with pytest.raises(StepError, match=r'"refresh".*apply documents') as caught:
+        publish(world.make_context(), everything)
+
+    assert caught.value.permanent
+
+
+def test_progress_ends_with_everything_done(world: World):
+    """
+    Whoever looks at the end sees all of it done.
+    """
+    publish(world.make_context(), PublishModel(data=True, design=True))
+
+    assert [(0, 2, "data, design"), (2, 2, "")] == world.progress.points[-2:]
