@@ -33,9 +33,8 @@ def get_settings() -> Settings:
 def get_engine() -> sa.Engine:
     """Return the engine of this call; makes an embedded database that is missing."""
     settings = get_settings()
-    is_new = _is_missing_file(settings.database_url)
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
-    if is_new:
+    if _is_missing_file(settings.database_url):
         # Alembic takes half a second to import, and is needed once.
         import_module("migrations.schema").migrate(engine)
     return engine

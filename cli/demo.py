@@ -107,7 +107,7 @@ def demo(
 def _make_folder(home: Path) -> Path:
     """Return *home*, empty; a folder that is no earlier demo's is left alone."""
     folder = home.expanduser().absolute()
-    if folder.exists() and any(folder.iterdir()):
+    if folder.is_dir() and any(folder.iterdir()):
         if not (folder / _MARK).exists():
             msg = f"--home: {folder} is not empty. Name a folder that is, or a new one."
             raise UsageError(msg)

@@ -112,10 +112,13 @@ def run_embedded(
 
     Raises:
         ConflictError: Another process runs on the same embedded database.
+
+        UsageError: The embedded database has no place where it could be kept.
     """
     app.conf.update(_make_config(settings))
+    # Refuses a place where no file can be kept, before one is looked for there.
+    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     with _owning(settings) as alone:
-        engine = make_engine(settings.database_url, timeout=settings.database_timeout)
         migrate(engine)
         if alone:
             _take_over(engine)
@@ -161,7 +164,6 @@ def _owning(settings: Settings) -> Iterator[bool]:
         yield False
         return
     lock = Path(f"{path}.lock")
-    lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
         try:
             # Released by the kernel when we end, however that may be.

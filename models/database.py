@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -24,12 +25,10 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from models.errors import UnreachableError, UsageError
+from models.sqlite_place import prepare_place
 
 #: What a connection costs at most, and how long any statement may take.
 DEFAULT_TIMEOUT = timedelta(seconds=10)
-
-#: File systems whose locks SQLite cannot trust (sqlite.org/faq.html, question 5).
-NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
 
 #: A host clock that is further off the database's is told of: hosts that keep time
 #: agree within a fraction of a second.
@@ -85,7 +84,13 @@ def format_utc(instant: datetime) -> str:
         msg = f"a time without UTC offset: {instant!r}"
         raise ValueError(msg)
 
-    return instant.astimezone(UTC).isoformat(sep=" ", timespec="microseconds")
+    return _format_utc(instant.astimezone(UTC))
+
+
+@lru_cache(maxsize=1024)
+def _format_utc(instant: datetime) -> str:
+    """Format an instant that many rows share."""
+    return instant.isoformat(sep=" ", timespec="microseconds")
 
 
 class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is
@@ -176,7 +181,8 @@ def make_engine(
         pool_size: Connections kept open.
 
     Raises:
-        UsageError: If *url* is neither, or its file lies on a network file system.
+        UsageError: If *url* is neither, or its file lies on a network file system, or
+            where nothing can be written.
     """
     try:
         parsed = sa.make_url(url)
@@ -239,8 +245,7 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
     in_memory = url.database in {None, "", ":memory:"}
     if not in_memory:
         assert url.database is not None  # the names above are the only empty ones
-        _refuse_network_file_system(Path(url.database))
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        prepare_place(Path(url.database))
     engine = sa.create_engine(
         url,
         connect_args={
@@ -270,26 +275,6 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
     return engine
 
 
-def _refuse_network_file_system(path: Path) -> None:
-    """Refuse to lock over a network; Linux only, elsewhere nothing is known."""
-    mounts = Path("/proc/mounts")
-    if not mounts.exists():
-        return
-    target = str(path.resolve())
-    best, kind = "", ""
-    for line in mounts.read_text().splitlines():
-        _device, mount, file_system = line.split(" ")[:3]
-        prefix = mount.rstrip("/") + "/"
-        if target.startswith(prefix) and len(prefix) > len(best):
-            best, kind = prefix, file_system
-    if kind in NETWORK_FILE_SYSTEMS:
-        msg = (
-            f"{path} lies on a network file system ({kind}), where SQLite's locks "
-            "cannot be trusted. Set MINUTEHAND_HOME to a local one, or use PostgreSQL."
-        )
-        raise UsageError(msg)
-
-
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Give a connection that only reads: it waits for no writer on SQLite."""
@@ -316,6 +301,12 @@ def translating() -> Iterator[None]:
         )
         raise UnreachableError(msg) from e
     except sa.exc.DBAPIError as e:
+        if str(e.orig) == "file is not a database":
+            msg = (
+                f"this {e.orig}. Set MINUTEHAND_HOME to another folder, or"
+                " MINUTEHAND_DATABASE_URL to another file."
+            )
+            raise UsageError(msg) from e
         if not e.connection_invalidated:
             raise
         msg = f"the database went away: {str(e.orig).strip()}"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from actions.leader import Leader
-from cli.connection import get_engine, get_settings
-from cli.main import main
-from models.database import make_engine, writing
+from cli.connection import get_engine
 from models.occurrence import make_operation_id
+from tests.integration.cli.calling import Call, write_action
 
-WEEKLY = Path(__file__).parents[2] / "cli" / "examples" / "weekly-update.json"
+WEEKLY = Path(__file__).parents[3] / "cli" / "examples" / "weekly-update.json"
 NEVER = "2026-01-01T00:00:00Z"
 
 #: What others read; these names are contracts.
@@ -30,82 +26,6 @@ STEP_KEYS = {
     *("name", "state", "attempt", "started_at", "finished_at"),
     *("progress", "result", "error"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a call printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        """The JSON on standard output."""
-        return json.loads(self.out)
-
-
-Call = Callable[..., Answer]
-
-
-@pytest.fixture
-def call(
-    database_url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Call]:
-    """Give a function that runs a command line on a database of this test."""
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
-    get_settings.cache_clear()
-    get_engine.cache_clear()
-
-    def run(*arguments: str) -> Answer:
-        code = main(arguments)
-        printed = capsys.readouterr()
-        return Answer(code, printed.out, printed.err)
-
-    yield run
-    get_engine().dispose()
-    get_settings.cache_clear()
-    get_engine.cache_clear()
-
-
-@pytest.fixture
-def shop(call: Call, tmp_path: Path) -> Path:
-    """Give the folder of a small app that has been applied."""
-    document = {
-        "uid": "shop",
-        "timezone": "Europe/Paris",
-        "users": [{"id": "ada@example.com", "groups": ["manager"]}],
-        "domains": [{"name": "a", "source": {"file": "a.csv"}}],
-        "templates": {"inactive": {"subject": "Hello", "text": "Hello"}},
-    }
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    (folder / "app.json").write_text(json.dumps(document))
-    assert 0 == call("apps", "apply", str(folder)).code
-    return folder
-
-
-def _write(folder: Path, **document: Any) -> str:
-    path = folder / "action.json"
-    path.write_text(
-        json.dumps(
-            {
-                "name": "hello",
-                "uid": "hello",
-                "operations": {"send_email": {"template": "inactive"}},
-                "when": {"cron_rule": "0 7 * * *"},
-                "recipients": {"groups": ["all"]},
-                **document,
-            }
-        )
-    )
-    return str(path)
 
 
 def test_app_is_listed_and_shown(call: Call, shop: Path):
@@ -144,7 +64,7 @@ def test_zone_of_the_app_is_the_default(call: Call, shop: Path):
     """
     A rule without a zone is read in that of its small app.
     """
-    call("actions", "post", _write(shop), "--app", "shop")
+    call("actions", "post", write_action(shop), "--app", "shop")
 
     shown = call("actions", "show", "hello", "--json")
 
@@ -155,7 +75,7 @@ def test_name_that_is_taken_is_a_conflict(call: Call, shop: Path):
     """
     Posting an existing name exits with 5; --replace makes it a new revision.
     """
-    path = _write(shop)
+    path = write_action(shop)
     call("actions", "post", path, "--app", "shop")
 
     again = call("actions", "post", path, "--app", "shop", "--json")
@@ -170,7 +90,7 @@ def test_bad_document_names_each_problem(call: Call, shop: Path):
     """
     Every problem is one line on standard error: pointer, message, hint.
     """
-    path = _write(shop, when={"cron_rule": "61 * * * *"}, colour="red")
+    path = write_action(shop, when={"cron_rule": "61 * * * *"}, colour="red")
 
     answer = call("actions", "post", path, "--app", "shop")
 
@@ -185,8 +105,8 @@ def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Pa
     """
     An edit is compared with what is stored: moved occurrences, and no revision.
     """
-    call("actions", "post", _write(shop), "--app", "shop")
-    edited = _write(shop, when={"cron_rule": "0 8 * * *"})
+    call("actions", "post", write_action(shop), "--app", "shop")
+    edited = write_action(shop, when={"cron_rule": "0 8 * * *"})
 
     answer = call(
         *("actions", "post", edited, "--app", "shop"),
@@ -204,7 +124,7 @@ def test_dry_run_of_a_new_action_adds(call: Call, shop: Path):
     """
     A first post only adds, and makes no action.
     """
-    answer = call("actions", "post", _write(shop), "--app", "shop", "--dry-run")
+    answer = call("actions", "post", write_action(shop), "--app", "shop", "--dry-run")
 
     assert 0 == answer.code
     assert "and 20 more added" in answer.out or "and 21 more added" in answer.out
@@ -215,7 +135,7 @@ def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
     """
     Each state is seen by list and show; a deleted uid is found, not listed.
     """
-    call("actions", "post", _write(shop), "--app", "shop")
+    call("actions", "post", write_action(shop), "--app", "shop")
     seen = []
     for command in ("pause", "resume", "delete"):
         answer = call("actions", command, "hello", "--json")
@@ -328,7 +248,7 @@ def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
     """
     A tick of another time records each occurrence once, under its own id.
     """
-    call("actions", "post", _write(shop), "--app", "shop")
+    call("actions", "post", write_action(shop), "--app", "shop")
     at = call("actions", "show", "hello", "--json").data["next"][0]
     foreseen = call("tick", "--at", at, "--dry-run", "--json").data
 
@@ -363,7 +283,7 @@ def test_operations_are_filtered(call: Call, shop: Path):
     """
     By occurrence (from inclusive, until exclusive), state and number.
     """
-    call("actions", "post", _write(shop), "--app", "shop")
+    call("actions", "post", write_action(shop), "--app", "shop")
     at = call("actions", "show", "hello", "--json").data["next"][0]
     call("tick", "--at", at)
     later = datetime.fromisoformat(at) + timedelta(seconds=1)
@@ -459,7 +379,7 @@ def test_missed_range_tells_how_many(call: Call, shop: Path):
     """
     A missed row is shown with its reason and its range, and steps that never ran.
     """
-    call("actions", "post", _write(shop), "--app", "shop")
+    call("actions", "post", write_action(shop), "--app", "shop")
     at = datetime.fromisoformat(
         call("actions", "show", "hello", "--json").data["next"][0]
     )
@@ -480,69 +400,3 @@ def test_migrate_says_where_the_database_is(call: Call):
 
     assert 0 == answer.code
     assert answer.data["before"] == answer.data["after"]
-
-
-def test_embedded_database_is_made_by_the_first_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    """
-    With nothing configured there is nothing to prepare.
-    """
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("MINUTEHAND_DATABASE_URL", raising=False)
-    get_settings.cache_clear()
-    get_engine.cache_clear()
-
-    code = main(["apps", "list", "--json"])
-
-    get_engine().dispose()
-    get_engine.cache_clear()
-    get_settings.cache_clear()
-    assert (0, "[]\n") == (code, capsys.readouterr().out)
-
-
-def test_unmigrated_database_says_what_to_run(
-    unmigrated_url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
-    """
-    A database without our tables is a matter of usage, not a traceback.
-    """
-    engine = make_engine(unmigrated_url)
-    with writing(engine) as connection:
-        connection.exec_driver_sql("create table other (id integer)")
-    engine.dispose()
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", unmigrated_url)
-    get_settings.cache_clear()
-    get_engine.cache_clear()
-
-    code = main(["operations", "list"])
-
-    get_engine().dispose()
-    get_engine.cache_clear()
-    get_settings.cache_clear()
-    assert 2 == code
-    assert "minutehand migrate" in capsys.readouterr().err
-
-
-def test_database_that_is_away_is_said_to_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    """
-    A database nobody listens for exits with 6.
-    """
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
-    get_settings.cache_clear()
-    get_engine.cache_clear()
-
-    code = main(["operations", "list"])
-
-    get_engine().dispose()
-    get_engine.cache_clear()
-    get_settings.cache_clear()
-    assert 6 == code
-    assert "did not answer" in capsys.readouterr().err

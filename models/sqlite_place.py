@@ -1,0 +1,61 @@
+"""Where an SQLite file may be kept: on a local disk, in a folder we may write to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from models.errors import UsageError
+
+#: File systems whose locks SQLite cannot trust (sqlite.org/faq.html, question 5).
+NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+
+
+def prepare_place(path: Path) -> None:
+    """
+    Make the folder of the database *path*, if it may be kept there.
+
+    Raises:
+        UsageError: On a network file system, or where nothing can be written; names
+            the settings that say where it is.
+    """
+    _refuse_network_file_system(path)
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        reason = f"{folder} is no folder"
+    except OSError as error:
+        reason = f"{folder} cannot be made ({error.strerror})"
+    else:
+        if not os.access(folder, os.W_OK | os.X_OK):
+            reason = f"nothing can be written to {folder}"
+        elif path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
+            reason = "there is something else, or it cannot be written to"
+        else:
+            return
+    msg = (
+        f"{path} cannot be the database: {reason}. Set MINUTEHAND_HOME (or the path in"
+        " MINUTEHAND_DATABASE_URL) to a folder that may be written to."
+    )
+    raise UsageError(msg)
+
+
+def _refuse_network_file_system(path: Path) -> None:
+    """Refuse to lock over a network; Linux only, elsewhere nothing is known."""
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return
+    target = str(path.resolve())
+    best, kind = "", ""
+    for line in mounts.read_text().splitlines():
+        _device, mount, file_system = line.split(" ")[:3]
+        prefix = mount.rstrip("/") + "/"
+        if target.startswith(prefix) and len(prefix) > len(best):
+            best, kind = prefix, file_system
+    if kind in NETWORK_FILE_SYSTEMS:
+        msg = (
+            f"{path} lies on a network file system ({kind}), where SQLite's locks "
+            "cannot be trusted. Set MINUTEHAND_HOME to a local one, or use PostgreSQL."
+        )
+        raise UsageError(msg)

@@ -1,0 +1,62 @@
+"""The command line on a database of the test, and a small app in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.connection import get_engine, get_settings
+from cli.main import main
+from tests.integration.cli.calling import Answer, Call
+
+
+@pytest.fixture
+def embedded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Call]:
+    """Give a function that runs a command line with nothing set but the home."""
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MINUTEHAND_DATABASE_URL", raising=False)
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
+    get_settings.cache_clear()
+    get_engine.cache_clear()
+
+    def run(*arguments: str) -> Answer:
+        code = main(arguments)
+        printed = capsys.readouterr()
+        return Answer(code, printed.out, printed.err)
+
+    yield run
+    if get_engine.cache_info().currsize:
+        get_engine().dispose()
+    get_settings.cache_clear()
+    get_engine.cache_clear()
+
+
+@pytest.fixture
+def call(embedded: Call, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Give a function that runs a command line on a database of this test."""
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
+    return embedded
+
+
+@pytest.fixture
+def shop(call: Call, tmp_path: Path) -> Path:
+    """Give the folder of a small app that has been applied."""
+    document = {
+        "uid": "shop",
+        "timezone": "Europe/Paris",
+        "users": [{"id": "ada@example.com", "groups": ["manager"]}],
+        "domains": [{"name": "a", "source": {"file": "a.csv"}}],
+        "templates": {"inactive": {"subject": "Hello", "text": "Hello"}},
+    }
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "app.json").write_text(json.dumps(document))
+    assert 0 == call("apps", "apply", str(folder)).code
+    return folder

@@ -1,0 +1,103 @@
+"""Databases that are not there, of another version, or cannot be kept where asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.database import make_engine, writing
+from tests.integration.cli.calling import Call
+
+
+def test_embedded_database_is_made_by_the_first_call(embedded: Call):
+    """
+    With nothing configured there is nothing to prepare.
+    """
+    answer = embedded("apps", "list", "--json")
+
+    assert (0, "[]\n") == (answer.code, answer.out)
+
+
+def test_unmigrated_database_says_what_to_run(
+    unmigrated_url: str, embedded: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    A database without our tables is a matter of usage, not a traceback.
+    """
+    engine = make_engine(unmigrated_url)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("create table other (id integer)")
+    engine.dispose()
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", unmigrated_url)
+
+    answer = embedded("operations", "list")
+
+    assert 2 == answer.code
+    assert "minutehand migrate" in answer.err
+
+
+def test_database_that_is_away_is_said_to_be(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    A database nobody listens for exits with 6.
+    """
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
+
+    answer = embedded("operations", "list")
+
+    assert 6 == answer.code
+    assert "did not answer" in answer.err
+
+
+@pytest.mark.parametrize("command", [("apps", "list"), ("up",)])
+@pytest.mark.parametrize("home", ["file", "file/below", "/proc/nowhere"])
+def test_home_that_cannot_be_one_names_the_setting(
+    embedded: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    home: str,
+    command: tuple[str, ...],
+):
+    """
+    A home that is a file, or cannot be made, is wrong usage and says what to set.
+    """
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / home))
+
+    answer = embedded(*command)
+
+    assert (2, "") == (answer.code, answer.out)
+    assert "Set MINUTEHAND_HOME" in answer.err
+
+
+def test_folder_in_the_place_of_the_database_is_refused(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """
+    A path that is a folder cannot be the database's.
+    """
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{tmp_path}")
+
+    answer = embedded("apps", "list")
+
+    assert 2 == answer.code
+    assert "MINUTEHAND_DATABASE_URL" in answer.err
+
+
+def test_file_that_is_no_database_is_refused(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """
+    Somebody's file is not taken for a database, and stays as it is.
+    """
+    path = tmp_path / "notes.txt"
+    path.write_text("buy milk\n")
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{path}")
+
+    answer = embedded("apps", "list")
+
+    assert 2 == answer.code
+    assert "MINUTEHAND_DATABASE_URL" in answer.err
+    assert "buy milk\n" == path.read_text()
