@@ -46,24 +46,33 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
     worker.heart.add(held)
     with structlog.contextvars.bound_contextvars(task_id=task_id, app=held.app):
         try:
-            state = attempt.run()
-            log.info(Event.OPERATION_FINISHED, state=state, attempt=held.attempt)
-            if state in FINAL_STATES:
-                OPERATIONS_FINISHED.labels(state).inc()
-        except SoftTimeLimitExceeded:
-            log.warning(Event.OPERATION_FINISHED, state="failed", reason="time limit")
-            attempt.fail("the soft time limit was reached", reason=Reason.TIME_LIMIT)
-            OPERATIONS_FINISHED.labels(OperationState.FAILED).inc()
+            state = _run(attempt)
         except UnreachableError as error:
             # Nothing more can be written: the lease runs out, and any worker goes on.
             log.warning(Event.CLAIM_LOST, error=str(error))
-        except Exception as error:
-            # The row must reach a final state, whatever a step does.
-            log.exception(Event.OPERATION_CRASHED)
-            attempt.fail(f"{type(error).__name__}: {error}")
-            OPERATIONS_FINISHED.labels(OperationState.FAILED).inc()
+            return
         finally:
             worker.heart.remove(held)
+        if state is not None:
+            log.info(Event.OPERATION_FINISHED, state=state, attempt=held.attempt)
+        if state in FINAL_STATES:
+            OPERATIONS_FINISHED.labels(state).inc()
+
+
+def _run(attempt: Attempt) -> OperationState | None:
+    """Run *attempt* to its end, whatever a step does; None if it was taken from us."""
+    try:
+        return attempt.run()
+    except UnreachableError:
+        raise
+    except SoftTimeLimitExceeded:
+        error_text = "the soft time limit was reached"
+        log.warning(Event.STEP_FAILED, error=error_text, again=False)
+        return attempt.fail(error_text, reason=Reason.TIME_LIMIT)
+    except Exception as error:
+        # The row must reach a final state.
+        log.exception(Event.OPERATION_CRASHED)
+        return attempt.fail(f"{type(error).__name__}: {error}")
 
 
 def _begin(worker: Worker, operation_id: UUID, worker_name: str) -> Attempt | None:

@@ -56,6 +56,7 @@ class Heart:
         self._lease = lease
         self._every_s = every.total_seconds()
         self._claims: dict[UUID, Claim] = {}
+        self._missing: set[UUID] = set()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._started = False
@@ -97,10 +98,14 @@ class Heart:
             # The next beat tries again; the lease outlasts several.
             log.warning(Event.HEARTBEAT_FAILED, error=str(error))
             return
-        for token in tokens - held:
-            log.warning(Event.CLAIM_LOST, token=str(token))
-            with self._lock:
-                self._claims.pop(token, None)
+        with self._lock:
+            # What has just ended is no longer ours either, and removed in a moment:
+            # lost is what the beat before did not find.
+            lost = self._missing & self._claims.keys() - held
+            self._missing = tokens - held
+            for token in lost:
+                gone = self._claims.pop(token)
+                log.warning(Event.CLAIM_LOST, task_id=str(gone.operation_id))
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):

@@ -30,6 +30,7 @@ from cli.output import (
     print_json,
     print_table,
     style_state,
+    print_note,
 )
 from models.errors import ConflictError
 from models.operation_state import OperationState, Reason
@@ -161,7 +162,7 @@ def cancel_operation(operation: OperationArgument, *, json: JsonOption = False) 
     """
     Cancel an operation that is not final.
 
-    One that runs stops at its next progress point.
+    The worker of one that runs stops at its next progress point.
     """
     operation_id = read_operation_id(operation)
     with write_database() as connection:
@@ -181,6 +182,8 @@ def retry_operation(operation: OperationArgument, *, json: JsonOption = False) -
     """
     operation_id = read_operation_id(operation)
     with write_database() as connection:
+    if shown.row.claim_token is not None:
+        print_note("Its worker stops at its next progress point.")
         reopened = reopen(connection, operation_id)
         shown = read_operation(connection, operation_id)
     if not reopened:
@@ -197,3 +200,5 @@ def _print_outcome(shown: ShownOperation, word: str, *, json: bool) -> None:
         print_json(make_operation_json(shown))
     else:
         out().print(f"{word} {shown.row.id}")
+    if shown.row.claim_token is not None:
+        print_note("The worker that ran it has not stopped yet; it waits for that.")

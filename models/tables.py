@@ -190,7 +190,7 @@ events = sa.Table(
     Index("ix_events_app_user_name", "app", "user_id", "name"),
 )
 
-_LIVE = "state IN ('pending', 'queued', 'running')"
+_LIVE = "(state IN ('pending', 'queued', 'running') OR claim_token IS NOT NULL)"
 
 operations = sa.Table(
     "operations",
@@ -220,6 +220,8 @@ operations = sa.Table(
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("worker", sa.Text),
+    # while a worker may be at it: as long as it runs, and, if it was canceled, until
+    # its worker has stopped or the lease has run out
     Column("claim_token", Identifier),
     Column("lease_expires_at", UtcDateTime),
     Column("progress", Json),
@@ -234,17 +236,17 @@ operations = sa.Table(
     ),
     # overlap: the live operations of an action (and user)
     _partial("ix_operations_live", "action_uid", "user_id", where=_LIVE),
-    # sending: at most one heavy operation of an app is queued or running
+    # sending: at most one heavy operation of an app is queued or claimed
     _partial(
         "ix_operations_heavy",
         "app",
-        where="queue = 'heavy' AND state IN ('queued', 'running')",
+        where="queue = 'heavy' AND (state = 'queued' OR claim_token IS NOT NULL)",
     ),
     # claiming: the guard behind the check above
     _partial(
-        "uq_operations_heavy_running",
+        "uq_operations_heavy_claimed",
         "app",
-        where="queue = 'heavy' AND state = 'running'",
+        where="queue = 'heavy' AND claim_token IS NOT NULL",
         unique=True,
     ),
     # rescue: leases that ran out, messages that were lost
@@ -252,7 +254,7 @@ operations = sa.Table(
         "ix_operations_watched",
         "state",
         "sent_at",
-        where="state IN ('queued', 'running')",
+        where="(state = 'queued' OR claim_token IS NOT NULL)",
     ),
     # operations list, why, audit: what an action did and when
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),

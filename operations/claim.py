@@ -69,7 +69,7 @@ def _claim_statement(lease: timedelta) -> sa.Executable:
     heavy_runs = sa.exists().where(
         other.c.app == operations.c.app,
         # word for word as in the index, or SQLite would not use it
-        sa.text("other.queue = 'heavy' AND other.state = 'running'"),
+        sa.text("other.queue = 'heavy' AND other.claim_token IS NOT NULL"),
         other.c.id != operations.c.id,
     )
     revision = scheduled_action_revisions
@@ -89,7 +89,11 @@ def _claim_statement(lease: timedelta) -> sa.Executable:
         )
         .scalar_subquery()
     )
-    waits = operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED])
+    waits = sa.and_(
+        operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
+        # Canceled and tried again: the worker of then may be at it still.
+        operations.c.claim_token.is_(None),
+    )
     lost = operations.c.state == OperationState.RUNNING
     return (
         sa.update(operations)
@@ -158,8 +162,8 @@ def claim(
 
     Returns:
         None if somebody else has it, it is final, not due to be sent, or another
-        heavy operation of the app runs. The message is then dropped: the table
-        sends it again when its time has come.
+        heavy operation of the app is claimed. The message is then dropped: the
+        table sends it again when its time has come.
     """
     token = uuid4()
     values = {"operation_id": operation_id, "token": token, "worker": worker}
@@ -210,7 +214,11 @@ def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
 def renew(
     engine: sa.Engine, tokens: Collection[UUID], *, lease: timedelta = LEASE
 ) -> set[UUID]:
-    """Extend the leases of *tokens*; return those that are still ours."""
+    """
+    Extend the leases of *tokens*; return those that are still ours.
+
+    Also of what was canceled: it is ours until we let go of it.
+    """
     if not tokens:
         return set()
     with writing(engine) as connection:
@@ -222,10 +230,7 @@ def renew(
 def _renew_statement(lease: timedelta) -> sa.Executable:
     return (
         sa.update(operations)
-        .where(
-            operations.c.claim_token.in_(sa.bindparam("tokens", expanding=True)),
-            operations.c.state == OperationState.RUNNING,
-        )
+        .where(operations.c.claim_token.in_(sa.bindparam("tokens", expanding=True)))
         .values(lease_expires_at=db_now(lease))
         .returning(operations.c.claim_token)
     )
@@ -344,13 +349,34 @@ def retry_later(
 def give_back(engine: sa.Engine, held: Claim) -> bool:
     """Put the operation back at once, as if never claimed: this worker stops."""
     with writing(engine) as connection:
-        return _leave(
+        given_back = _leave(
             connection,
             held,
             state=OperationState.PENDING,
             attempt=operations.c.attempt - 1,
             send_at=db_now(),
         )
+        if not given_back:
+            let_go(connection, held)
+        return given_back
+
+
+def let_go(connection: sa.Connection, held: Claim) -> None:
+    """
+    Say that nothing runs any more under a claim on what was canceled.
+
+    Until then, or until the lease runs out, nobody else may take the operation if it
+    is tried again, nor another heavy one of its app.
+    """
+    connection.execute(
+        sa.update(operations)
+        .where(
+            operations.c.id == held.operation_id,
+            operations.c.claim_token == held.token,
+            operations.c.state != OperationState.RUNNING,
+        )
+        .values(claim_token=None, lease_expires_at=None)
+    )
 
 
 def _leave(connection: sa.Connection, held: Claim, **values: object) -> bool:

@@ -27,7 +27,9 @@ LOST_AFTER = timedelta(minutes=2)
 RESEND_AFTER = timedelta(hours=1)
 
 #: Word for word as in the index, or SQLite would not use it.
-_WATCHED = sa.text("operations.state IN ('queued', 'running')")
+_WATCHED = sa.text(
+    "(operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
+)
 
 #: First pause before an operation whose worker was lost runs again; doubles.
 BACK_OFF = timedelta(seconds=10)
@@ -41,6 +43,20 @@ _EXPIRED = (
 _EXHAUSTED = operations.c.attempt >= operations.c.attempts_allowed
 
 # The statements that mostly find nothing are built once: they run all day long.
+
+
+@cache
+def _canceled_statement() -> sa.Executable:
+    """Free what was canceled from a worker that will never say that it has stopped."""
+    return (
+        sa.update(operations)
+        .where(
+            _WATCHED,
+            operations.c.state != OperationState.RUNNING,
+            operations.c.lease_expires_at <= db_now(),
+        )
+        .values(claim_token=None, lease_expires_at=None)
+    )
 
 
 @cache
@@ -74,6 +90,7 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     Returns:
         How many wait for their next attempt, and how many failed for good.
     """
+    connection.execute(_canceled_statement())
     failed = connection.execute(_exhausted_statement())
     failed_ids = failed.scalars().all()
     for operation_id in failed_ids:
@@ -139,8 +156,12 @@ def expire_claim(
     """
     return connection.execute(
         sa.update(operations)
-        .where(operations.c.id == operation_id, _is_run_by(worker_suffix))
-        .values(lease_expires_at=db_now(), claim_token=None)
+        .where(
+            operations.c.id == operation_id,
+            operations.c.claim_token.is_not(None),
+            _is_of(worker_suffix),
+        )
+        .values(lease_expires_at=db_now())
     ).rowcount
 
 
@@ -172,10 +193,11 @@ def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
 
 
 def _is_run_by(worker_suffix: str) -> sa.ColumnElement[bool]:
-    return sa.and_(
-        operations.c.state == OperationState.RUNNING,
-        operations.c.worker.endswith(worker_suffix, autoescape=True),
-    )
+    return sa.and_(operations.c.state == OperationState.RUNNING, _is_of(worker_suffix))
+
+
+def _is_of(worker_suffix: str) -> sa.ColumnElement[bool]:
+    return operations.c.worker.endswith(worker_suffix, autoescape=True)
 
 
 def resend_lost_messages(
@@ -238,7 +260,7 @@ def take_over_all(connection: sa.Connection) -> int:
     )
     running = connection.execute(
         sa.update(operations)
-        .where(operations.c.state == OperationState.RUNNING)
+        .where(operations.c.claim_token.is_not(None))
         .values(lease_expires_at=db_now())
     )
     return queued.rowcount + running.rowcount

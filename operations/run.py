@@ -34,7 +34,7 @@ from models.operation_state import OperationState, Reason, StepState, Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.tables import users
 from models.when import AfterEventModel, OnEventModel
-from operations.claim import Claim, finish, guard, raise_lost, retry_later
+from operations.claim import Claim, finish, guard, let_go, raise_lost, retry_later
 from operations.deliveries import DeliveryMarks
 from operations.ports import Ports, StepContext, StepResult
 from operations.step_records import (
@@ -98,18 +98,29 @@ class Attempt:
         Returns:
             The state it was left in; None if it was taken from us meanwhile.
         """
+        state: OperationState | None
         try:
             return self._run()
         except CanceledError:
             # whoever canceled it has closed its steps
             log.info(Event.OPERATION_CANCELED, task_id=str(self.held.operation_id))
-            return OperationState.CANCELED
+            state = OperationState.CANCELED
         except ClaimLostError:
             log.warning(Event.CLAIM_LOST, task_id=str(self.held.operation_id))
-            return None
+            state = None
+        with writing(self.engine) as connection:
+            let_go(connection, self.held)
+        return state
 
-    def fail(self, error: str, *, reason: Reason = Reason.STEP_FAILED) -> None:
-        """Make the operation final after an error nobody expected; keep its text."""
+    def fail(
+        self, error: str, *, reason: Reason = Reason.STEP_FAILED
+    ) -> OperationState | None:
+        """
+        Make the operation final after an error nobody expected; keep its text.
+
+        Returns:
+            FAILED; None if it was taken from us meanwhile.
+        """
         with writing(self.engine) as connection:
             if not finish(
                 connection,
@@ -118,12 +129,14 @@ class Attempt:
                 reason=reason,
                 error=error,
             ):
-                return
+                let_go(connection, self.held)
+                return None
             if self._step is not None:
                 finish_step(
                     connection, self.held, self._step, StepState.FAILED, error=error
                 )
             skip_open_steps(connection, self.held.operation_id)
+        return OperationState.FAILED
 
     def _run(self) -> OperationState:
         if self._todo is None:

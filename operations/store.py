@@ -30,7 +30,6 @@ from models.database import (
 )
 from models.decision import NewOperation
 from models.operation_state import (
-    FINAL_STATES,
     LIVE_STATES,
     OperationState,
     Overlap,
@@ -90,7 +89,7 @@ def record(
     )
     statement = _insert_statement(connection.dialect.name)
     result = connection.execute(statement, {"rows": rows, "fence": fence})
-    return list(result.scalars())
+    return list(result.scalars().all())
 
 
 _read = attrgetter(*_COLUMNS)
@@ -287,6 +286,8 @@ def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> boo
     """
     Cancel an operation that is not final; one that runs stops at its next progress.
 
+    Its worker keeps the claim until it has stopped: see ``claim.let_go``.
+
     Returns:
         False if it is final already, or unknown.
     """
@@ -297,8 +298,6 @@ def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> boo
             state=OperationState.CANCELED,
             reason=reason,
             finished_at=db_now(),
-            claim_token=None,
-            lease_expires_at=None,
         )
     )
     if canceled.rowcount == 0:
@@ -312,7 +311,8 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
     Make a failed or canceled operation pending again: same row, same id.
 
     It goes on at the first step that has not succeeded, with three more attempts;
-    delivery marks stay, so nobody gets a mail twice.
+    delivery marks stay, so nobody gets a mail twice. If a worker has not yet noticed
+    that it was canceled, it waits for that.
 
     Returns:
         False if it is in another state, or unknown.
@@ -338,8 +338,3 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
 
 #: Attempts of an operation in all, and again after each ``operations retry``.
 ATTEMPTS = 3
-
-
-def is_final(state: str) -> bool:
-    """Tell whether nothing but a retry changes an operation in *state*."""
-    return OperationState(state) in FINAL_STATES

@@ -71,16 +71,24 @@ def upgrade() -> None:
         "operations",
         ["app"],
         unique=False,
-        postgresql_where=sa.text("queue = 'heavy' AND state IN ('queued', 'running')"),
-        sqlite_where=sa.text("queue = 'heavy' AND state IN ('queued', 'running')"),
+        postgresql_where=sa.text(
+            "queue = 'heavy' AND (state = 'queued' OR claim_token IS NOT NULL)"
+        ),
+        sqlite_where=sa.text(
+            "queue = 'heavy' AND (state = 'queued' OR claim_token IS NOT NULL)"
+        ),
     )
     op.create_index(
         "ix_operations_live",
         "operations",
         ["action_uid", "user_id"],
         unique=False,
-        postgresql_where=sa.text("state IN ('pending', 'queued', 'running')"),
-        sqlite_where=sa.text("state IN ('pending', 'queued', 'running')"),
+        postgresql_where=sa.text(
+            "(state IN ('pending', 'queued', 'running') OR claim_token IS NOT NULL)"
+        ),
+        sqlite_where=sa.text(
+            "(state IN ('pending', 'queued', 'running') OR claim_token IS NOT NULL)"
+        ),
     )
     op.create_index(
         "ix_operations_pending",
@@ -98,16 +106,16 @@ def upgrade() -> None:
         "operations",
         ["state", "sent_at"],
         unique=False,
-        postgresql_where=sa.text("state IN ('queued', 'running')"),
-        sqlite_where=sa.text("state IN ('queued', 'running')"),
+        postgresql_where=sa.text("(state = 'queued' OR claim_token IS NOT NULL)"),
+        sqlite_where=sa.text("(state = 'queued' OR claim_token IS NOT NULL)"),
     )
     op.create_index(
-        "uq_operations_heavy_running",
+        "uq_operations_heavy_claimed",
         "operations",
         ["app"],
         unique=True,
-        postgresql_where=sa.text("queue = 'heavy' AND state = 'running'"),
-        sqlite_where=sa.text("queue = 'heavy' AND state = 'running'"),
+        postgresql_where=sa.text("queue = 'heavy' AND claim_token IS NOT NULL"),
+        sqlite_where=sa.text("queue = 'heavy' AND claim_token IS NOT NULL"),
     )
     op.create_table(
         "scheduled_action_revisions",

@@ -185,9 +185,13 @@ class Invariants:
             _insist(process.kind == "worker", f"{process.name} claimed {id_}")
         elif token is not None and not self._owns(process, token):
             ran_out = process.kind == "scheduler" and lease <= now
-            canceled = process.kind == "people" and new == OperationState.CANCELED
+            # Canceled, and perhaps reopened: that leaves the claim as it is.
+            asked = process.kind == "people" and (token, lease) == (
+                new_token,
+                new_lease,
+            )
             _insist(
-                new_token is None and (ran_out or canceled),
+                (new_token is None and ran_out) or asked,
                 f"{process.name} changed {id_} ({old} to {new}), claimed by another",
             )
         if new == OperationState.QUEUED and old != new:

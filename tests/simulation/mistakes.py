@@ -192,6 +192,22 @@ LEFT = rows.c.attempt < rows.c.attempts_allowed
 RAN_OUT = sa.or_(rows.c.lease_expires_at.is_(None), rows.c.lease_expires_at <= db_now())
 
 
+def cancel_and_free(
+    connection: sa.Connection, operation_id: UUID, *, reason: str
+) -> bool:
+    """Let others take what a worker has not stopped doing."""
+    canceled = _CANCEL(connection, operation_id, reason=reason)
+    connection.execute(
+        sa.update(rows)
+        .where(rows.c.id == operation_id)
+        .values(claim_token=None, lease_expires_at=None)
+    )
+    return canceled
+
+
+_CANCEL = operations.store.cancel
+
+
 def renew_all(lease: timedelta) -> Any:
     """Renew the lease of whatever runs, not only of our own."""
     return (

@@ -22,6 +22,7 @@ import operations.deliveries
 import operations.rescue
 import operations.run
 import operations.store
+import tests.simulation.actors
 from actions.leader import Leader
 from celery_app.dispatch import Dispatcher
 from operations.deliveries import DeliveryMarks
@@ -148,6 +149,11 @@ MUTANTS: tuple[Mutant, ...] = (
             mistakes.claim_where(mistakes.LIVE, mistakes.LEFT),
         ),
         seeds=(0, 2, 3),
+    ),
+    Mutant(
+        "canceling ends the claim",
+        "start",
+        _with(tests.simulation.actors, "cancel", mistakes.cancel_and_free),
     ),
     Mutant(
         "heartbeat for any token",

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from models.database import reading, writing
 from models.operation_state import OperationState, Reason, StepState
 from models.tables import deliveries
-from operations.claim import Claim, claim, renew
+from operations.claim import Claim, claim, finish, renew
 from operations.deliveries import DeliveryMarks
 from operations.ports import DeliveryState
 from operations.rescue import (
@@ -21,7 +21,7 @@ from operations.rescue import (
 )
 from operations.step_records import prepare_steps
 from operations.store import cancel, fetch_steps
-from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.scheduling import add_revision, get, make_operation, record_all
 
 OURS, THEIRS = "(1234abcd)", "(0000ffff)"
 DAILY = make_operation()
@@ -120,7 +120,8 @@ def test_nothing_that_ended_is_touched(engine: sa.Engine, held: Claim):
     """
     The process may have been killed after its last write.
     """
-    edit(engine, held.operation_id, state=OperationState.SUCCEEDED)
+    with writing(engine) as connection:
+        finish(connection, held, OperationState.SUCCEEDED)
     with writing(engine) as connection:
         done = settle_all(connection, OURS, DAILY.id)
 

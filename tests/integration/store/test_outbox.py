@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -135,9 +135,9 @@ def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
 
     mark(engine, *messages)
     assert [] == fetch(engine)
-    edit(engine, ids[0], state="running")
+    edit(engine, ids[0], state="running", claim_token=uuid4())
     assert [] == fetch(engine)
-    edit(engine, ids[0], state="succeeded")
+    edit(engine, ids[0], state="succeeded", claim_token=None)
 
     assert [ids[1]] == fetch_ids(engine)
 

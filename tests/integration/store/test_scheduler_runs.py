@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -156,7 +157,14 @@ def test_rescue_sends_what_was_lost(engine: sa.Engine):
     wake_to_send(scheduler)
     now = get_now(engine)
     edit(engine, lost.id, sent_at=now - LOST_AFTER)
-    edit(engine, dead.id, state="running", attempt=1, lease_expires_at=now - SECOND)
+    edit(
+        engine,
+        dead.id,
+        state="running",
+        attempt=1,
+        claim_token=uuid4(),
+        lease_expires_at=now - SECOND,
+    )
     clock.now += RESCUE_EVERY_S
 
     scheduler.wake()

@@ -1,0 +1,296 @@
+"""What was canceled is its worker's until that has stopped: nothing runs beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+
+from celery_app.execute import execute
+from celery_app.worker import Heart, Worker
+from models.database import reading, writing
+from models.operation_state import Overlap, Queue
+from operations.claim import Claim, claim, give_back, let_go, renew
+from operations.outbox import fetch_sendable
+from operations.rescue import (
+    expire_claim,
+    reclaim_lost_workers,
+    take_over_all,
+)
+from operations.store import cancel, reopen
+from tests.scheduling import (
+    REFRESH,
+    add_revision,
+    edit,
+    get,
+    get_now,
+    make_operation,
+    record_all,
+)
+from tests.unit.operations.fakes import World
+
+WORKER = "celery@host (1234abcd)"
+HEAVY = make_operation(1, queue=Queue.HEAVY)
+NEXT = make_operation(2, queue=Queue.HEAVY)
+
+
+@pytest.fixture
+def canceled(engine: sa.Engine) -> Claim:
+    """Give the claim of a worker that has not noticed yet that it was canceled."""
+    add_revision(engine, operations=REFRESH)
+    record_all(engine, HEAVY)
+    held = claim(engine, HEAVY.id, worker=WORKER)
+    assert held is not None
+    do_cancel(engine)
+    record_all(engine, NEXT)
+    return held
+
+
+def do_cancel(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        assert cancel(connection, HEAVY.id, reason="canceled")
+
+
+def do_reopen(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        assert reopen(connection, HEAVY.id)
+
+
+def stop(engine: sa.Engine, held: Claim) -> None:
+    with writing(engine) as connection:
+        let_go(connection, held)
+
+
+def find_sendable(engine: sa.Engine) -> list[object]:
+    with reading(engine) as connection:
+        return [each.id for each in fetch_sendable(connection, limit=10)[0]]
+
+
+def test_no_heavy_operation_runs_beside_one_that_was_canceled(
+    engine: sa.Engine, canceled: Claim
+):
+    """
+    Its worker may be writing the same staging: the next one is neither sent nor
+    claimed until it has stopped.
+    """
+    assert [] == find_sendable(engine)
+    assert claim(engine, NEXT.id, worker="w") is None
+
+    stop(engine, canceled)
+
+    assert [NEXT.id] == find_sendable(engine)
+    assert claim(engine, NEXT.id, worker="w") is not None
+
+
+def test_a_retry_waits_for_the_worker_that_was_canceled(
+    engine: sa.Engine, canceled: Claim
+):
+    """
+    It is pending at once, and a second attempt begins when the first has ended.
+    """
+    edit(engine, NEXT.id, state="succeeded")
+    do_reopen(engine)
+    assert "pending" == get(engine, HEAVY.id).state
+    assert [] == find_sendable(engine)
+    assert claim(engine, HEAVY.id, worker="w") is None
+
+    stop(engine, canceled)
+
+    assert [HEAVY.id] == find_sendable(engine)
+    again = claim(engine, HEAVY.id, worker="w")
+    assert again is not None
+    assert 2 == again.attempt
+
+
+def test_a_quick_retry_waits_as_well(engine: sa.Engine):
+    """
+    At most one live attempt, whatever the queue.
+    """
+    add_revision(engine)
+    quick = make_operation(1)
+    record_all(engine, quick)
+    held = claim(engine, quick.id, worker=WORKER)
+    assert held is not None
+    do_cancel(engine)
+    do_reopen(engine)
+
+    assert [] == find_sendable(engine)
+    assert claim(engine, quick.id, worker="w") is None
+
+
+def test_queued_runs_of_an_action_wait_as_well(engine: sa.Engine):
+    """
+    With ``overlap: queue`` nothing of the action runs beside what was canceled.
+    """
+    add_revision(engine)
+    first, second = (make_operation(n, overlap=Overlap.QUEUE) for n in (1, 2))
+    record_all(engine, first, second)
+    held = claim(engine, first.id, worker=WORKER)
+    assert held is not None
+    do_cancel(engine)
+    assert [] == find_sendable(engine)
+
+    stop(engine, held)
+
+    assert [second.id] == find_sendable(engine)
+
+
+def test_the_heart_keeps_the_claim_of_what_was_canceled(
+    engine: sa.Engine, canceled: Claim
+):
+    """
+    A step may go on for longer than a lease before its next progress point.
+    """
+    edit(engine, HEAVY.id, lease_expires_at=get_now(engine))
+
+    assert {canceled.token} == renew(engine, [canceled.token])
+    assert get(engine, HEAVY.id).lease_expires_at > get_now(engine)
+
+
+def test_a_worker_that_died_does_not_hold_it_for_ever(
+    engine: sa.Engine, canceled: Claim
+):
+    """
+    When the lease has run out the leader frees it; what it was stays.
+    """
+    del canceled
+    edit(engine, HEAVY.id, lease_expires_at=get_now(engine) - timedelta(seconds=1))
+    with writing(engine) as connection:
+        assert (0, 0) == reclaim_lost_workers(connection)
+
+    row = get(engine, HEAVY.id)
+    assert ("canceled", None, None) == (
+        row.state,
+        row.claim_token,
+        row.lease_expires_at,
+    )
+    assert claim(engine, NEXT.id, worker="w") is not None
+
+
+def test_a_lease_that_holds_is_not_freed(engine: sa.Engine, canceled: Claim):
+    """
+    The leader looks every few seconds, and leaves living workers alone.
+    """
+    with writing(engine) as connection:
+        reclaim_lost_workers(connection)
+
+    assert canceled.token == get(engine, HEAVY.id).claim_token
+
+
+@pytest.mark.parametrize("how", ["child died", "process restarted"])
+def test_a_worker_known_to_be_dead_is_freed_at_once(
+    engine: sa.Engine, canceled: Claim, how: str
+):
+    """
+    Its parent, or the next embedded process, ends the lease.
+    """
+    del canceled
+    with writing(engine) as connection:
+        if how == "child died":
+            expire_claim(connection, HEAVY.id, worker_suffix="(1234abcd)")
+        else:
+            take_over_all(connection)
+    with writing(engine) as connection:
+        reclaim_lost_workers(connection)
+
+    assert get(engine, HEAVY.id).claim_token is None
+
+
+def test_a_worker_that_stops_lets_go(engine: sa.Engine, canceled: Claim):
+    """
+    What was canceled is not given back to run again.
+    """
+    assert not give_back(engine, canceled)
+
+    row = get(engine, HEAVY.id)
+    assert ("canceled", None) == (row.state, row.claim_token)
+
+
+@dataclass
+class CancelingTasks:
+    """A broker that cancels the operation that sends to it, and may retry it."""
+
+    engine: sa.Engine
+    retry: bool
+    breaks: bool
+
+    def send(self, *_arguments: object) -> None:
+        """Send nothing."""
+        do_cancel(self.engine)
+        if self.retry:
+            do_reopen(self.engine)
+        if self.breaks:
+            raise RuntimeError("nobody expected this")
+
+
+def run_canceled(
+    engine: sa.Engine, folder: Path, *, retry: bool, breaks: bool = False
+) -> list[object]:
+    """Run an operation that is canceled meanwhile; return its log lines."""
+    add_revision(engine)
+    record_all(engine, HEAVY)
+    ports = replace(
+        World(folder).make_context().ports,
+        tasks=CancelingTasks(engine, retry, breaks),
+    )
+    minute = timedelta(minutes=1)
+    heart = Heart(engine, lease=minute, every=minute)
+    with capture_logs() as lines:
+        execute(Worker(engine, ports, heart, minute), str(HEAVY.id), WORKER)
+    heart.stop()
+    return [(line["event"], line.get("state")) for line in lines]
+
+
+def test_the_worker_lets_go_of_what_was_canceled(engine: sa.Engine, tmp_path: Path):
+    """
+    At its next write it notices, stops, and says so.
+    """
+    lines = run_canceled(engine, tmp_path, retry=False)
+
+    row = get(engine, HEAVY.id)
+    assert ("canceled", None) == (row.state, row.claim_token)
+    assert [("operation_canceled", None), ("operation_finished", "canceled")] == lines
+
+
+def test_the_worker_lets_go_of_what_is_tried_again(engine: sa.Engine, tmp_path: Path):
+    """
+    The attempt ends without a state of its own: nothing was finished.
+    """
+    lines = run_canceled(engine, tmp_path, retry=True)
+
+    row = get(engine, HEAVY.id)
+    assert ("pending", None) == (row.state, row.claim_token)
+    assert [("claim_lost", None)] == lines
+
+
+def test_the_worker_lets_go_when_a_step_breaks(engine: sa.Engine, tmp_path: Path):
+    """
+    An error that nobody expected ends the attempt as well.
+    """
+    lines = run_canceled(engine, tmp_path, retry=False, breaks=True)
+
+    row = get(engine, HEAVY.id)
+    assert ("canceled", None) == (row.state, row.claim_token)
+    assert [("operation_crashed", None)] == lines
+
+
+@pytest.mark.parametrize(("beats", "warnings"), [(1, 0), (2, 1), (3, 1)])
+def test_the_heart_tells_once_of_a_claim_that_was_lost(
+    engine: sa.Engine, canceled: Claim, beats: int, warnings: int
+):
+    """
+    At its second beat without it: what just ended is removed before that.
+    """
+    stop(engine, canceled)
+    heart = Heart(engine, lease=timedelta(minutes=1), every=timedelta(hours=1))
+    heart.add(canceled)
+    with capture_logs() as lines:
+        for _beat in range(beats):
+            heart.beat()
+    heart.stop()
+
+    assert ["claim_lost"] * warnings == [line["event"] for line in lines]
