@@ -11,8 +11,8 @@ from actions.audit import Finding, audit_action
 from actions.history import fetch_time_histories
 from actions.leader import get_last_tick_at
 from cli.connection import get_settings, read_database
-from cli.options import AppOption, JsonOption, read_optional_instant
-from cli.output import format_both, out, print_json, print_table
+from cli.options import AppOption, JsonOption, read_period
+from cli.output import format_both, out, print_json, print_note, print_table
 from models.database import read_clock
 
 #: What is looked at unless asked otherwise.
@@ -41,8 +41,7 @@ def audit(
     occurrence that is missing, extra, early, late or doubled, and exits 1 if there
     is any. Operations that maintenance has pruned are reported as missing.
     """
-    begin = read_optional_instant("--from", since)
-    end = read_optional_instant("--until", until)
+    begin, end = read_period(since, until)
     lookback = get_settings().lookback
     findings: list[Finding] = []
     audited = 0
@@ -51,6 +50,9 @@ def audit(
         ticked_at = get_last_tick_at(connection) or now
         end = ticked_at if end is None else min(end, ticked_at)
         begin = end - _DEFAULT_PERIOD if begin is None else begin
+        if begin >= end:
+            print_note(f"Nothing is decided after {format_both(ticked_at)} yet.")
+            end = begin
         for history in fetch_time_histories(
             connection, since=begin, until=end, app=app
         ):
@@ -73,7 +75,7 @@ def audit(
                 [f.fault.value, f.action_uid, format_both(f.occurrence), f.detail]
                 for f in findings
             ),
-            empty="",
+            empty="No faults.",
         )
         period = f"{format_both(begin)} to {format_both(end)}"
         out().print(f"{audited} actions, {len(findings)} faults, {period}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
+import sqlalchemy as sa
 import typer
 
 from actions.listing import fetch_app, find_action
@@ -21,7 +23,7 @@ from cli.options import (
     JsonOption,
     OperationArgument,
     read_operation_id,
-    read_optional_instant,
+    read_period,
 )
 from cli.output import (
     format_both,
@@ -30,7 +32,6 @@ from cli.output import (
     print_json,
     print_table,
     style_state,
-    print_note,
 )
 from models.errors import ConflictError
 from models.operation_state import OperationState, Reason
@@ -72,10 +73,7 @@ def list_operations(  # noqa: PLR0913 - the options of the command
 
     The latest come first. TIME has an offset: 2026-11-23T06:00:00Z.
     """
-    since, end = (
-        read_optional_instant("--from", from_),
-        read_optional_instant("--until", until),
-    )
+    since, end = read_period(from_, until)
     with read_database() as connection:
         if app is not None:
             fetch_app(connection, app)
@@ -99,7 +97,7 @@ def list_operations(  # noqa: PLR0913 - the options of the command
                 row.queue,
                 style_state(row.state),
                 format_took(row),
-                row.reason or "",
+                _describe_reason(row),
             ]
             for row in rows
         ),
@@ -124,7 +122,6 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
 def print_operation(shown: ShownOperation) -> None:
     """Print *shown* for people."""
     row = shown.row
-    missed = row.details or {}
     print_fields(
         [
             ("id", str(row.id)),
@@ -136,7 +133,7 @@ def print_operation(shown: ShownOperation) -> None:
             ("occurrence", format_both(row.occurrence)),
             ("state", style_state(row.state)),
             ("reason", row.reason),
-            ("missed", _describe_missed(missed) if "count" in missed else None),
+            ("missed", _describe_missed(row)),
             ("queue", row.queue),
             ("attempt", f"{row.attempt} of {row.attempts_allowed}"),
             ("recorded", format_both(row.recorded_at)),
@@ -153,16 +150,28 @@ def print_operation(shown: ShownOperation) -> None:
         out().print(make_steps_table(shown))
 
 
-def _describe_missed(details: dict[str, object]) -> str:
+def _describe_reason(row: sa.Row[Any]) -> str:
+    """Return the reason of *row*, and what a missed row stands for."""
+    return ": ".join(each for each in (row.reason, _describe_missed(row)) if each)
+
+
+def _describe_missed(row: sa.Row[Any]) -> str | None:
+    """Return how many occurrences the missed *row* stands for, and which."""
+    details = row.details or {}
+    if "count" not in details:
+        return None
     more = " or more" if details.get("more") else ""
-    return f"{details['count']}{more}, {details['first']} to {details['last']}"
+    first, last = (
+        format_both(datetime.fromisoformat(details[key])) for key in ("first", "last")
+    )
+    return f"{details['count']:,}{more}, {first} to {last}"
 
 
 def cancel_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
     """
     Cancel an operation that is not final.
 
-    The worker of one that runs stops at its next progress point.
+    One that runs stops at its next progress point.
     """
     operation_id = read_operation_id(operation)
     with write_database() as connection:
@@ -182,8 +191,6 @@ def retry_operation(operation: OperationArgument, *, json: JsonOption = False) -
     """
     operation_id = read_operation_id(operation)
     with write_database() as connection:
-    if shown.row.claim_token is not None:
-        print_note("Its worker stops at its next progress point.")
         reopened = reopen(connection, operation_id)
         shown = read_operation(connection, operation_id)
     if not reopened:
@@ -200,5 +207,3 @@ def _print_outcome(shown: ShownOperation, word: str, *, json: bool) -> None:
         print_json(make_operation_json(shown))
     else:
         out().print(f"{word} {shown.row.id}")
-    if shown.row.claim_token is not None:
-        print_note("The worker that ran it has not stopped yet; it waits for that.")

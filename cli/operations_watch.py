@@ -83,19 +83,24 @@ def _follow_in_lines(operation_id: UUID) -> ShownOperation:
     told: set[str] = set()
     while True:
         shown = _read(operation_id)
-        lines = [
-            f"{shown.row.triggered_by}: {shown.row.state}"
-            + (f" ({shown.row.reason})" if shown.row.reason else "")
-        ]
-        lines += [
-            f"  {step['name']}: {step['state']}"
-            for step in shown.steps
-            if step["started_at"] is not None
-        ]
-        for line in lines:
+        for line in describe(shown):
             if line not in told:
                 told.add(line)
                 print_note(line)
         if shown.is_final:
             return shown
         time.sleep(_EVERY_S)
+
+
+def describe(shown: ShownOperation) -> list[str]:
+    """Return a line for the operation and for each step that began, as they happen."""
+    row = shown.row
+    reason = f" ({row.reason})" if row.reason else ""
+    whole = f"{row.triggered_by}: {row.state}{reason}"
+    steps = [
+        f"  {step['name']}: {step['state']}"
+        for step in shown.steps
+        if step["started_at"] is not None
+    ]
+    # It ends after its last step, as it began before its first.
+    return [*steps, whole] if shown.is_final else [whole, *steps]

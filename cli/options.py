@@ -10,6 +10,7 @@ from uuid import UUID
 
 import typer
 
+from cli.output import format_utc
 from models.due_date import parse_instant
 from models.errors import NotFoundError, RuleError, UsageError
 
@@ -44,6 +45,32 @@ def read_instant(option: str, text: str) -> datetime:
 def read_optional_instant(option: str, text: str | None) -> datetime | None:
     """Return the instant that *text* names, or None if there is no text."""
     return None if text is None else read_instant(option, text)
+
+
+def read_period(
+    since: str | None, until: str | None
+) -> tuple[datetime | None, datetime | None]:
+    """
+    Return the instants that ``--from`` (inclusive) and ``--until`` (exclusive) name.
+
+    Raises:
+        UsageError: If one names none, or nothing lies between them.
+    """
+    begin = read_optional_instant("--from", since)
+    end = read_optional_instant("--until", until)
+    if begin is None or end is None or begin < end:
+        return begin, end
+    if begin == end:
+        msg = (
+            f"--from and --until are the same instant, {format_utc(end)}, so nothing"
+            " lies between them. Write a later --until."
+        )
+    else:
+        msg = (
+            f"--from ({format_utc(begin)}) is later than --until ({format_utc(end)})."
+            " Swap the two."
+        )
+    raise UsageError(msg)
 
 
 def read_operation_id(text: str) -> UUID:

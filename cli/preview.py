@@ -15,7 +15,7 @@ from actions.posting import fetch_holidays
 from actions.preview import Preview, make_preview
 from actions.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
-from cli.options import AppOption, JsonOption, read_file, read_optional_instant
+from cli.options import AppOption, JsonOption, read_file, read_period
 from cli.output import format_utc, make_table, out, print_json, print_note
 from models.database import read_host_clock
 from models.door import read_action
@@ -74,8 +74,7 @@ def preview(  # noqa: PLR0913 - the options of the command
     if file is None:
         msg = "name a FILE (- is standard input), or use --batch"
         raise UsageError(msg)
-    start = read_optional_instant("--from", from_)
-    end = read_optional_instant("--until", until)
+    start, end = read_period(from_, until)
     action = read_action(read_file(file), default_timezone=zone)
     now = read_host_clock()
     timing = make_timing(

@@ -176,7 +176,7 @@ class _Parser:
         if macro.startswith("@every"):
             self.refuse(
                 "is no cron rule.",
-                "For even steps use an interval: {'every': 'PT90M'}.",
+                'For even steps use an interval: {"every": "PT90M"}.',
             )
         near = difflib.get_close_matches(macro, _MACROS, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(_MACROS)}."
@@ -191,7 +191,7 @@ class _Parser:
             self.refuse(
                 what,
                 "Leave out the seconds; for anything finer than a minute use "
-                "{'calendar': '*-*-* 07:00:30'}.",
+                '{"calendar": "*-*-* 07:00:30"}.',
             )
         self.refuse(what, "Leave out seconds, years, user and command.")
 
@@ -278,7 +278,7 @@ class _Parser:
             self.refuse(
                 f"has step {step} for {spec.plural}, of which there are {spec.count}.",
                 "A step starts again with each hour, day, month or year; for even "
-                "steps use an interval: {'every': 'PT90M'}.",
+                'steps use an interval: {"every": "PT90M"}.',
             )
         return step
 
@@ -325,7 +325,7 @@ class _Parser:
         if spec is _DAY and term.startswith("L"):
             self.refuse(
                 f"{what}; days counted from the end are not supported.",
-                "Write L or LW, or use {'calendar': '*-*~3 07:00'}.",
+                'Write L or LW, or use {"calendar": "*-*~3 07:00"}.',
             )
         last_of_name = term.endswith("L") and term[:-1] in spec.names
         if spec is _WEEKDAY and (term.startswith("L") or last_of_name):

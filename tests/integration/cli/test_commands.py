@@ -359,6 +359,40 @@ def test_batch_answers_line_for_line(call: Call, tmp_path: Path):
     assert (2, ["error", "id"]) == (bad["id"], sorted(bad))
 
 
+@pytest.mark.parametrize(
+    "command", [("audit",), ("operations", "list"), ("preview", str(WEEKLY))]
+)
+@pytest.mark.parametrize(
+    ("since", "until", "said"),
+    [
+        ("2026-11-23T07:00+01:00", "2026-11-23T05:00Z", "later than --until"),
+        ("2026-11-23T07:00+01:00", "2026-11-23T06:00Z", "the same instant"),
+    ],
+)
+def test_period_without_an_instant_is_refused(
+    call: Call, command: tuple[str, ...], since: str, until: str, said: str
+):
+    """
+    Nothing lies between bounds that are swapped or equal, whatever their zones.
+    """
+    answer = call(*command, "--from", since, "--until", until)
+
+    assert (2, "") == (answer.code, answer.out)
+    assert said in answer.err
+    assert "2026-11-23T06:00:00Z" in answer.err
+
+
+@pytest.mark.usefixtures("shop")
+def test_audit_of_what_is_not_decided_says_so(call: Call):
+    """
+    A period after the last tick has no faults, and no decisions either.
+    """
+    answer = call("audit", "--from", "2999-01-01T00:00Z", "--json")
+
+    assert (0, []) == (answer.code, answer.data)
+    assert "Nothing is decided after" in answer.err
+
+
 @pytest.mark.usefixtures("shop")
 def test_status_names_leader_backlog_and_next(call: Call):
     """
@@ -390,6 +424,7 @@ def test_missed_range_tells_how_many(call: Call, shop: Path):
     assert [("outage", 4)] == [(e["reason"], e["details"]["count"]) for e in missed]
     assert {"skipped"} == {step["state"] for step in missed[0]["steps"]}
     assert "4, " in call("operations", "show", missed[0]["id"]).out
+    assert "outage: 4, " in call("operations", "list").out
 
 
 def test_migrate_says_where_the_database_is(call: Call):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 from cronsim import CronSim, CronSimError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from models.cron_rule import CronRule
+from models.door import read_action
 from models.errors import RuleError
 from tests.unit.models.cron_rules import START, cron_rules, find_error, words_like_rules
+from tests.unit.models.documents import action
 
 
 @pytest.mark.parametrize(
@@ -175,6 +180,21 @@ def test_mistake_is_refused_with_the_way_out(text: str, message: str, hint: str)
     assert caught.value.message.startswith(repr(text[:60])[:60])
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["0 0 7 * * 1", "@every 90m", "*/90 * * * *", "0 7 L-3 * *"]
+)
+def test_other_rule_that_a_hint_shows_can_be_copied(text: str):
+    """
+    Where another kind of rule does what a cron rule cannot, the hint has its JSON.
+    """
+    with pytest.raises(RuleError) as caught:
+        CronRule.parse(text)
+
+    shown = re.search(r"\{.*\}", caught.value.hint)
+    assert shown is not None
+    read_action(action(when=json.loads(shown.group())))
 
 
 @pytest.mark.parametrize(
