@@ -11,7 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from actions.due import CATCH_UP_LIMIT, DueAction, make_missed, reach_back
+from actions.due import (
+    CATCH_UP_LIMIT,
+    DueAction,
+    make_missed,
+    make_operation,
+    reach_back,
+)
 from actions.occurrences import (
     Due,
     Schedule,
@@ -21,13 +27,15 @@ from actions.occurrences import (
     next_due,
     parse_timing,
 )
-from models.decision import Decision, NewOperation, make_triggered_by
+from models.decision import Decision
 from models.duration import Duration
-from models.occurrence import make_operation_id
-from models.operation_state import Trigger
 
 _RESOLUTION = timedelta.resolution
 _SECOND = timedelta(seconds=1)
+
+
+#: Of one tick: the occurrences of a timing since an instant, and the next one.
+Memo = dict[object, tuple[tuple[datetime, ...], datetime | None]]
 
 
 @dataclass(slots=True)
@@ -43,7 +51,7 @@ def decide_time(
     *,
     now: datetime,
     lookback: timedelta,
-    memo: dict[object, tuple[tuple[datetime, ...], datetime | None]],
+    memo: Memo,
 ) -> Decision:
     """
     Decide a time-driven action: every occurrence due in ``[next_due_at, now]``.
@@ -55,8 +63,7 @@ def decide_time(
 
         lookback: What is older goes to ``catch_up``.
 
-        memo: Of this tick: what the occurrences of a timing since an instant are.
-            Actions with the same rule share the answer.
+        memo: Actions with the same rule share the answer.
 
     Raises:
         RuleError: The timing cannot be read any more.
@@ -69,7 +76,7 @@ def decide_time(
             schedule, action.uid, after=now, effective_from=action.effective_from
         )
         operations = tuple(make_missed(action, *each) for each in tally.missed) + tuple(
-            _make_operation(action, due.occurrence) for due in tally.run
+            make_operation(action, due.occurrence) for due in tally.run
         )
         next_due_at = None if following is None else following.due_at
         return Decision(action.uid, action.revision, next_due_at, operations)
@@ -83,7 +90,7 @@ def decide_time(
         action.uid,
         action.revision,
         next_occurrence,
-        tuple(_make_operation(action, occurrence) for occurrence in occurrences),
+        tuple(make_operation(action, occurrence) for occurrence in occurrences),
     )
 
 
@@ -198,17 +205,3 @@ def _count(
 ) -> tuple[datetime, datetime, int, bool]:
     count = count_occurrences(schedule, first, last + _SECOND, limit=CATCH_UP_LIMIT + 1)
     return first, last, min(count, CATCH_UP_LIMIT), count > CATCH_UP_LIMIT
-
-
-def _make_operation(action: DueAction, occurrence: datetime) -> NewOperation:
-    return NewOperation(
-        id=make_operation_id(action.uid, occurrence),
-        action_uid=action.uid,
-        action_revision=action.revision,
-        app=action.app,
-        trigger=Trigger.SCHEDULE,
-        triggered_by=make_triggered_by(action.name),
-        occurrence=occurrence,
-        queue=action.queue,
-        overlap=action.overlap,
-    )

@@ -6,17 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from actions.due import CATCH_UP_LIMIT, DueAction, make_missed, reach_back
+from actions.due import (
+    CATCH_UP_LIMIT,
+    DueAction,
+    make_missed,
+    make_operation,
+    reach_back,
+)
 from actions.when.event import (
     delay_bounds,
     event_due_at,
     event_occurrence,
     is_recorded_late,
 )
-from models.decision import Decision, NewOperation, make_triggered_by
+from models.decision import Decision, NewOperation
 from models.duration import Duration
-from models.occurrence import make_missed_id, make_operation_id
-from models.operation_state import OperationState, Reason, Trigger
+from models.occurrence import make_missed_id
+from models.operation_state import OperationState, Reason
 from models.zone import load_zone
 
 _RESOLUTION = timedelta.resolution
@@ -122,9 +128,7 @@ def _sort_out_events(
         # Two outages may begin with the same occurrence (of an event that was
         # recorded between them), but never with the same instant to be sent.
         operations.append(replace(row, id=make_missed_id(action.uid, lost[0][0])))
-    operations += [
-        _make_event_operation(action, *each[1:]) for each in [*chosen, *window]
-    ]
+    operations += [_make_operation(action, *each[1:]) for each in [*chosen, *window]]
     return operations
 
 
@@ -140,26 +144,14 @@ def _skip_older(
     return sum(1 for due_at, _occurrence, _event in outage if due_at < start)
 
 
-def _make_event_operation(
+def _make_operation(
     action: DueAction, occurrence: datetime, event: EventCandidate
 ) -> NewOperation:
-    return NewOperation(
-        id=make_operation_id(action.uid, occurrence, event.user_id),
-        action_uid=action.uid,
-        action_revision=action.revision,
-        app=action.app,
-        trigger=Trigger.EVENT,
-        triggered_by=make_triggered_by(action.name),
-        occurrence=occurrence,
-        queue=action.queue,
-        overlap=action.overlap,
-        user_id=event.user_id,
-        event_at=event.at,
-    )
+    return make_operation(action, occurrence, user_id=event.user_id, event_at=event.at)
 
 
 def _make_late(
     action: DueAction, occurrence: datetime, event: EventCandidate
 ) -> NewOperation:
-    row = _make_event_operation(action, occurrence, event)
+    row = _make_operation(action, occurrence, event)
     return replace(row, state=OperationState.MISSED, reason=Reason.RECORDED_LATE)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from actions.when.event import delay_bounds
 from models.decision import NewOperation, make_triggered_by
 from models.duration import Duration
-from models.occurrence import make_missed_id
+from models.occurrence import make_missed_id, make_operation_id
 from models.operation_state import OperationState, Overlap, Queue, Reason, Trigger
 
 #: Missed occurrences are counted exactly up to this, then said to be "more"; and
@@ -72,6 +72,29 @@ def reach_back(now: datetime, duration: Duration) -> datetime:
     return now - most
 
 
+def make_operation(
+    action: DueAction,
+    occurrence: datetime,
+    *,
+    user_id: str | None = None,
+    event_at: datetime | None = None,
+) -> NewOperation:
+    """Return the run for *occurrence*, of the user and event behind it, if any."""
+    return NewOperation(
+        id=make_operation_id(action.uid, occurrence, user_id),
+        action_uid=action.uid,
+        action_revision=action.revision,
+        app=action.app,
+        trigger=_get_trigger(action),
+        triggered_by=make_triggered_by(action.name),
+        occurrence=occurrence,
+        queue=action.queue,
+        overlap=action.overlap,
+        user_id=user_id,
+        event_at=event_at,
+    )
+
+
 def make_missed(
     action: DueAction,
     first: datetime,
@@ -85,7 +108,7 @@ def make_missed(
         action_uid=action.uid,
         action_revision=action.revision,
         app=action.app,
-        trigger=Trigger.SCHEDULE if action.event is None else Trigger.EVENT,
+        trigger=_get_trigger(action),
         triggered_by=make_triggered_by(action.name),
         occurrence=first,
         queue=action.queue,
@@ -99,3 +122,7 @@ def make_missed(
             "more": more,
         },
     )
+
+
+def _get_trigger(action: DueAction) -> Trigger:
+    return Trigger.SCHEDULE if action.event is None else Trigger.EVENT

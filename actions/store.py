@@ -167,11 +167,16 @@ def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str
     return set(moved.scalars())
 
 
-def get_revision(connection: sa.Connection, uid: str) -> int:
-    """Return the revision of an action, whatever else of it cannot be read."""
-    query = sa.select(_kept.revision).where(_kept.uid == uid)
-    revision: int = connection.execute(query).scalar_one()
-    return revision
+def fetch_due_revisions(
+    connection: sa.Connection, uids: Sequence[str], *, now: datetime
+) -> list[ActionRevision]:
+    """Return those of *uids* that are still due, whatever of them cannot be read."""
+    found = connection.execute(
+        sa.select(_kept.uid, _kept.revision)
+        .where(_kept.uid.in_(uids), *_IS_DUE, _kept.next_due_at <= now)
+        .order_by(_kept.uid)
+    )
+    return [ActionRevision(*row) for row in found]
 
 
 def quarantine(

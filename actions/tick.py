@@ -14,15 +14,15 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 import structlog
 
-from actions.decide import decide_time
+from actions.decide import Memo, decide_time
 from actions.decide_events import EventCandidate, decide_event
 from actions.due import ActionRevision, DueAction
 from actions.store import (
     TURNS_AHEAD,
     fetch_due,
+    fetch_due_revisions,
     fetch_events,
     fetch_turns,
-    get_revision,
 )
 from actions.when.cron import LOOKBACK
 from models.database import reading
@@ -41,8 +41,17 @@ CHUNK = 1000
 FIRST_CHUNK = 125
 
 
-#: An action that could not be decided, and why, for its admin.
+#: An action that could not be decided or recorded, and why, for its admin.
 Bad = tuple[ActionRevision, str]
+
+#: What no action is to blame for: leadership, an unreachable database, a schema or
+#: a statement that is wrong for all of them.
+_NOT_OF_ONE_ACTION = (
+    MinutehandError,
+    sa.exc.InternalError,
+    sa.exc.NotSupportedError,
+    sa.exc.ProgrammingError,
+)
 
 
 @dataclass(slots=True)
@@ -94,66 +103,48 @@ def run_tick(
             was handed over before stays, the rest is found by the next tick.
     """
     report = TickReport(now)
-    memo: dict[object, tuple[tuple[datetime, ...], datetime | None]] = {}
-    for uids in _take_turns(engine, now, chunk):
-        due, bad = _read(engine, uids, now)
-        decisions: list[Decision] = []
-        for action, events, next_event_at in due:
-            try:
-                if action.event is None:
-                    decision = decide_time(
-                        action, now=now, lookback=lookback, memo=memo
-                    )
-                else:
-                    decision = decide_event(
-                        action,
-                        events,
-                        now=now,
-                        lookback=lookback,
-                        next_event_at=next_event_at,
-                    )
-                decisions.append(decision)
-            except Exception as error:
-                # One bad action must not stop the others: its admin sees why.
-                log.exception(Event.ACTION_QUARANTINED, action_uid=action.uid)
-                bad.append(_make_bad(action.uid, action.revision, error))
-        ACTIONS_QUARANTINED.inc(len(bad))
-        done = dispatch(decisions, bad)
-        report.due += len(decisions) + len(bad)
+    memo: Memo = {}
+
+    def settle(uids: Sequence[str]) -> None:
+        """Decide *uids* and hand them over; in halves if one of them cannot be."""
+        try:
+            decisions = [
+                _decide(*each, now=now, lookback=lookback, memo=memo)
+                for each in _read(engine, uids, now)
+            ]
+            done = dispatch(decisions, ())
+        except _NOT_OF_ONE_ACTION:
+            raise
+        except Exception as error:
+            # One bad action must not stop the others: its admin sees why.
+            left = _read_left(engine, uids, now)
+            if not left:
+                raise  # all is recorded: what failed came after
+            if len(left) > 1:
+                half = len(left) // 2
+                settle([action.uid for action in left[:half]])
+                settle([action.uid for action in left[half:]])
+                return
+            log.exception(Event.ACTION_QUARANTINED, action_uid=left[0].uid)
+            bad = (left[0], _describe(error))
+            done = dispatch((), (bad,))
+            ACTIONS_QUARANTINED.inc()
+            report.quarantined.append(bad)
+            report.due += 1
+        else:
+            report.due += len(decisions)
         report.recorded += done.recorded
         report.sent += done.sent
-        report.quarantined += bad
+
+    for uids in _take_turns(engine, now, chunk):
+        settle(uids)
     return report
 
 
 _Due = tuple[DueAction, Sequence[EventCandidate], datetime | None]
 
 
-def _read(
-    engine: sa.Engine, uids: Sequence[str], now: datetime
-) -> tuple[list[_Due], list[Bad]]:
-    """Read what is due of *uids*; one by one if one of them cannot be read."""
-    try:
-        return _read_together(engine, uids, now), []
-    except MinutehandError:
-        raise
-    except Exception:  # noqa: BLE001 - which of them it was is found out below
-        due: list[_Due] = []
-        bad: list[Bad] = []
-    for uid in uids:
-        try:
-            due += _read_together(engine, [uid], now)
-        except MinutehandError:
-            raise
-        except Exception as error:
-            log.exception(Event.ACTION_QUARANTINED, action_uid=uid)
-            with reading(engine) as connection:
-                revision = get_revision(connection, uid)
-            bad.append(_make_bad(uid, revision, error))
-    return due, bad
-
-
-def _read_together(engine: sa.Engine, uids: Sequence[str], now: datetime) -> list[_Due]:
+def _read(engine: sa.Engine, uids: Sequence[str], now: datetime) -> list[_Due]:
     with reading(engine) as connection:
         actions = fetch_due(connection, uids, now=now)
         waiting = [each for each in actions if each.event is not None]
@@ -161,8 +152,33 @@ def _read_together(engine: sa.Engine, uids: Sequence[str], now: datetime) -> lis
     return [(a, events.get(a.uid, ()), following.get(a.uid)) for a in actions]
 
 
-def _make_bad(uid: str, revision: int, error: Exception) -> Bad:
-    return ActionRevision(uid, revision), f"{type(error).__name__}: {error}"
+def _read_left(
+    engine: sa.Engine, uids: Sequence[str], now: datetime
+) -> list[ActionRevision]:
+    with reading(engine) as connection:
+        return fetch_due_revisions(connection, uids, now=now)
+
+
+def _decide(
+    action: DueAction,
+    events: Sequence[EventCandidate],
+    next_event_at: datetime | None,
+    *,
+    now: datetime,
+    lookback: timedelta,
+    memo: Memo,
+) -> Decision:
+    if action.event is None:
+        return decide_time(action, now=now, lookback=lookback, memo=memo)
+    return decide_event(
+        action, events, now=now, lookback=lookback, next_event_at=next_event_at
+    )
+
+
+def _describe(error: Exception) -> str:
+    """Say what went wrong with an action; SQLAlchemy would name a thousand others."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    return f"{type(cause).__name__}: {cause}".replace("\0", "\\0")
 
 
 def _take_turns(

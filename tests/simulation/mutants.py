@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-import actions.decide
+import actions.due
 import actions.leader
 import celery_app.dispatch
 import operations.claim
@@ -110,7 +110,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "random ids",
         "decision",
-        _with(actions.decide, "make_operation_id", mistakes.make_own_id),
+        _with(actions.due, "make_operation_id", mistakes.make_own_id),
         emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
     ),
     Mutant(

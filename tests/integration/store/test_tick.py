@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.store import _candidates_statement, _turns_statement
+from actions.tick import Bad, Dispatched, run_tick
+from celery_app.dispatch import Dispatcher
 from models.database import reading, writing
+from models.decision import Decision
 from models.occurrence import make_operation_id
 from models.tables import events, scheduled_actions
 from operations.outbox import _sendable_statement
@@ -178,6 +181,86 @@ def test_corrupt_event_action_stops_nobody(engine: sa.Engine, corrupt: dict[str,
 
     ids = [row.id for row in fetch_all(engine) if row.action_uid == good]
     assert [make_operation_id(good, at("07:00"), "ann")] == ids
+
+
+def test_what_cannot_be_recorded_stops_nobody(engine: sa.Engine):
+    """
+    Recipients that an older version took, and this one does not: among a hundred
+    actions that share a transaction one goes into quarantine, the others run.
+    """
+    first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
+    copy_action(engine, first, 99)
+    bad = post_at(engine, at("06:00"), name="bad", when={"on": "app.x"})
+    add_event(engine, "ann", at("06:59"))
+    document = fetch_action(engine, bad).document
+    edit_action(engine, bad, document={**document, "recipients": {"everybody": True}})
+
+    report = tick(make_dispatcher(engine), at("07:00"))
+
+    assert (101, 100, 100) == (report.due, report.recorded, report.sent)
+    assert [bad] == [action.uid for action, _reason in report.quarantined]
+    assert "everybody" in fetch_action(engine, bad).quarantine_reason
+
+
+def refuse(
+    dispatcher: Dispatcher, refused: set[str], error: Exception
+) -> Callable[[Sequence[Decision], Sequence[Bad]], Dispatched]:
+    """Return a dispatch that raises *error* for decisions about *refused*."""
+
+    def dispatch(decisions: Sequence[Decision], bad: Sequence[Bad]) -> Dispatched:
+        if any(decision.action_uid in refused for decision in decisions):
+            raise error
+        return dispatcher.dispatch(decisions, bad)
+
+    return dispatch
+
+
+def test_values_that_the_database_refuses_stop_nobody(engine: sa.Engine):
+    """
+    The reason is what the database said, not the statement with a thousand rows.
+    """
+    first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
+    uids = copy_action(engine, first, 9)
+    error = sa.exc.DataError("INSERT ...", {}, ValueError("no \0 in a text"))
+    refusing = refuse(make_dispatcher(engine), {uids[3], uids[7]}, error)
+
+    report = run_tick(at("07:00"), engine=engine, dispatch=refusing)
+
+    assert {uids[3], uids[7]} == {action.uid for action, _ in report.quarantined}
+    assert (10, 8) == (report.due, report.recorded)
+    reason = fetch_action(engine, uids[3]).quarantine_reason
+    assert "ValueError: no \\0 in a text" == reason
+
+
+def test_a_schema_that_is_wrong_for_all_blames_nobody(engine: sa.Engine):
+    """
+    The tick fails as a whole, and quarantines nothing.
+    """
+    uid = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
+    error = sa.exc.ProgrammingError("INSERT ...", {}, ValueError("no such column"))
+    refusing = refuse(make_dispatcher(engine), {uid}, error)
+
+    with pytest.raises(sa.exc.ProgrammingError):
+        run_tick(at("07:00"), engine=engine, dispatch=refusing)
+
+    assert fetch_action(engine, uid).quarantined_at is None
+
+
+@pytest.mark.parametrize("copies", [0, 1])
+def test_what_fails_after_recording_blames_nobody(engine: sa.Engine, copies: int):
+    """
+    An error nobody expected of the sender ends the tick; the rows wait for the next.
+    """
+    first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
+    for copy in range(copies):
+        post_at(engine, at("07:00"), name=f"copy {copy}")
+    sender = FakeSender(error=RuntimeError("a bug"))
+
+    with pytest.raises(RuntimeError):
+        tick(make_dispatcher(engine, sender), at("07:00"))
+
+    assert ["pending"] * (1 + copies) == [row.state for row in fetch_all(engine)]
+    assert fetch_action(engine, first).quarantined_at is None
 
 
 def add_event(
