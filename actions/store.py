@@ -66,7 +66,7 @@ def fetch_turns(connection: sa.Connection, *, now: datetime) -> list[str]:
     So an app with 50,000 due actions does not delay another's ten. Within an app
     the oldest come first. At most TURNS_AHEAD.
     """
-    return list(connection.scalars(_turns_statement(), {"now": now}))
+    return list(connection.scalars(_turns_statement(), {"now": now}).all())
 
 
 #: Fields of DueAction in the order in which its rows are read.
@@ -107,7 +107,7 @@ def fetch_due(
         {"uids": make_rows_json([{"uid": uid} for uid in uids]), "now": now},
     )
     found = []
-    for row in rows:
+    for row in rows.all():
         # By position, in the order of the fields: this is done for each action due.
         values: list[Any] = list(row)
         values[_QUEUE_AT] = _QUEUES[values[_QUEUE_AT]]
@@ -164,7 +164,7 @@ def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str
     moved = connection.execute(
         _advance_statement(connection.dialect.name), {"moved": make_rows_json(rows)}
     )
-    return set(moved.scalars())
+    return set(moved.scalars().all())
 
 
 def fetch_due_revisions(

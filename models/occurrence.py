@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from functools import lru_cache
 from uuid import UUID
 
 #: Namespace of every id derived here (UUIDv5, RFC 9562). Never change it:
@@ -45,7 +46,13 @@ def format_occurrence(occurrence: datetime) -> str:
         msg = f"occurrence has no UTC offset: {occurrence!r}"
         raise ValueError(msg)
 
-    return str(occurrence.astimezone(UTC).replace(microsecond=0))
+    return _format_utc(occurrence.astimezone(UTC))
+
+
+@lru_cache(maxsize=1024)
+def _format_utc(occurrence: datetime) -> str:
+    """Format an instant that many operations of a tick share."""
+    return str(occurrence.replace(microsecond=0))
 
 
 def make_operation_id(
