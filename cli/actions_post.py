@@ -12,10 +12,11 @@ from actions.changes import COMPARED, Changes, compare_schedules
 from actions.listing import fetch_app, find_action, find_next, get_action_state
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting import Posted, fetch_holidays, post_action
+from actions.references import find_unknown
 from actions.sentences import describe
 from cli.connection import get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
-from cli.output import err, format_both, out, print_json, print_note
+from cli.output import err, format_both, out, print_json, print_note, print_warning
 from models.database import read_clock
 from models.door import read_action
 from models.errors import NotFoundError
@@ -60,8 +61,6 @@ def post(
     with read_database() as connection:
         zone = fetch_app(connection, app).timezone or settings.timezone
     action = read_action(text, default_timezone=zone)
-    for step in action.mails_to_nobody:
-        print_note(f"{step} will be sent to nobody: the action names no recipients.")
     if dry_run:
         _show_changes(app, action, replace=replace, json=json)
         return
@@ -83,7 +82,7 @@ def post(
         )
     else:
         _print(action, posted, following, get_action_state(row))
-    _warn_superseded(posted)
+    _warn(app, action, posted)
 
 
 def _print(
@@ -104,7 +103,8 @@ def _print(
         print_note(f"It is {state}: nothing runs by itself.")
 
 
-def _warn_superseded(posted: Posted) -> None:
+def _warn(app: str, action: ScheduledActionModel, posted: Posted) -> None:
+    """Name what will not run, what reaches nobody, and what *app* does not have."""
     for at in posted.superseded:
         err().print(
             Text("superseded: ", style="yellow").append(
@@ -112,6 +112,12 @@ def _warn_superseded(posted: Posted) -> None:
                 style="default",
             )
         )
+    for step in action.mails_to_nobody:
+        print_warning(f"/recipients: they name nobody, so {step} reaches nobody.")
+    with read_database() as connection:
+        unknown = find_unknown(connection, app, action)
+    for problem in unknown:
+        print_warning(str(problem))
 
 
 def _show_changes(
@@ -145,10 +151,10 @@ def _show_changes(
                 **changes.as_json(),
             }
         )
-        return
-    out().print(Text(describe(action)))
-    _print_changes(changes)
-    _warn_superseded(posted)
+    else:
+        out().print(Text(describe(action)))
+        _print_changes(changes)
+    _warn(app, action, posted)
     print_note("Nothing was stored (--dry-run).")
 
 

@@ -55,6 +55,11 @@ def print_error(message: str) -> None:
         err().print(Text("error: ", style="bold red").append(line, style="default"))
 
 
+def print_warning(message: str) -> None:
+    """Say on standard error what was accepted, and may not be what was meant."""
+    err().print(Text("warning: ", style="yellow").append(message, style="default"))
+
+
 def print_note(message: str) -> None:
     """Say on standard error what is good to know."""
     err().print(Text(message))

@@ -1,0 +1,167 @@
+"""What ``actions post`` accepts, and says may not be what was meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli.calling import Call, write_action
+
+MISTYPED: dict[str, Any] = {
+    "operations": {
+        "refresh": {"domains": ["a", "b"]},
+        "send_email": {"template": "inactiv"},
+    },
+    "recipients": {
+        "users": ["ada@exmaple.com", "ada@example.com"],
+        "groups": ["managers", "all"],
+    },
+}
+
+
+#: Where, what and the way out, of each of them.
+TOLD = [
+    ("/operations/refresh/domains/1", "no domain 'b'", "There is: a."),
+    ("/operations/send_email/template", "no template 'inactiv'", "'inactive'?"),
+    ("/recipients/users/0", "no user 'ada@exmaple.com'", "'ada@example.com'?"),
+    ("/recipients/groups/0", "in group 'managers'", "Did you mean 'manager'?"),
+]
+
+
+@pytest.mark.parametrize("option", [(), ("--dry-run",)])
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_names_the_app_does_not_have_are_told(
+    call: Call, shop: Path, option: tuple[str, ...], form: tuple[str, ...]
+):
+    """
+    What is mistyped is accepted, and named on standard error with what was meant.
+    """
+    path = write_action(shop, **MISTYPED)
+
+    answer = call("actions", "post", path, "--app", "shop", *option, *form)
+
+    assert 0 == answer.code
+    warnings = [line for line in answer.err.splitlines() if "warning: " in line]
+    assert len(TOLD) == len(warnings)
+    for line, (pointer, reason, hint) in zip(warnings, TOLD, strict=True):
+        assert line.startswith(f"warning: {pointer}: ")
+        assert reason in line
+        assert line.endswith(hint)
+
+
+def test_warnings_leave_the_data_alone(call: Call, shop: Path):
+    """
+    Standard output is that of any other post.
+    """
+    path = write_action(shop, **MISTYPED)
+
+    answer = call("actions", "post", path, "--app", "shop", "--json")
+
+    assert {"uid", "revision", "next", "superseded"} == set(answer.data)
+
+
+def test_action_whose_names_are_all_known_has_no_warning(call: Call, shop: Path):
+    """
+    Users are known by id and by address, and everybody is in "all".
+    """
+    path = write_action(
+        shop,
+        operations={
+            "refresh": {"domains": ["a"]},
+            "publish": True,
+            "send_email": {"template": "inactive"},
+        },
+        recipients={"users": ["ada@example.com"], "groups": ["all", "manager"]},
+    )
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert (0, "") == (answer.code, answer.err)
+
+
+def test_users_are_known_by_their_address(call: Call, shop: Path):
+    """
+    A recipient may be an id or an address.
+    """
+    app = {"uid": "shop", "users": [{"id": "u1", "email": "grace@example.com"}]}
+    (shop / "app.json").write_text(json.dumps(app))
+    call("apps", "apply", str(shop))
+    path = write_action(shop, recipients={"users": ["u1", "grace@example.com"]})
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert "" == answer.err
+
+
+@pytest.mark.parametrize(
+    ("publish", "pointers"),
+    [
+        (True, ["/operations/publish"]),
+        ({"data": True}, ["/operations/publish/data"]),
+        (
+            {"design": True, "permissions": True},
+            ["/operations/publish/design", "/operations/publish/permissions"],
+        ),
+    ],
+)
+def test_app_with_nothing_to_publish_is_told(
+    call: Call, shop: Path, publish: object, pointers: list[str]
+):
+    """
+    Each kind that is asked for by name needs something; all three need one of them.
+    """
+    (shop / "app.json").write_text(json.dumps({"uid": "shop", "domains": []}))
+    call("apps", "apply", str(shop))
+    path = write_action(shop, operations={"publish": publish})
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert 0 == answer.code
+    told = [line.split(": ")[:2] for line in answer.err.splitlines()]
+    assert [["warning", pointer] for pointer in pointers] == told
+
+
+def test_many_unknown_names_are_counted(call: Call, shop: Path):
+    """
+    The first ten are named; nobody reads a thousand lines.
+    """
+    users = [f"nobody-{n}" for n in range(25)]
+    path = write_action(shop, recipients={"users": users})
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    lines = answer.err.splitlines()
+    assert 11 == len(lines)
+    assert "warning: /recipients/users/10: 15 more are unknown." == lines[-1]
+
+
+def test_refused_document_has_no_warnings(call: Call, shop: Path):
+    """
+    What a refused document would have done is of no interest.
+    """
+    path = write_action(
+        shop, recipients=None, when={"due_date": "2020-01-01T00:00:00Z"}
+    )
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert 3 == answer.code
+    assert ["error:"] == [line.split()[0] for line in answer.err.splitlines()]
+
+
+def test_mail_to_nobody_is_told(call: Call, shop: Path):
+    """
+    An action that mails, and names no recipients, reaches nobody.
+    """
+    path = write_action(shop, recipients=None)
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert 0 == answer.code
+    assert (
+        "warning: /recipients: they name nobody, so send_email reaches nobody.\n"
+        == answer.err
+    )
