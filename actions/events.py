@@ -51,11 +51,20 @@ class NewEvent:
     key: str | None = None
 
 
-def record_events(connection: sa.Connection, new: Sequence[NewEvent]) -> int:
+def record_events(
+    connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool = False
+) -> int:
     """
     Record events; those already there, and a ``last_seen`` older than ours, do nothing.
 
     A newer ``last_seen`` replaces the older one: timers that run start again.
+
+    Args:
+        connection: In a transaction of its own.
+
+        new: In any order.
+
+        correct: Whether a ``last_seen`` replaces a newer one, too: that was wrong.
 
     Returns:
         How many were new.
@@ -78,6 +87,8 @@ def record_events(connection: sa.Connection, new: Sequence[NewEvent]) -> int:
             "recorded_at": now,
         }
     given, inserted = list(rows.values()), set[UUID]()
+    if correct:
+        _forget_seen(connection, given)
     for start in range(0, len(given), _CHUNK):
         found = connection.execute(
             insert(events)
@@ -116,6 +127,30 @@ def _check_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
                 names = ", ".join(repr(each) for each in sorted(missing)[:5])
                 msg = f"small app {app!r} has no user {names}"
                 raise NotFoundError(msg)
+
+
+def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, object]]) -> None:
+    """Forget when users were seen, but for what *rows* say of it."""
+    for row in rows:
+        if row["name"] != EventName.USER_LAST_SEEN:
+            continue
+        connection.execute(
+            sa.delete(events).where(
+                events.c.app == row["app"],
+                events.c.user_id == row["user_id"],
+                events.c.name == row["name"],
+                sa.or_(events.c.id != row["id"], events.c.at != row["at"]),
+            )
+        )
+        connection.execute(
+            sa.update(users)
+            .where(
+                users.c.app == row["app"],
+                users.c.id == row["user_id"],
+                users.c.last_seen_at != row["at"],
+            )
+            .values(last_seen_at=None)
+        )
 
 
 def _update_users(

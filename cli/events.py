@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -10,10 +12,17 @@ from actions.events import NewEvent, record_events
 from actions.listing import fetch_app
 from cli.connection import write_database
 from cli.options import JsonOption, read_file
-from cli.output import out, print_json
+from cli.output import format_age, format_utc, out, print_json, print_warning
+from models.database import read_clock
 from models.door import read_event_object, read_events
 from models.errors import UsageError
 from models.event import UserEventModel
+
+#: An event may be this much later than the database's clock: clocks differ.
+_TOLERATED = timedelta(minutes=5)
+
+#: Events that are warned of, one a line.
+_MOST = 10
 
 
 def send(  # noqa: PLR0913 - the options of the command
@@ -43,6 +52,13 @@ def send(  # noqa: PLR0913 - the options of the command
         str | None,
         typer.Option("--key", help="The same key is the same event, however often."),
     ] = None,
+    correct: Annotated[
+        bool,
+        typer.Option(
+            "--correct",
+            help="A sign of life replaces a later one, which was wrong.",
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """
@@ -64,13 +80,32 @@ def send(  # noqa: PLR0913 - the options of the command
     ]
     with write_database() as connection:
         fetch_app(connection, app)
-        recorded = record_events(connection, new)
+        recorded = record_events(connection, new, correct=correct)
+        now = read_clock(connection)
     if json:
         print_json({"received": len(new), "recorded": recorded})
     else:
         known = len(new) - recorded
         also = f"; {known:,} changed nothing" if known else ""
         out().print(f"Recorded {recorded:,} of {len(new):,}{also}.")
+    _warn_of_future(new, now)
+
+
+def _warn_of_future(new: Sequence[NewEvent], now: datetime) -> None:
+    """Name events that are yet to come; they are recorded, for clocks may differ."""
+    early = [
+        (place, event.at)
+        for place, event in enumerate(new)
+        if event.at is not None and event.at > now + _TOLERATED
+    ]
+    for place, at in early[:_MOST]:
+        pointer = "/at" if len(new) == 1 else f"/{place}/at"
+        print_warning(
+            f"{pointer}: {format_utc(at)} is {format_age(at - now)} from now. If that"
+            " is wrong, send the right instant with --correct."
+        )
+    if len(early) > _MOST:
+        print_warning(f"{len(early) - _MOST:,} more are yet to come.")
 
 
 def _read_options(**given: str | None) -> UserEventModel:

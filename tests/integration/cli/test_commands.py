@@ -322,6 +322,34 @@ def test_events_are_sent_by_options_and_by_file(call: Call, shop: Path):
     assert (3, "") == (wrong.code, wrong.out)
 
 
+def test_event_that_is_yet_to_come_is_taken_and_told(call: Call, shop: Path):
+    """
+    A date of next year is probably a mistake, which --correct undoes.
+    """
+    later = (datetime.now(UTC) + timedelta(days=400)).replace(microsecond=0)
+    name, user = "instance.user.last_seen", "ada@example.com"
+    path = shop / "events.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"event": name, "user": user, "at": NEVER},
+                {"event": name, "user": user, "at": later.isoformat()},
+            ]
+        )
+    )
+
+    wrong = call("events", "send", str(path), "--app", "shop", "--json")
+    right = call(
+        *("events", "send", "--app", "shop", "--event", name, "--user", user),
+        *("--at", NEVER, "--correct", "--json"),
+    )
+
+    assert {"received": 2, "recorded": 1} == wrong.data
+    assert wrong.err.startswith(f"warning: /1/at: {later:%Y-%m-%dT%H:%M:%SZ} is ")
+    assert "--correct" in wrong.err
+    assert ({"received": 1, "recorded": 1}, "") == (right.data, right.err)
+
+
 def test_preview_needs_no_database(call: Call):
     """
     The example is due on Mondays at seven in Paris, whatever is stored.
