@@ -46,8 +46,8 @@ class Group:
 class LazyGroup(TyperGroup):
     """A group whose commands are stand-ins until one of them is called."""
 
-    def __init__(self, group: Group, *, name: str) -> None:
-        """Make the stand-ins; import nothing."""
+    def __init__(self, group: Group, *, name: str, **attributes: Any) -> None:
+        """Make the stand-ins; import nothing. *attributes* are those of a group."""
         self._entries = group.entries
         super().__init__(
             name=name,
@@ -60,6 +60,7 @@ class LazyGroup(TyperGroup):
             },
             context_settings=dict(CONTEXT),
             no_args_is_help=True,
+            **attributes,
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

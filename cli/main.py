@@ -11,12 +11,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
 
 from cli.lazy import Entry, Group, LazyGroup
-from cli.output import print_error
+from cli.output import out, print_error
 from models.errors import InvalidDocumentError, MinutehandError
 
 INTERRUPTED = 130
+
+_EXIT_CODES = (
+    "Exit codes: 0 ok, 1 ran and failed, 2 wrong call or setting, 3 invalid input,"
+    " 4 not found, 5 conflict, 6 database or broker unreachable, 130 interrupted."
+)
 
 _APPS = Group(
     "Small apps (tenants): apply, list, show.",
@@ -119,13 +128,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command = LazyGroup(COMMANDS, name="minutehand")
+    command = LazyGroup(
+        COMMANDS,
+        name="minutehand",
+        params=_make_options(),
+        epilog=_EXIT_CODES,
+    )
     try:
         command.main(arguments, prog_name="minutehand")
     except SystemExit as end:
         sys.stdout.flush()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - Typer's signature
+    if asked:
+        out().print(f"minutehand {version('minutehand')}")
+        raise typer.Exit
+
+
+def _make_options() -> list[Any]:
+    """Return the options that stand before a command."""
+    app = typer.Typer(add_completion=False)
+    app.callback()(_take_options)
+    return typer.main.get_command(app).params
+
+
+def _take_options(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=_print_version,
+        ),
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
 
 
 def _print_refusal(error: MinutehandError) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -51,8 +52,9 @@ def err() -> Console:
 
 def print_error(message: str) -> None:
     """Say on standard error what went wrong; *message* may have several lines."""
-    for line in message.splitlines():
-        err().print(Text("error: ", style="bold red").append(line, style="default"))
+    word = "error: "
+    text = textwrap.indent(message, " " * len(word)).strip()
+    err().print(Text(word, style="bold red").append(text, style="default"))
 
 
 def print_warning(message: str) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import version
+from typing import Any
 
 import pytest
 
+from cli.connection import get_settings
 from cli.lazy import Entry, Group
-from cli.main import COMMANDS, main
+from cli.main import COMMANDS, INTERRUPTED, main
+from models.errors import MinutehandError
 from tests.servers import ROOT
 
 
@@ -81,6 +86,55 @@ def test_wrong_call_is_usage(
     assert 2 == code
     assert printed.err
     assert "" == printed.out
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
+    """
+    The version is printed as data.
+    """
+    code = main(["--version"])
+
+    assert (0, f"minutehand {version('minutehand')}\n") == (
+        code,
+        capsys.readouterr().out,
+    )
+
+
+def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]):
+    """
+    Whoever writes a script finds every code of ours without the documentation.
+    """
+    main(["--help"])
+
+    told = capsys.readouterr().out.partition("Exit codes: ")[2]
+    codes = {error.exit_code for error in (MinutehandError, *_find_subclasses())}
+    assert sorted({0, INTERRUPTED, *codes}) == sorted(
+        int(number) for number in re.findall(r"\d+", told)
+    )
+
+
+def _find_subclasses(of: type[MinutehandError] = MinutehandError) -> Iterator[Any]:
+    for each in of.__subclasses__():
+        yield each
+        yield from _find_subclasses(each)
+
+
+def test_error_of_several_lines_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """
+    The lines of one refusal stand below each other, under one word.
+    """
+    monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
+    monkeypatch.setenv("MINUTEHAND_TIMEZONE", "Mars")
+    get_settings.cache_clear()
+
+    code = main(["apps", "list"])
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert 2 == code
+    assert first.startswith("error: MINUTEHAND_LOKBACK is no setting.")
+    assert second.startswith("       MINUTEHAND_TIMEZONE: 'Mars'")
 
 
 def test_showing_operations_needs_neither_celery_nor_polars():
