@@ -16,10 +16,10 @@ from enum import StrEnum
 
 from cronsim import CronSim
 
-from actions.occurrences import find_each
+from actions.occurrences import find_each, parse_timing
+from actions.recorded import RecordedOperation, Revision, find_exit
 from actions.when import FINDERS
 from actions.when.cron import LOOKBACK
-from actions.why import RecordedOperation, Revision, find_exit
 from models.duration import Duration
 from models.operation_state import OperationState, Trigger
 from models.when import CronModel, IntervalModel, TimeModel, TimingModel
@@ -36,13 +36,12 @@ _MACROS = {
     "@hourly": "0 * * * *",
 }
 
-#: Changes that take an action out of the tick until the next revision.
-_OUT = frozenset({"paused", "deleted", "quarantined"})
-
 #: The window is as seen from the tick, which takes up to a minute to come.
 _TICK = timedelta(minutes=1)
 
 _SECOND = timedelta(seconds=1)
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Fault(StrEnum):
@@ -97,8 +96,7 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     Returns:
         The faults, in order of occurrence; none if all is well.
     """
-    expected = set(_expect(revisions, since, until))
-    overtaken = lookback + _TICK
+    expected = set(_expect(uid, revisions, since, until))
     by_hand = [each for each in decided if each.trigger != Trigger.SCHEDULE]
     scheduled = [each for each in decided if each not in by_hand]
     single: dict[datetime, list[RecordedOperation]] = defaultdict(list)
@@ -115,7 +113,7 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     for occurrence in expected:
         covering = [r for r in ranges if r[0] <= occurrence <= r[1]]
         count = len(covering) + len(single.get(occurrence, ()))
-        if count == 0 and not _is_overtaken(revisions, occurrence, overtaken):
+        if count == 0:
             findings.append(Finding(Fault.MISS, uid, occurrence, "no decision"))
         elif count > 1 and covering:
             detail = "recorded as missed, and decided on besides"
@@ -151,32 +149,40 @@ def _judge(
 
 
 def _expect(
-    revisions: Sequence[Revision], since: datetime, until: datetime
+    uid: str, revisions: Sequence[Revision], since: datetime, until: datetime
 ) -> Iterator[datetime]:
-    """Yield what was due under each revision while it was in force."""
+    """Yield what was to be decided under each revision."""
     for number, revision in enumerate(revisions):
         if revision.timing is None or not revision.active:
             continue
         if find_exit(revisions[: number + 1]) is not None:
             continue
-        begin = max(since, revision.effective_from)
-        end = until
-        if number + 1 < len(revisions):
-            end = min(end, revisions[number + 1].recorded_at)
-            begin = max(begin, revision.recorded_at) if number else begin
-        elif number:
-            begin = max(begin, min(revision.recorded_at, until))
-        yield from _read(TimingModel.model_validate_json(revision.timing), begin, end)
+        following = revisions[number + 1] if number + 1 < len(revisions) else None
+        end = until if following is None else min(until, following.recorded_at)
+        schedule = parse_timing(revision.timing)
+        for occurrence in _read(
+            TimingModel.model_validate_json(revision.timing),
+            max(since, revision.effective_from),
+            end,
+        ):
+            due_at = schedule.due_at(occurrence, uid)
+            if number and not _is_left_to(
+                revision, revisions[number - 1], occurrence, due_at
+            ):
+                continue
+            # What was due and not decided yet is no longer this one's.
+            if following is None or due_at < (following.undecided_from or _NEVER):
+                yield occurrence
 
 
-def _is_overtaken(
-    revisions: Sequence[Revision], occurrence: datetime, within: timedelta
+def _is_left_to(
+    revision: Revision, former: Revision, occurrence: datetime, due_at: datetime
 ) -> bool:
-    """Tell whether an edit came between an occurrence and the tick to decide it."""
-    return any(
-        occurrence < each.recorded_at <= occurrence + within
-        and (each.effective_from > occurrence or each.change in _OUT or not each.active)
-        for each in revisions
+    """Tell whether the *former* revision had not decided about an occurrence."""
+    return (
+        revision.effective_from > former.effective_from
+        or occurrence >= revision.recorded_at
+        or due_at >= (revision.undecided_from or _NEVER)
     )
 
 

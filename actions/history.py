@@ -10,7 +10,8 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from actions.why import History, RecordedOperation, Revision
+from actions.recorded import RecordedOperation, Revision
+from actions.why import History
 from models.database import read_clock
 from models.errors import NotFoundError
 from models.operation_state import OperationState
@@ -25,6 +26,7 @@ _REVISION = (
     _revised.timing,
     _revised.active,
     _revised.effective_from,
+    _revised.undecided_from,
 )
 _OPERATION = tuple(
     operations.c[name]

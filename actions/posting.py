@@ -96,8 +96,9 @@ def post_action(
         InvalidDocumentError: A due date that has passed, or an unknown holiday
             calendar.
     """
-    now = read_clock(connection)
     old = _find_existing(connection, app, action, replace=replace)
+    # Not before: a tick that held the action may have decided more meanwhile.
+    now = read_clock(connection)
     created_at = now if old is None else old.created_at
     timing = _read_timing(connection, app, action, created_at)
     derived = derive(app, action, timing)

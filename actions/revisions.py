@@ -7,11 +7,12 @@ that it was recorded with; ``why`` and ``audit`` read what was in force and when
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from models.database import read_clock
+from models.database import UtcDateTime, read_clock
 from models.errors import NotFoundError
 from models.tables import scheduled_action_revisions, scheduled_actions
 
@@ -38,6 +39,10 @@ def change_action(
     connection: sa.Connection, uid: str, change: str, **values: object
 ) -> None:
     """Write *values* as a new revision, logged under the name *change*."""
+    kept = scheduled_actions.c
+    undecided_from = connection.execute(
+        sa.select(kept.next_due_at).where(kept.uid == uid)
+    ).scalar_one()
     connection.execute(
         sa.update(scheduled_actions)
         .where(scheduled_actions.c.uid == uid)
@@ -47,19 +52,41 @@ def change_action(
             **values,
         )
     )
-    log_revision(connection, uid, change)
+    log_revision(connection, uid, change, undecided_from=undecided_from)
 
 
-def log_revision(connection: sa.Connection, uid: str, change: str) -> None:
-    """Keep the action as it is now; its revision must be a new one."""
+def log_revision(
+    connection: sa.Connection,
+    uid: str,
+    change: str,
+    *,
+    undecided_from: datetime | None = None,
+) -> None:
+    """
+    Keep the action as it is now; its revision must be a new one.
+
+    Args:
+        connection: In the transaction of the change.
+
+        uid: Of the action.
+
+        change: Why there is a new revision.
+
+        undecided_from: The first instant that was not decided before. None: nothing
+            more was due.
+    """
     kept = scheduled_actions.c
     same = [kept.uid, kept.revision, kept.document, kept.timing, kept.active]
     names = ["uid", "revision", "document", "timing", "active", "effective_from"]
     connection.execute(
         sa.insert(scheduled_action_revisions).from_select(
-            [*names, "recorded_at", "change"],
+            [*names, "recorded_at", "change", "undecided_from"],
             sa.select(
-                *same, kept.effective_from, kept.updated_at, sa.literal(change)
+                *same,
+                kept.effective_from,
+                kept.updated_at,
+                sa.literal(change),
+                sa.literal(undecided_from, UtcDateTime),
             ).where(kept.uid == uid),
         )
     )

@@ -11,10 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from actions.occurrences import find_last, find_occurrences, parse_timing
+from actions.recorded import (
+    RecordedOperation,
+    Revision,
+    find_exit,
+    find_superseding,
+)
 from models.operation_state import OperationState
 
 _MINUTE = timedelta(minutes=1)
@@ -43,46 +48,6 @@ class Verdict(StrEnum):
     SUPERSEDED = "superseded"
     UNDECIDED = "not decided yet"
     UNEXPLAINED = "unexplained"
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """A state of an action; times are aware UTC. *timing*: None if event-driven."""
-
-    number: int
-    change: str
-    recorded_at: datetime
-    timing: str | None
-    active: bool
-    effective_from: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedOperation:
-    """A decision as it was recorded, and what became of it; times are aware UTC."""
-
-    id: UUID
-    action_uid: str
-    trigger: str
-    occurrence: datetime
-    user_id: str | None
-    state: str
-    reason: str | None
-    queue: str
-    recorded_at: datetime
-    send_at: datetime
-    sent_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    details: dict[str, Any] | None
-
-    @property
-    def missed_range(self) -> tuple[datetime, datetime] | None:
-        """First and last occurrence of a missed row; None for any other."""
-        if self.state != OperationState.MISSED or not self.details:
-            return None
-        first, last = self.details["first"], self.details["last"]
-        return datetime.fromisoformat(first), datetime.fromisoformat(last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,29 +178,9 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
             previous=previous,
             following=following,
         )
-    verdict, text, operation_id = _explain_undone(history, revision, due[0])
+    due_at = schedule.due_at(due[0], history.uid)
+    verdict, text, operation_id = _explain_undone(history, revision, due[0], due_at)
     return Answer(verdict, text, operation_id, None, previous, following)
-
-
-def find_exit(revisions: Sequence[Revision]) -> Revision | None:
-    """
-    Return the revision that took an action out of the tick, if it is still out.
-
-    An edit in between does not resume what is paused; only a new start (see
-    ``effective_from``) ends a quarantine.
-
-    Args:
-        revisions: Those up to the moment in question, in order.
-    """
-    started_at = revisions[-1].effective_from
-    for revision in reversed(revisions):
-        if revision.change == "resumed":
-            return None
-        if revision.change == "quarantined" and started_at > revision.recorded_at:
-            continue
-        if revision.change in _OUT:
-            return revision
-    return None
 
 
 def _explain_event_absence(revision: Revision, in_force: Sequence[Revision]) -> Answer:
@@ -266,7 +211,7 @@ def _explain_out(
 
 
 def _explain_undone(  # noqa: PLR0911 - one return for each answer
-    history: History, revision: Revision, occurrence: datetime
+    history: History, revision: Revision, occurrence: datetime, due_at: datetime
 ) -> tuple[Verdict, str, UUID | None]:
     """Say why an occurrence of the rule has no operation of its own."""
     for operation in history.operations:
@@ -284,21 +229,25 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
     if occurrence < revision.effective_from:
         text = f"the rule is in effect since {revision.effective_from:%F %T}Z only"
         return Verdict.NOT_EFFECTIVE, text, None
-    if occurrence > history.now:
+    if due_at > history.now:
         return Verdict.WILL_RUN, "due then, unless the action changes", None
-    tick = history.last_tick_at
     later = [r for r in history.revisions if r.number > revision.number]
-    replaced = [r for r in later if r.effective_from > occurrence]
-    if replaced:
-        edited_at = replaced[0].recorded_at
-        text = f"an edit at {edited_at:%F %T}Z took over before it was decided"
-        return Verdict.SUPERSEDED, text, None
-    if later:
-        out = _explain_out(history, later[0], [later[0]])
-        if out is not None:
-            return *out, None
-    if tick is None or occurrence > tick:
+    superseding = find_superseding(later, occurrence, due_at)
+    if superseding is not None:
+        return *_explain_superseding(history, superseding), None
+    tick = history.last_tick_at
+    if tick is None or due_at > tick:
         since = "never" if tick is None else f"{tick:%F %T}Z"
         return Verdict.UNDECIDED, f"no scheduler has ticked since (last: {since})", None
     text = "no decision is recorded; it may have been pruned. Run: minutehand audit"
     return Verdict.UNEXPLAINED, text, None
+
+
+def _explain_superseding(history: History, by: Revision) -> tuple[Verdict, str]:
+    """Say what took over before an occurrence was decided."""
+    out = _explain_out(history, by, [by])
+    if out is not None:
+        verdict, text = out
+        return verdict, f"{text}, before this was decided"
+    text = f"superseded by the edit at {by.recorded_at:%F %T}Z (revision {by.number})"
+    return Verdict.SUPERSEDED, f"{text}, which came before it was decided"

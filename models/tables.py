@@ -171,6 +171,9 @@ scheduled_action_revisions = sa.Table(
     # why this revision is there: posted, replaced, paused, resumed, deleted, ...
     Column("change", sa.Text, nullable=False),
     Column("recorded_at", UtcDateTime, nullable=False),
+    # next_due_at of the action when this revision took over: what was due from then
+    # on was not decided, and is superseded unless this one decides it
+    Column("undecided_from", UtcDateTime),
 )
 
 events = sa.Table(

@@ -127,6 +127,7 @@ def upgrade() -> None:
         sa.Column("effective_from", UtcDateTime, nullable=False),
         sa.Column("change", sa.Text(), nullable=False),
         sa.Column("recorded_at", UtcDateTime, nullable=False),
+        sa.Column("undecided_from", UtcDateTime, nullable=True),
         sa.PrimaryKeyConstraint(
             "uid", "revision", name=op.f("pk_scheduled_action_revisions")
         ),

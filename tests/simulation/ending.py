@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from actions.audit import Fault, Finding, audit_action
-from actions.history import TimeHistory, fetch_time_histories
+from actions.history import fetch_time_histories
 from actions.posting import set_paused
 from models.database import reading, writing
 from models.duration import Duration
@@ -86,11 +86,11 @@ def _check_decisions(world: World) -> None:
             catches_up=history.catches_up,
             lookback=world.lookback,
         )
-        wrong = [each for each in findings if not _is_excused(world, history, each)]
+        wrong = [each for each in findings if not _is_excused(world, each)]
         _insist(not wrong, f"audit: {wrong}")
 
 
-def _is_excused(world: World, history: TimeHistory, finding: Finding) -> bool:
+def _is_excused(world: World, finding: Finding) -> bool:
     """Tell whether the audit, which knows no clock but one that goes on, is wrong."""
     if finding.fault in {Fault.EARLY, Fault.LATE}:
         # Decided by a tick that read the clock before it jumped.
@@ -99,22 +99,7 @@ def _is_excused(world: World, history: TimeHistory, finding: Finding) -> bool:
         # The clock was set back, and an outage followed: what had run before is
         # part of what nobody led through when its time came again.
         return world.clock_jumps
-    if finding.fault is not Fault.MISS:
-        return False
-    # Due, and then edited before any tick had a look: superseded, not missed.
-    return any(
-        finding.occurrence <= revision.recorded_at
-        and not _ticked(world, finding.occurrence, revision.recorded_at)
-        for revision in history.revisions[1:]
-    )
-
-
-def _ticked(world: World, start: datetime, end: datetime) -> bool:
-    """Tell whether a tick that looked at *start* was completed before *end*."""
-    return any(
-        start <= datetime.fromisoformat(now) and datetime.fromisoformat(ended_at) < end
-        for now, ended_at in world.invariants.ended
-    )
+    return False
 
 
 def _check_missed(world: World) -> None:

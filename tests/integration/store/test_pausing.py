@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 import sqlalchemy as sa
 
+from actions.due import ActionRevision
 from actions.posting import delete_action, set_paused
-from models.database import writing
+from actions.store import quarantine
+from models.database import reading, writing
 from models.errors import NotFoundError
+from models.tables import scheduled_action_revisions
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -125,3 +130,30 @@ def test_quarantine_ends_when_the_action_is_posted_again(engine: sa.Engine):
     row = fetch_action(engine, uid)
     assert (None, None) == (row.quarantined_at, row.quarantine_reason)
     assert row.next_due_at > get_now(engine)
+
+
+def fetch_undecided(engine: sa.Engine, uid: str) -> list[datetime | None]:
+    """Return from when on nothing was decided, by revision."""
+    kept = scheduled_action_revisions.c
+    query = sa.select(kept.undecided_from).where(kept.uid == uid)
+    with reading(engine) as connection:
+        return list(connection.execute(query.order_by(kept.revision)).scalars())
+
+
+@pytest.mark.parametrize("change", ["replaced", "paused", "deleted", "quarantined"])
+def test_each_change_keeps_what_was_undecided(engine: sa.Engine, change: str):
+    """
+    So that what it overtakes can be told from what was missed.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY, name="daily")
+    with writing(engine) as connection:
+        if change == "paused":
+            set_paused(connection, uid, paused=True)
+        elif change == "deleted":
+            delete_action(connection, uid)
+        elif change == "quarantined":
+            quarantine(connection, ActionRevision(uid, 1), "x", now=at("07:20"))
+    if change == "replaced":
+        post(engine, uid=uid, replace_it=True)
+
+    assert [None, at("07:00")] == fetch_undecided(engine, uid)

@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting import delete_action
+from actions.revisions import lock_action
 from actions.store import recompute_due
-from models.database import reading, writing
+from models.database import read_clock, reading, writing
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError
 from models.occurrence import make_operation_id
 from models.tables import scheduled_action_revisions
@@ -29,6 +30,7 @@ from tests.scheduling import (
     post_at,
     tick,
 )
+from tests.servers import wait_until
 
 MINUTELY = {"cron_rule": "* * * * *"}
 DAY = timedelta(days=1)
@@ -341,3 +343,31 @@ def test_clock_set_back_looks_at_every_action_again(engine: sa.Engine):
     assert at("07:00") == fetch_action(engine, early).next_due_at
     assert at("07:30") == fetch_action(engine, late).next_due_at
     assert at("08:00") == fetch_action(engine, event).next_due_at
+
+
+def ask(engine: sa.Engine, query: sa.Executable) -> object:
+    """Return the one answer to *query*; None if there is none yet."""
+    with reading(engine) as connection:
+        return connection.execute(query).scalar()
+
+
+def test_an_edit_that_waits_for_a_tick_takes_effect_after_it(
+    postgres_engine: sa.Engine,
+):
+    """
+    The tick that held the action decided by its own clock; nothing is decided twice.
+    """
+    engine = postgres_engine
+    uid = post_at(engine, when=MINUTELY)
+    edit = threading.Thread(
+        target=post, args=[engine], kwargs={"uid": uid, "replace_it": True}
+    )
+    waits = sa.text("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+    with writing(engine) as connection:
+        lock_action(connection, uid)
+        edit.start()
+        wait_until(lambda: ask(engine, waits), what="the edit")
+        decided_at = read_clock(connection)
+    edit.join()
+
+    assert decided_at < fetch_action(engine, uid).effective_from

@@ -12,7 +12,7 @@ import pytest
 
 from actions.audit import Fault, audit_action
 from actions.occurrences import find_occurrences, parse_timing
-from actions.why import RecordedOperation, Revision
+from actions.recorded import RecordedOperation, Revision
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 END = datetime(2026, 4, 15, tzinfo=UTC)
@@ -191,9 +191,72 @@ def test_an_edit_within_the_window_may_overtake_an_occurrence() -> None:
         change="replaced",
         recorded_at=edited_at,
         effective_from=edited_at,
+        undecided_from=decided[9].occurrence,
     )
 
     assert [] == find(timing, [*decided[:9], *decided[10:]], edit)
+
+
+@pytest.mark.parametrize("change", ["replaced", "paused", "deleted", "quarantined"])
+def test_what_an_edit_overtakes_in_an_outage_is_superseded(change: str) -> None:
+    """
+    Nobody led for days; what was due by the edit is superseded, not lost. What was
+    due before nobody led, and has no decision either, is.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    edited_at = decided[12].occurrence - SECOND
+    edit = make_revision(
+        timing,
+        number=2,
+        change=change,
+        recorded_at=edited_at,
+        effective_from=edited_at,
+        undecided_from=decided[6].occurrence,
+    )
+    after = decided[12:] if change == "replaced" else []
+
+    found = find(timing, [*decided[:5], *after], edit)
+
+    assert [(Fault.MISS, decided[5].occurrence)] == found
+
+
+def test_what_a_renaming_overtakes_is_decided_after_it() -> None:
+    """
+    The rule stays in effect, so nothing is superseded: it is due under the new name.
+    """
+    timing = TIMINGS["cron"]
+    decided = decide(timing)
+    renamed = make_revision(
+        timing,
+        number=2,
+        change="replaced",
+        recorded_at=decided[12].occurrence - SECOND,
+        undecided_from=decided[9].occurrence,
+    )
+
+    assert [] == find(timing, decided, renamed)
+    found = find(timing, [*decided[:10], *decided[11:]], renamed)
+    assert [(Fault.MISS, decided[10].occurrence)] == found
+
+
+def test_a_holiday_that_comes_before_the_decision_counts() -> None:
+    """
+    What was due and not decided when a holiday calendar changed follows the new one.
+    """
+    rule = '{"cron_rule":"0 7 * * *","timezone":"UTC"}'
+    timing = f'{{"when":[{rule}]}}'
+    decided = decide(timing)
+    free = decided[9].occurrence.date()
+    retimed = make_revision(
+        f'{{"when":[{rule}],"excluded":[["{free}","{free}"]]}}',
+        number=2,
+        change="holidays",
+        recorded_at=decided[9].occurrence + timedelta(minutes=20),
+        undecided_from=decided[9].occurrence,
+    )
+
+    assert [] == find(timing, [*decided[:9], *decided[10:]], retimed)
 
 
 def test_four_wrong_rows_among_a_hundred_thousand_are_named() -> None:

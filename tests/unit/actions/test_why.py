@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from actions.why import Answer, History, RecordedOperation, Revision, Verdict, explain
+from actions.recorded import RecordedOperation, Revision
+from actions.why import Answer, History, Verdict, explain
 
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 9, 7, tzinfo=UTC)
@@ -211,11 +212,51 @@ def test_an_edit_just_after_supersedes() -> None:
     What was due but not decided when an edit took over is superseded by it.
     """
     edited_at = MONDAY + timedelta(seconds=1)
-    edit = Revision(2, "replaced", edited_at, MONDAYS, True, edited_at)  # noqa: FBT003
+    edit = Revision(2, "replaced", edited_at, MONDAYS, True, edited_at, MONDAY)  # noqa: FBT003
 
     answer = ask(make_history(revisions=(FIRST, edit)))
 
     assert Verdict.SUPERSEDED == answer.verdict
+    assert "2026-11-09 07:00:01Z (revision 2)" in answer.text
+
+
+@pytest.mark.parametrize("change", ["paused", "deleted", "quarantined"])
+def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
+    """
+    Due, not decided, and paused: it was paused before anybody looked.
+    """
+    out = replace(
+        FIRST,
+        number=2,
+        change=change,
+        recorded_at=MONDAY + 20 * MINUTE,
+        undecided_from=MONDAY,
+    )
+
+    answer = ask(make_history(revisions=(FIRST, out)))
+
+    assert Verdict(change) == answer.verdict
+    assert "at 2026-11-09 07:20:00Z" in answer.text
+    assert answer.text.endswith("before this was decided")
+
+
+def test_an_edit_does_not_explain_what_was_decided_before_it() -> None:
+    """
+    A decision that was pruned is not superseded by whatever came a week later.
+    """
+    edited_at = MONDAY + timedelta(days=5)
+    edit = replace(
+        FIRST,
+        number=2,
+        change="replaced",
+        recorded_at=edited_at,
+        effective_from=edited_at,
+        undecided_from=MONDAY + timedelta(days=7),
+    )
+
+    answer = ask(make_history(revisions=(FIRST, edit)))
+
+    assert Verdict.UNEXPLAINED == answer.verdict
 
 
 def test_a_missed_range_covers_the_occurrences_within() -> None:

@@ -1,0 +1,113 @@
+"""What is recorded of an action: its revisions, and the decisions about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from models.operation_state import OperationState
+
+#: Changes that take an action out of the tick until the next start.
+_OUT = frozenset({"paused", "deleted", "quarantined"})
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """
+    A state of an action; times are aware UTC.
+
+    Args:
+        change: Why it is there: posted, replaced, paused, resumed, deleted, ...
+
+        timing: None if event-driven.
+
+        undecided_from: The first instant that was not decided when it took over. What
+            was due from then on is decided under this revision, or not at all. None:
+            nothing more was due.
+    """
+
+    number: int
+    change: str
+    recorded_at: datetime
+    timing: str | None
+    active: bool
+    effective_from: datetime
+    undecided_from: datetime | None = None
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it takes the action out of the tick."""
+        return self.change in _OUT or not self.active
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOperation:
+    """A decision as it was recorded, and what became of it; times are aware UTC."""
+
+    id: UUID
+    action_uid: str
+    trigger: str
+    occurrence: datetime
+    user_id: str | None
+    state: str
+    reason: str | None
+    queue: str
+    recorded_at: datetime
+    send_at: datetime
+    sent_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    details: dict[str, Any] | None
+
+    @property
+    def missed_range(self) -> tuple[datetime, datetime] | None:
+        """First and last occurrence of a missed row; None for any other."""
+        if self.state != OperationState.MISSED or not self.details:
+            return None
+        first, last = self.details["first"], self.details["last"]
+        return datetime.fromisoformat(first), datetime.fromisoformat(last)
+
+
+def find_exit(revisions: Sequence[Revision]) -> Revision | None:
+    """
+    Return the revision that took an action out of the tick, if it is still out.
+
+    An edit in between does not resume what is paused; only a new start (see
+    ``effective_from``) ends a quarantine.
+
+    Args:
+        revisions: Those up to the moment in question, in order.
+    """
+    started_at = revisions[-1].effective_from
+    for revision in reversed(revisions):
+        if revision.change == "resumed":
+            return None
+        if revision.change == "quarantined" and started_at > revision.recorded_at:
+            continue
+        if revision.change in _OUT:
+            return revision
+    return None
+
+
+def find_superseding(
+    later: Sequence[Revision], occurrence: datetime, due_at: datetime
+) -> Revision | None:
+    """
+    Return the revision that took over before an occurrence was decided, if one did.
+
+    Args:
+        later: The revisions after the one under which it was due, in order.
+
+        occurrence: Aware UTC; for an event-driven action the same as *due_at*.
+
+        due_at: When it was to be sent: *occurrence* and jitter.
+    """
+    for revision in later:
+        if revision.is_out or revision.effective_from > occurrence:
+            undecided_from = revision.undecided_from
+            superseded = undecided_from is not None and undecided_from <= due_at
+            return revision if superseded else None
+    return None
