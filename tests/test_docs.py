@@ -10,8 +10,10 @@ import pytest
 
 from cli.lazy import Group
 from cli.main import COMMANDS
-from models.door import read_action
+from models.document import DocumentModel
+from models.door import read_action, read_small_app
 from models.scheduled_action import ScheduledActionModel
+from models.small_app import SmallAppModel, SourceModel, UserModel
 from models.when import KINDS
 from operations.steps import STEPS
 
@@ -139,3 +141,37 @@ def test_the_example_of_an_action_is_accepted() -> None:
 
     unset = set(ScheduledActionModel.model_fields) - model.model_fields_set
     assert {"recipients"} == unset
+
+
+@pytest.mark.parametrize(
+    ("model", "section"), [(SmallAppModel, ""), (UserModel, "users")]
+)
+def test_every_field_of_a_small_app_is_described(
+    model: type[DocumentModel], section: str
+) -> None:
+    """
+    docs/apps.md has each in the first column of its table.
+    """
+    text = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
+    text = text.partition(f"\n## {section}\n")[2] if section else text
+    firsts = re.findall(r"^\| (`.*?) \|", text.partition("\n## ")[0], re.MULTILINE)
+
+    described = {name for first in firsts for name in re.findall("`(.*?)`", first)}
+
+    assert set(model.model_fields) == described
+
+
+def test_the_example_of_a_small_app_is_accepted() -> None:
+    """
+    The whole document at the top of docs/apps.md has every part, and each source.
+    """
+    text = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+    app = read_small_app(example)
+
+    assert set(SmallAppModel.model_fields) == app.model_fields_set
+    sources = {
+        key for each in app.domains or () for key in each.source.model_fields_set
+    }
+    assert set(SourceModel.model_fields) == sources
