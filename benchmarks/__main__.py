@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
-from benchmarks.case import PEERS, Result, make_peer
+from benchmarks.case import CAP_S, PEERS, Result, make_peer
 from benchmarks.picture import draw
 from benchmarks.servers import Servers, empty, run_servers, to_environment
+from tests.servers import ServerError
 
 PICTURE = Path(__file__).parents[1] / "docs" / "benchmark.svg"
 
@@ -24,6 +30,11 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 #: Of those registered: all, one in a hundred, none.
 SHARES = (1.0, 0.01, 0.0)
+
+#: What ``--quick`` measures, in about a minute.
+QUICK_SIZES = (1_000,)
+QUICK_SHARES = (1.0, 0.0)
+QUICK_CAP_S = 5.0
 
 #: A case that takes longer, registering included, is given up.
 CASE_S = 400
@@ -33,27 +44,37 @@ _COLUMNS = {
     "registered": "{0.registered:,}",
     "due": "{0.due:,}",
     "sent": "{0.sent:,}",
-    "first s": "{0.first_s:.3f}",
-    "last s": "{0.last_s:.3f}",
     "per s": "{0.per_s:,.0f}",
+    "first s": "{0.first_s:.3f}",
+    "last s": "{0.last_s:,.3f}",
     "CPU ms each": "{0.cpu_ms_each:.3f}",
-    "idle wake ms": "{idle_ms:.2f}",
-    "idle CPU ms/min": "{0.idle_cpu_ms_a_minute:.1f}",
-    "memory MB": "{0.memory_mb:.0f}",
+    "idle wake ms": "{idle_ms:,.2f}",
+    "idle CPU ms/min": "{0.idle_cpu_ms_a_minute:,.1f}",
+    "memory MB": "{0.memory_mb:,.0f}",
 }
 
+_LEGEND = """\
+first s, last s   from the due instant until that message was in Redis
+  ~, never        extrapolated: the scheduler was stopped after {cap_s:g} s
+idle              with nothing due: one look around; what a minute of looks costs
+memory MB         of the scheduler's process, at its most"""
 
-def run_case(servers: Servers, name: str, registered: int, due: int) -> Result | str:
+_Number = TypeVar("_Number", int, float)
+
+
+def run_case(
+    servers: Servers, name: str, registered: int, due: int, cap_s: float
+) -> Result | str:
     """Return what was measured, or why nothing was."""
     servers = empty(servers)
     if registered > make_peer(name, servers, registered, due).most:
-        return "not tried"
+        return "not tried: registering and loading so many would take too long"
     output = ""
     for what in ("register", "run"):
-        command = [sys.executable, "-m", "benchmarks.case", what, name]
+        case = [what, name, registered, due, cap_s]
         try:
             done = subprocess.run(
-                [*command, str(registered), str(due)],
+                [sys.executable, "-m", "benchmarks.case", *map(str, case)],
                 env=to_environment(servers),
                 capture_output=True,
                 check=True,
@@ -61,9 +82,10 @@ def run_case(servers: Servers, name: str, registered: int, due: int) -> Result |
                 timeout=CASE_S,
             )
         except subprocess.TimeoutExpired:
-            return f"given up after {CASE_S} s"
+            return f"given up after {CASE_S} s ({what})"
         except subprocess.CalledProcessError as error:
-            return f"failed: {error.stderr.strip()[-500:]}"
+            lines = error.stderr.strip().splitlines()
+            return f"failed ({what}): {lines[-1] if lines else error.returncode}"
         output = done.stdout
     return Result(**json.loads(output.splitlines()[-1]))
 
@@ -72,56 +94,139 @@ def format_row(result: Result) -> list[str]:
     """Return the cells of *result*; empty where nothing was measured."""
     cells = []
     idle_ms = None if result.idle_wake_s is None else result.idle_wake_s * 1000
-    for template in _COLUMNS.values():
+    for heading, template in _COLUMNS.items():
         try:
             cells.append(template.format(result, idle_ms=idle_ms))
         except TypeError:  # None has no decimals
-            cells.append("")
+            cells.append(_guess_last(result) if heading == "last s" else "")
     return cells
 
 
-def print_row(cells: list[str]) -> None:
+def _guess_last(result: Result) -> str:
+    """Return when the last would have been sent, if the scheduler was stopped."""
+    if not result.due:
+        return ""
+    guess = result.estimated_last_s
+    return "never" if guess is None else f"~{guess:,.0f}"
+
+
+def print_row(cells: Sequence[str]) -> None:
     """Print *cells* below their headings."""
-    widths = [20, *(max(len(heading) + 2, 12) for heading in list(_COLUMNS)[1:])]
-    pairs = zip(cells, widths, strict=True)
+    widths = [20, *(max(len(heading) + 2, 11) for heading in list(_COLUMNS)[1:])]
+    pairs = zip(cells, widths, strict=False)
     print("".join(cell.rjust(width) for cell, width in pairs), flush=True)
 
 
-def read_options() -> argparse.Namespace:
+def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return what was asked for on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--shares", default=",".join(map(str, SHARES)))
-    parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--rounds", type=int, default=1, help="whole runs; see --json")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a thousand of each, in about a minute, and no picture",
+    )
+    parser.add_argument(
+        "--sizes", type=_list_of(int, 1), help="how many are registered"
+    )
+    parser.add_argument(
+        "--shares", type=_list_of(float, 0, 1), help="of those registered that are due"
+    )
+    parser.add_argument("--peers", type=_read_peers, default=list(PEERS))
+    parser.add_argument(
+        "--cap", type=float, help="seconds until a scheduler is stopped"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="of the whole table")
     parser.add_argument("--json", type=Path, help="file for all figures")
-    parser.add_argument("--no-picture", action="store_true")
-    return parser.parse_args()
+    parser.add_argument("--picture", type=Path, help=f"file, {PICTURE.name} by default")
+    options = parser.parse_args(arguments)
+    quick = options.quick
+    options.sizes = options.sizes or (QUICK_SIZES if quick else SIZES)
+    options.shares = options.shares or (QUICK_SHARES if quick else SHARES)
+    options.cap = options.cap or (QUICK_CAP_S if quick else CAP_S)
+    if options.picture is None and not quick:
+        options.picture = PICTURE
+    return options
 
 
-def main() -> None:
-    """Run the cases, in turn; print, keep and draw what they give."""
-    options = read_options()
-    results: list[Result] = []
+def _list_of(
+    kind: type[_Number], least: float, most: float = 1e9
+) -> Callable[[str], list[_Number]]:
+    def read(text: str) -> list[_Number]:
+        try:
+            numbers = [kind(part.replace("_", "")) for part in text.split(",")]
+        except ValueError:
+            msg = f"{text!r} is no list of numbers, as in 1000,10000"
+            raise argparse.ArgumentTypeError(msg) from None
+        if any(not least <= number <= most for number in numbers):
+            msg = f"{text!r} must lie between {least:g} and {most:g}"
+            raise argparse.ArgumentTypeError(msg)
+        return numbers
+
+    return read
+
+
+def _read_peers(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in PEERS:
+            msg = f"{name!r} is none of {', '.join(PEERS)}"
+            raise argparse.ArgumentTypeError(msg)
+    return names
+
+
+def run_all(options: argparse.Namespace, results: list[Result]) -> None:
+    """Run the cases, the schedulers in turn; print them, and add them to *results*."""
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores\n")
     print_row(list(_COLUMNS))
+    grid = [
+        (registered, round(registered * share), name)
+        for _ in range(options.rounds)
+        for registered in options.sizes
+        for share in options.shares
+        for name in options.peers
+    ]
     with run_servers() as servers:
-        for _ in range(options.rounds):
-            for registered in map(int, options.sizes.split(",")):
-                for share in map(float, options.shares.split(",")):
-                    due = round(registered * share)
-                    for name in options.peers.split(","):
-                        found = run_case(servers, name, registered, due)
-                        if isinstance(found, str):
-                            print(f"{name:>20}{registered:>12,}{due:>12,}  {found}")
-                            continue
-                        print_row(format_row(found))
-                        results.append(found)
-    if options.json:
+        for registered, due, name in grid:
+            found = run_case(servers, name, registered, due, options.cap)
+            if isinstance(found, str):
+                print_row([name, f"{registered:,}", f"{due:,}", f"  {found}"])
+                continue
+            print_row(format_row(found))
+            results.append(found)
+    print("\n" + _LEGEND.format(cap_s=options.cap))
+
+
+def stop_on_signal() -> None:
+    """Let SIGTERM end the program as Ctrl-C does, so that the servers are stopped."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def main() -> int:
+    """Run the cases; print, keep and draw what they give; return the exit code."""
+    options = read_options()
+    stop_on_signal()
+    results: list[Result] = []
+    code = 0
+    try:
+        run_all(options, results)
+    except ServerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except ImportError as error:
+        print(f"{error}. Install requirements-bench.lock, or run: make bench")
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        code = 130
+    if options.json and results:
         rows = [asdict(result) for result in results]
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    if not options.no_picture:
-        PICTURE.write_text(draw(results))
+    if options.picture and code == 0:
+        options.picture.write_text(draw(results))
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

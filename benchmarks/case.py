@@ -1,8 +1,8 @@
 """
 One case: one scheduler, so many schedules, so many of them due.
 
-``python -m benchmarks.case register|run PEER REGISTERED DUE``, in a process of its
-own, so that memory and CPU are the scheduler's alone. ``run`` prints a JSON object.
+``python -m benchmarks.case register|run PEER REGISTERED DUE CAP``, in a process of
+its own, so that memory and CPU are the scheduler's alone. ``run`` prints JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PEERS = {
 }
 
 #: A scheduler is stopped after this; what it sent until then tells its rate.
-CAP_S = 20.0
+CAP_S = 15.0
 
 _IDLE_WAKES = 10
 
@@ -42,7 +42,7 @@ class Result:
     What was measured; seconds since the due instant, and of CPU of the scheduler.
 
     Args:
-        last_s: None: not all were sent within CAP_S.
+        last_s: None: not all were sent before the scheduler was stopped.
 
         idle_wake_s: One look around with nothing due.
 
@@ -61,6 +61,11 @@ class Result:
     idle_cpu_ms_a_minute: float | None = None
     memory_mb: float = 0.0
 
+    @property
+    def estimated_last_s(self) -> float | None:
+        """When the last would have been sent, at the rate until it was stopped."""
+        return self.due / self.per_s if self.per_s else None
+
 
 class _CapReachedError(BaseException):
     """Not an Exception, so that no scheduler catches it."""
@@ -74,13 +79,13 @@ def make_peer(name: str, servers: Servers, registered: int, due: int) -> Peer:
     return peer
 
 
-def measure(peer: Peer, result: Result) -> None:
+def measure(peer: Peer, result: Result, cap_s: float) -> None:
     """Load *peer* and fill in what it does when due, or while idle."""
     peer.load()
     if peer.due:
-        _measure_sending(peer, result)
+        _measure_sending(peer, result, cap_s)
     else:
-        _measure_idling(peer, result)
+        _measure_idling(peer, result, cap_s)
     result.memory_mb = read_peak_memory()
 
 
@@ -92,7 +97,7 @@ def read_peak_memory() -> float:
     return int(line.split()[1]) / 1024
 
 
-def _measure_sending(peer: Peer, result: Result) -> None:
+def _measure_sending(peer: Peer, result: Result, cap_s: float) -> None:
     def stop(*_arguments: object) -> None:
         raise _CapReachedError
 
@@ -106,7 +111,7 @@ def _measure_sending(peer: Peer, result: Result) -> None:
         assert watcher.stdout is not None  # a pipe was asked for
         watcher.stdout.readline()
         cpu_s, begin = time.process_time(), time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, CAP_S)
+        signal.setitimer(signal.ITIMER_REAL, cap_s)
         try:
             peer.send_due()
         except _CapReachedError:
@@ -126,20 +131,20 @@ def _measure_sending(peer: Peer, result: Result) -> None:
         result.last_s = next(at for at, count in seen if count >= peer.due) - begin
 
 
-def _measure_idling(peer: Peer, result: Result) -> None:
-    result.idle_wake_s, cpu_s = _repeat(peer.wake)
+def _measure_idling(peer: Peer, result: Result, cap_s: float) -> None:
+    result.idle_wake_s, cpu_s = _repeat(peer.wake, cap_s)
     minute_s = cpu_s * peer.wakes_a_minute
     if peer.looks_a_minute:
-        _wall_s, cpu_s = _repeat(peer.look)
+        _wall_s, cpu_s = _repeat(peer.look, cap_s)
         minute_s += cpu_s * peer.looks_a_minute
     result.idle_cpu_ms_a_minute = minute_s * 1000
 
 
-def _repeat(what: Callable[[], object]) -> tuple[float, float]:
+def _repeat(what: Callable[[], object], cap_s: float) -> tuple[float, float]:
     """Return the seconds of *what*, and its seconds of CPU."""
     what()
     cpu_s, begin, times = time.process_time(), time.monotonic(), 0
-    while times < _IDLE_WAKES and time.monotonic() - begin < CAP_S:
+    while times < _IDLE_WAKES and time.monotonic() - begin < cap_s:
         what()
         times += 1
     wall_s = time.monotonic() - begin
@@ -148,14 +153,14 @@ def _repeat(what: Callable[[], object]) -> tuple[float, float]:
 
 def main() -> None:
     """Register, or run and print."""
-    what, name, registered, due = sys.argv[1:]
+    what, name, registered, due, cap_s = sys.argv[1:]
     logging.basicConfig(level="ERROR")
     peer = make_peer(name, from_environment(), int(registered), int(due))
     if what == "register":
         peer.register()
         return
     result = Result(name, int(registered), int(due))
-    measure(peer, result)
+    measure(peer, result, float(cap_s))
     print(json.dumps(asdict(result)), flush=True)
     peer.close()
 

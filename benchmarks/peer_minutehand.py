@@ -151,7 +151,9 @@ class Peer(BasePeer):
         sender = self.scheduler.dispatcher.sender
         self.scheduler.leader.hold()
         with self.scheduler.engine.connect() as connection:
-            connection.exec_driver_sql("select 1")
+            # The minute of registration, lest a second one begins meanwhile.
+            query = "select min(next_due_at) from scheduled_actions"
+            self.due_at = connection.exec_driver_sql(query).scalar_one()
         sender.find_empty_queues()
         sender._producer.publish(
             {},
@@ -162,7 +164,8 @@ class Peer(BasePeer):
 
     def run(self, due: int) -> None:
         self.scheduler.leader.hold()
-        self.scheduler.tick(self.scheduler._read_clock())
+        now = self.scheduler._read_clock()
+        self.scheduler.tick(self.due_at if due else now)
 
     def idle(self) -> None:
         # a whole tick, though 59 of the 60 wakes of a minute are only a look

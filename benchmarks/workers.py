@@ -113,7 +113,7 @@ def record_operations(servers: Servers, count: int) -> list[UUID]:
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("vacuum analyze")
     engine.dispose()
-    return ids
+    return list(ids)
 
 
 @contextmanager

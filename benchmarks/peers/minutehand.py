@@ -38,13 +38,19 @@ class Minutehand(Peer):
     most = 10_000_000
     looks_a_minute = 59.0
 
+    #: Of a schedule by its number.
+    queue_of = staticmethod(queue_of)
+
     def register(self) -> None:
         """Store actions as ``actions post`` stores them, but with COPY."""
+        self.register_from(this_minute())
+
+    def register_from(self, now: datetime) -> None:
+        """Store actions that are due from the minute *now* on."""
         engine = make_engine(self.servers.postgres, timeout=timedelta(minutes=10))
         migrate(engine)
         engine.dispose()
-        now = this_minute()
-        heavy = (n for n in range(self.registered) if queue_of(n) == "heavy")
+        heavy = (n for n in range(self.registered) if self.queue_of(n) == "heavy")
         with psycopg.connect(self.servers.dsn) as connection:
             cursor = connection.cursor()
             with cursor.copy(
@@ -64,7 +70,8 @@ class Minutehand(Peer):
     def _rows(self, now: datetime) -> Iterator[tuple[Any, ...]]:
         later = now + timedelta(minutes=30)
         for number in range(self.registered):
-            queue, heavy = queue_of(number), queue_of(number) == "heavy"
+            queue = self.queue_of(number)
+            heavy = queue == "heavy"
             minute = minutes_of(number, self.registered, self.due, now)
             rule = {"cron_rule": f"{minute} * * * *", "timezone": "Europe/Paris"}
             steps: dict[str, object] = {"publish": {"data": True}} if heavy else {}
@@ -98,6 +105,10 @@ class Minutehand(Peer):
         self.scheduler.on_tick.clear()
         assert self.scheduler.leader.hold(), "another scheduler leads"
         self.scheduler.dispatcher.rescue()
+        # The minute of registration, lest a second one begins meanwhile.
+        with psycopg.connect(self.servers.dsn) as connection:
+            query = "select min(next_due_at) from scheduled_actions"
+            self.due_at = connection.execute(query).fetchall()[0][0]
 
     def _make_settings(self) -> Settings:
         return read_settings(
@@ -111,7 +122,8 @@ class Minutehand(Peer):
     def send_due(self) -> None:
         """Tick, as at the beginning of a minute."""
         assert self.scheduler.leader.hold(), "another scheduler leads"
-        self.scheduler.tick(self.scheduler._read_clock())
+        now = self.scheduler._read_clock()
+        self.scheduler.tick(self.due_at if self.due else now)
 
     def look(self) -> None:
         """Keep the lease, and look for what waits or was lost."""
