@@ -42,7 +42,7 @@ _IS_DUE = (
 
 
 @cache
-def _turns_statement() -> sa.Select[tuple[str]]:
+def _turns_statement() -> sa.Select[str]:
     # Materialized: to have them sorted by app, SQLite would walk through all there is.
     due = (
         sa.select(_kept.uid, _kept.app, _kept.next_due_at)
