@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -122,7 +122,7 @@ class Dispatcher:
                 quarantine(connection, action, reason, now=read_clock(connection))
             # In the same transaction, for a look costs less than a transaction.
             messages, more = self._look(connection)
-        _count_decisions(new)
+        _count_decisions(recorded.values())
         sent = self._try(messages)
         return Dispatched(
             len(recorded), sent + (self.send_waiting() if more and sent else 0)
@@ -218,8 +218,8 @@ class Dispatcher:
             return set()
 
 
-def _count_decisions(new: Sequence[NewOperation]) -> None:
-    for state, count in Counter(operation.state for operation in new).items():
+def _count_decisions(recorded: Iterable[OperationState]) -> None:
+    for state, count in Counter(recorded).items():
         OCCURRENCES_RECORDED.labels(_DECISIONS[state]).inc(count)
 
 

@@ -64,7 +64,7 @@ def record(
     new: Sequence[NewOperation],
     *,
     fence: int | None = None,
-) -> list[UUID]:
+) -> dict[UUID, OperationState]:
     """
     Insert operations; those already there stay as they are.
 
@@ -79,20 +79,23 @@ def record(
         fence: Of the leadership that decided them; None: recorded by hand.
 
     Returns:
-        The ids that were inserted, in no particular order.
+        The ids that were inserted, in no particular order, and the state of each.
     """
     if not new:
-        return []
+        return {}
     decided = _decide_overlap(connection, new)
     rows = make_rows_json(
         [dict(zip(_COLUMNS, _read(row), strict=True)) for row in decided]
     )
     statement = _insert_statement(connection.dialect.name)
     result = connection.execute(statement, {"rows": rows, "fence": fence})
-    return list(result.scalars().all())
+    return {id_: _STATES[state] for id_, state in result.all()}
 
 
 _read = attrgetter(*_COLUMNS)
+
+#: By what is stored; calling an enum costs ten times as much.
+_STATES = {state.value: state for state in OperationState}
 
 
 @cache
@@ -112,7 +115,7 @@ def _insert_statement(dialect: str) -> sa.Executable:
         insert(operations)
         .from_select(names, selected)
         .on_conflict_do_nothing(index_elements=["id"])
-        .returning(operations.c.id)
+        .returning(operations.c.id, operations.c.state)
     )
 
 

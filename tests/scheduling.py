@@ -146,7 +146,7 @@ def make_operation(
 def record_all(engine: sa.Engine, *new: NewOperation) -> list[UUID]:
     """Record *new* in a transaction of their own."""
     with writing(engine) as connection:
-        return record(connection, new)
+        return list(record(connection, new))
 
 
 def add_revision(engine: sa.Engine, uid: str = "daily", **changes: Any) -> None:

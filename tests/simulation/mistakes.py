@@ -107,7 +107,7 @@ def advance_nothing(connection: sa.Connection, decisions: Any) -> set[str]:
     return {decision.action_uid for decision in decisions}
 
 
-def record_half(connection: sa.Connection, new: Any, **options: Any) -> list[Any]:
+def record_half(connection: sa.Connection, new: Any, **options: Any) -> Any:
     """Lose the second of every two decisions."""
     return _RECORD(connection, list(new)[::2], **options)
 

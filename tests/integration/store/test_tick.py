@@ -19,6 +19,7 @@ from models.decision import Decision
 from models.occurrence import make_operation_id
 from models.tables import events, scheduled_actions
 from operations.outbox import _sendable_statement
+from telemetry import OCCURRENCES_RECORDED
 from tests.scheduling import (
     REFRESH,
     FakeSender,
@@ -108,6 +109,30 @@ def test_heavy_occurrences_of_one_tick_run_once(engine: sa.Engine):
     tick(dispatcher, at("12:05"))
 
     assert "queued" == fetch_all(engine)[-1].state
+
+
+def test_decisions_are_counted_as_they_are_recorded(engine: sa.Engine):
+    """
+    An overlap is decided in the recording statement, and is no dispatch.
+    """
+    post_at(engine, at("12:01"), when=MINUTELY, operations=REFRESH)
+    dispatcher = make_dispatcher(engine)
+    before = count_decisions()
+
+    tick(dispatcher, at("12:03"))
+
+    after = count_decisions()
+    assert (1, 2, 0) == tuple(
+        now - then for now, then in zip(after, before, strict=True)
+    )
+
+
+def count_decisions() -> list[float]:
+    """Return how many decisions of each kind this process has counted."""
+    return [
+        OCCURRENCES_RECORDED.labels(decision)._value.get()
+        for decision in ("dispatched", "skipped", "missed")
+    ]
 
 
 def test_one_bad_action_among_a_thousand_is_left_out(engine: sa.Engine):
