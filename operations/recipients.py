@@ -187,7 +187,7 @@ def resolve_triggering_user(
     Return the triggering user of an event operation, if *who* keeps them.
 
     Args:
-        who: None keeps the user.
+        who: None keeps the user, unless their account is disabled or expired.
 
         users: Every user of the small app, in any order.
 
@@ -201,6 +201,10 @@ def resolve_triggering_user(
     if not found:
         gone = f"The triggering user {user_id!r} does not exist any more."
         return Resolution(users=(), warnings=(*warnings, gone))
+
+    if who is None and found[0].is_inactive(now=now):
+        closed = f"The account of the triggering user {user_id!r} is not active."
+        return Resolution(users=(), warnings=(closed,))
 
     kept = tuple(u for u in found if keeps_triggering_user(who, u, now=now))
     return Resolution(users=kept, warnings=warnings)

@@ -190,7 +190,7 @@ GROUPED = User("u", "u@x", groups=frozenset({"g"}), activated_at=LONG_AGO)
 @pytest.mark.parametrize(
     ("who", "user", "kept"),
     [
-        (None, KINDS["both"], True),
+        (None, KINDS["inactivated"], True),
         (RecipientFilterModel(), GROUPED, True),
         (RecipientFilterModel(), KINDS["inactive"], False),
         (RecipientFilterModel(only_inactivated_users=True), GROUPED, False),
@@ -210,6 +210,33 @@ def test_recipients_of_event_actions_are_a_filter(
 
     assert kept == keeps_triggering_user(who, user, now=NOW)
     assert ({user.id} if kept else set()) == {user.id for user in found.users}
+
+
+@pytest.mark.parametrize("kind", ["inactive", "both"])
+def test_without_recipients_a_closed_account_gets_no_mail(kind: str):
+    """
+    The operation is made, for it may do more than mail; the mail is a warning.
+    """
+    user = KINDS[kind]
+
+    found = resolve_triggering_user(None, [user], user.id, now=NOW)
+
+    assert keeps_triggering_user(None, user, now=NOW)
+    warning = f"The account of the triggering user {user.id!r} is not active."
+    assert ((), (warning,)) == (found.users, found.warnings)
+
+
+def test_closed_accounts_get_mails_that_ask_for_them():
+    """
+    Flags alone, without users and groups, judge the account.
+    """
+    who = RecipientFilterModel(
+        include_inactive_users=True, include_inactivated_users=True
+    )
+
+    found = resolve_triggering_user(who, KINDS.values(), KINDS["both"].id, now=NOW)
+
+    assert (KINDS["both"],) == found.users
 
 
 def test_triggering_user_who_was_deleted_is_a_warning():
