@@ -173,13 +173,15 @@ class Scheduler:
         return report
 
     def stop(self) -> None:
-        """Let a standby lead at once."""
+        """Let a standby lead at once, if we lead."""
+        led = self.leader.fence is not None
         try:
             self.leader.release()
         except UnreachableError as error:
             log.warning(Event.LEASE_LOST, error=str(error))
         else:
-            log.info(Event.LEASE_RELEASED)
+            if led:
+                log.info(Event.LEASE_RELEASED)
         IS_LEADER.set(0)
 
     def _is_tick_due(self, now: datetime) -> bool:

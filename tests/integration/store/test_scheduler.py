@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from actions.leader import Leader
 from celery_app.dispatch import SILENCE_S, Sender
@@ -127,6 +128,23 @@ def test_standby_does_nothing(engine: sa.Engine):
     second.wake()
 
     assert [2] == [row.fence for row in fetch_all(engine)]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_only_who_led_says_that_it_gave_the_lead_away(
+    engine: sa.Engine, *, leads: bool
+):
+    """
+    A standby that stops has nothing to give away.
+    """
+    first, standby = make_scheduler(engine), make_scheduler(engine)
+    first.wake()
+    standby.wake()
+
+    with capture_logs() as lines:
+        (first if leads else standby).stop()
+
+    assert ["lease_released"] * leads == [line["event"] for line in lines]
 
 
 def test_broker_that_is_down_stops_no_decision(engine: sa.Engine):
