@@ -69,7 +69,9 @@ def fetch_history(
     """
     kept = scheduled_actions.c
     action = connection.execute(
-        sa.select(kept.name, kept.quarantine_reason).where(kept.uid == uid)
+        sa.select(kept.name, kept.quarantine_reason, kept.next_due_at).where(
+            kept.uid == uid
+        )
     ).one_or_none()
     if action is None:
         msg = f"there is no scheduled action {uid!r}"
@@ -91,6 +93,7 @@ def fetch_history(
         last_claims=_fetch_last_claims(connection),
         last_tick_at=get_last_tick_at(connection),
         now=read_clock(connection),
+        next_due_at=action.next_due_at,
     )
 
 

@@ -7,8 +7,8 @@ there is no instant, past or future, without an answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
@@ -52,7 +52,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that is known of an action around an instant."""
+    """
+    All that is known of an action around an instant.
+
+    Args:
+        next_due_at: The first instant that is not decided; None: never again.
+
+        hindrances: What those of the operations wait for that are not sent yet.
+    """
 
     uid: str
     name: str
@@ -62,6 +69,8 @@ class History:
     last_claims: dict[str, datetime]
     last_tick_at: datetime | None
     now: datetime
+    next_due_at: datetime | None = None
+    hindrances: Mapping[UUID, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,9 @@ def _explain_operation(history: History, operation: RecordedOperation) -> Answer
     why = "" if operation.reason is None else f" ({operation.reason})"
     match state:
         case OperationState.PENDING:
-            verdict, text = Verdict.WAITING, f"recorded{who}, waits to be sent{why}"
+            holds = history.hindrances.get(operation.id, "the next look of the leader")
+            verdict = Verdict.WAITING
+            text = f"recorded{who}, waits to be sent{why}: {holds}"
         case OperationState.QUEUED:
             verdict = Verdict.WAITING
             taken = _explain_queue(history, operation)
@@ -146,7 +157,15 @@ def _explain_operation(history: History, operation: RecordedOperation) -> Answer
             verdict, text = Verdict.SKIPPED, f"was skipped{who}{why}"
         case OperationState.MISSED:
             verdict, text = Verdict.MISSED, f"was missed{who}{why}"
+    if operation.recorded_at < operation.occurrence:
+        text += f"; {_told_ahead(operation)}"
     return Answer(verdict, text, operation.id, lag)
+
+
+def _told_ahead(operation: RecordedOperation) -> str:
+    """Say of a decision that was made before its time why it could be."""
+    at = f"{operation.recorded_at:%F %T}Z"
+    return f"decided at {at} by a tick that was told another time"
 
 
 def _explain_queue(history: History, operation: RecordedOperation) -> str:
@@ -217,11 +236,7 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
     for operation in history.operations:
         missed = operation.missed_range
         if missed is not None and missed[0] <= occurrence <= missed[1]:
-            text = (
-                f"nobody led from {missed[0]:%F %T}Z to {missed[1]:%F %T}Z, "
-                "and catch_up does not make up for it"
-            )
-            return Verdict.MISSED, text, operation.id
+            return Verdict.MISSED, _explain_missed(operation, *missed), operation.id
     in_force = [r for r in history.revisions if r.number <= revision.number]
     out = _explain_out(history, revision, in_force)
     if out is not None:
@@ -230,6 +245,10 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
         text = f"the rule is in effect since {revision.effective_from:%F %T}Z only"
         return Verdict.NOT_EFFECTIVE, text, None
     if due_at > history.now:
+        following = history.next_due_at
+        if following is None or following > due_at:
+            text = "a tick that was told a later time has passed over it"
+            return Verdict.MISSED, text, None
         return Verdict.WILL_RUN, "due then, unless the action changes", None
     later = [r for r in history.revisions if r.number > revision.number]
     superseding = find_superseding(later, occurrence, due_at)
@@ -241,6 +260,21 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
         return Verdict.UNDECIDED, f"no scheduler has ticked since (last: {since})", None
     text = "no decision is recorded; it may have been pruned. Run: minutehand audit"
     return Verdict.UNEXPLAINED, text, None
+
+
+def _explain_missed(
+    operation: RecordedOperation, first: datetime, last: datetime
+) -> str:
+    """Say why what was due from *first* to *last* did not run."""
+    if operation.recorded_at < last:
+        return (
+            f"what was due from {first:%F %T}Z to {last:%F %T}Z was "
+            f"{_told_ahead(operation)}, which looked back no further"
+        )
+    return (
+        f"nobody led from {first:%F %T}Z to {last:%F %T}Z, "
+        "and catch_up does not make up for it"
+    )
 
 
 def _explain_superseding(history: History, by: Revision) -> tuple[Verdict, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -14,16 +15,20 @@ from rich.text import Text
 from actions.leader import get_holder, get_last_tick_at
 from actions.listing import fetch_quarantined
 from actions.zones import find_moved
-from cli.connection import get_engine, read_database
+from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption
 from cli.output import format_age, format_both, print_json, print_table
 from migrations.schema import check_schema
 from models.database import TOLERATED_SKEW, read_clock, read_host_clock
-from models.errors import MinutehandError
+from models.errors import BrokerUnreachableError, UsageError
 from operations.store import fetch_stuck
+from operations.waiting import fetch_unsent
 
 #: A leader ticks each minute; this many are missing if the last is older.
 _LATE_TICK = timedelta(minutes=3)
+
+#: To be sent for so long, with nothing in the way; the leader looks each second.
+_UNSENT = timedelta(minutes=1)
 
 #: Sent and not claimed for so long: is there a worker?
 _UNCLAIMED = timedelta(minutes=5)
@@ -60,7 +65,8 @@ def doctor(
     """
     Look for what will cause trouble.
 
-    Exits 1 if something is bad: no leader, no tick, a schema of another version.
+    Exits 1 if something is bad: no leader, no tick, a broker that does not answer,
+    operations that are not sent, a schema of another version.
     """
     results = list(_look_at_zones() if tzdata else _look_at_all())
     if json:
@@ -89,11 +95,12 @@ def _look_at_all() -> Iterator[Result]:
     yield from _look_at_work()
     yield from _look_at_zones()
 
+    yield _look_at_broker()
 
 def _look_at_schema() -> Result:
     try:
         check_schema(get_engine())
-    except MinutehandError as error:
+    except UsageError as error:
         return Result("schema", Health.BAD, str(error))
     return Result("schema", Health.GOOD, "that of this version")
 
@@ -127,14 +134,38 @@ def _look_at_scheduler() -> Iterator[Result]:
 def _look_at_work() -> Iterator[Result]:
     with read_database() as connection:
         quarantined = fetch_quarantined(connection)
+def _look_at_broker() -> Result:
+    settings = get_settings()
+    if settings.broker_url.startswith("memory"):
+        return Result("broker", Health.GOOD, "within minutehand up")
+    # Celery takes half a second to import.
+    module = import_module("celery_app.sender")
+    sender = module.CelerySender(
+        import_module("celery_app.app").app, timeout=settings.broker_timeout
+    )
+    try:
+        sender.find_empty_queues()
+    except BrokerUnreachableError as error:
+        return Result("broker", Health.BAD, f"{error}. Start it, or mend its URL.")
+    finally:
+        sender.close()
+    return Result("broker", Health.GOOD, "answers, and has all queues")
+
+
         stuck = fetch_stuck(connection, older_than=_UNCLAIMED)
     for row in quarantined:
         found = f"{row.uid} ({row.app}): {row.quarantine_reason}. Post it again."
+        unsent = fetch_unsent(connection, older_than=_UNSENT)
         yield Result("quarantine", Health.DOUBTFUL, found)
     for queue, count, oldest in stuck:
         found = f"{count} sent and not claimed, the oldest {format_both(oldest)}"
         yield Result(f"queue {queue}", Health.DOUBTFUL, f"{found}: is a worker there?")
-    if not quarantined and not stuck:
+    if unsent:
+        found = f"{len(unsent)} wait to be sent, the oldest since"
+        hint = "Does a scheduler lead, and does the broker answer?"
+        since = format_both(unsent[0].send_at)
+        yield Result("outbox", Health.BAD, f"{found} {since}. {hint}")
+    if not quarantined and not unsent and not stuck:
         yield Result("work", Health.GOOD, "nothing is quarantined, nothing is stuck")
 
 

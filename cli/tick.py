@@ -11,7 +11,7 @@ import structlog
 import typer
 
 from actions.tick import Bad, Dispatched, TickReport, run_tick
-from cli.connection import get_engine, get_settings
+from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant
 from cli.output import (
     format_both,
@@ -67,6 +67,7 @@ def tick(
         print_note("Recorded operations are sent by minutehand up (broker memory://).")
     _lead(scheduler, wait=not no_wait)
     try:
+        _warn_of_future(instant)
         report = _tick(scheduler, instant)
     finally:
         scheduler.stop()
@@ -100,6 +101,16 @@ def _lead(scheduler: Scheduler, *, wait: bool) -> None:
             print_note(f"Waiting for the lease: {holder}")
             told = True
         time.sleep(PAUSE_S)
+
+
+def _warn_of_future(instant: datetime | None) -> None:
+    with read_database() as connection:
+        now = read_clock(connection)
+    if instant is not None and instant > now:
+        print_note(
+            f"{format_both(instant)} is later than now, {format_both(now)}. What is "
+            "due by then is decided now, so nothing will be due again before then."
+        )
 
 
 def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, TypeVar
+from uuid import UUID
 
+import sqlalchemy as sa
 import typer
 
 from actions.history import fetch_history
+from actions.leader import get_holder
 from actions.listing import find_action
-from actions.why import Answer, explain
-from cli.connection import read_database
+from actions.why import Answer, History, explain
+from cli.connection import get_engine, read_database
 from cli.options import ActionArgument, AppOption, JsonOption, read_instant
 from cli.output import format_age, format_both, print_fields, print_json
+from models.operation_state import OperationState
+from operations.waiting import find_hindrances
 
 T = TypeVar("T")
+
+#: A leader sends what waits each second; after this something is wrong.
+_PATIENCE = timedelta(seconds=10)
 
 #: Decisions read around the instant; an explanation looks at one minute.
 _AROUND = timedelta(minutes=1)
@@ -44,6 +53,8 @@ def why(
         history = fetch_history(
             connection, row.uid, since=instant - _AROUND, until=instant + _AROUND
         )
+        waiting = _find_what_they_wait_for(connection, history)
+    history = replace(history, hindrances=waiting)
     answers = explain(history, instant)
     if json:
         print_json([_make_json(row.uid, answer) for answer in answers])
@@ -58,6 +69,32 @@ def why(
                 ("due after", _show(answer.following, format_both)),
             ]
         )
+
+
+def _find_what_they_wait_for(
+    connection: sa.Connection, history: History
+) -> dict[UUID, str]:
+    """Return what keeps each pending operation from being sent: rows, or programs."""
+    pending = {
+        each.id: each
+        for each in history.operations
+        if each.state == OperationState.PENDING
+    }
+    if not pending:
+        return {}
+    holder = get_holder(get_engine())
+    if holder is None or holder.is_stale:
+        program = "no scheduler leads. Start one: minutehand scheduler"
+    else:
+        program = (
+            "a scheduler leads, so the broker may not take it. Ask: minutehand doctor"
+        )
+    late = {
+        id_: program
+        for id_, each in pending.items()
+        if history.now - each.send_at > _PATIENCE
+    }
+    return late | find_hindrances(connection, pending)
 
 
 def _show(value: T | None, as_text: Callable[[T], str]) -> str | None:

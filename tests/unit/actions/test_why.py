@@ -55,6 +55,7 @@ def make_history(
         last_claims={"quick": MONDAY - MINUTE},
         last_tick_at=NOW,
         now=NOW,
+        next_due_at=MONDAY + timedelta(days=14),
     )
 
 
@@ -312,3 +313,56 @@ def test_each_user_of_an_event_has_an_answer() -> None:
     )
 
     assert [UUID(int=1), UUID(int=2)] == [answer.operation_id for answer in answers]
+
+
+def make_missed(recorded_at: datetime) -> RecordedOperation:
+    """Return the row of a week that was missed, as it was recorded then."""
+    first, last = MONDAY - timedelta(days=7), MONDAY + timedelta(days=7)
+    details = {"first": first.isoformat(), "last": last.isoformat(), "count": 3}
+    return make_operation(
+        state="missed", occurrence=first, recorded_at=recorded_at, details=details
+    )
+
+
+def test_what_was_decided_before_its_time_is_no_outage() -> None:
+    """
+    A tick that was told a later time passed over it; somebody led all the while.
+    """
+    answer = ask(make_history(make_missed(MONDAY - timedelta(days=8))))
+
+    assert Verdict.MISSED == answer.verdict
+    assert "by a tick that was told another time" in answer.text
+    assert "nobody led" not in answer.text
+
+
+def test_a_run_before_its_time_says_so() -> None:
+    """
+    It ran early because a tick was told that it was time.
+    """
+    early = make_operation(recorded_at=MONDAY - timedelta(days=1))
+
+    answer = ask(make_history(early))
+
+    assert Verdict.RAN == answer.verdict
+    assert "decided at 2026-11-08 07:00:00Z by a tick that was told" in answer.text
+
+
+def test_what_a_tick_has_passed_over_will_not_run() -> None:
+    """
+    Even if the record of it has been pruned, no run is promised.
+    """
+    told = replace(make_history(), next_due_at=MONDAY + timedelta(days=700))
+
+    assert Verdict.MISSED == ask(told, MONDAY + timedelta(days=14)).verdict
+
+
+def test_what_waits_to_be_sent_says_for_what() -> None:
+    """
+    What the table knows is named; else it is the next look of the leader.
+    """
+    pending = make_operation(state="pending")
+    free = ask(make_history(pending))
+    held = ask(replace(make_history(pending), hindrances={pending.id: "no scheduler"}))
+
+    assert "recorded, waits to be sent: the next look of the leader" == free.text
+    assert "recorded, waits to be sent: no scheduler" == held.text

@@ -1,0 +1,125 @@
+"""``doctor``, ``why`` and ``tick --at`` when something is wrong, or about to be."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cli.connection import get_engine, get_settings
+from models.database import writing
+from operations.store import record
+from tests.integration.cli.calling import Call, write_action
+from tests.scheduling import edit, get_now, make_operation
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Give a port on which nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def diagnose(call: Call) -> dict[str, tuple[str, str]]:
+    """Return what the doctor found, by subject."""
+    answer = call("doctor", "--json")
+    return {each["subject"]: (each["health"], each["detail"]) for each in answer.data}
+
+
+@pytest.mark.usefixtures("shop")
+def test_doctor_finds_a_broker_that_does_not_answer(
+    call: Call, closed_port: int, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    What is recorded would wait there for ever.
+    """
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", f"redis://127.0.0.1:{closed_port}/0")
+    get_settings.cache_clear()
+
+    health, detail = diagnose(call)["broker"]
+
+    assert "bad" == health
+    assert "the broker did not take it" in detail or "refused" in detail
+
+
+@pytest.mark.usefixtures("shop")
+def test_doctor_finds_what_is_not_sent(call: Call):
+    """
+    Due to be sent minutes ago, and nothing is in its way.
+    """
+    operation = make_operation()
+    with writing(get_engine()) as connection:
+        record(connection, [operation])
+    assert "outbox" not in diagnose(call)
+    send_at = get_now(get_engine()) - timedelta(minutes=2)
+    edit(get_engine(), operation.id, send_at=send_at)
+
+    health, detail = diagnose(call)["outbox"]
+
+    assert "bad" == health
+    assert detail.startswith("1 wait to be sent")
+
+
+def test_why_of_what_is_not_sent_says_what_to_start(
+    call: Call, shop: Path, tmp_path: Path
+):
+    """
+    Nobody leads, so nothing is sent.
+    """
+    del shop
+    assert 0 == call("actions", "post", write_action(tmp_path), "--app", "shop").code
+    ran = call("actions", "run", "hello", "--json")
+    assert 0 == ran.code
+    (row,) = call("operations", "list", "--json").data
+    edit(
+        get_engine(),
+        ran.data["id"],
+        send_at=get_now(get_engine()) - timedelta(minutes=2),
+    )
+
+    answer = call("why", "hello", "--at", row["occurrence"], "--json")
+
+    assert ["waiting"] == [each["verdict"] for each in answer.data]
+    assert "no scheduler leads" in answer.data[0]["text"]
+
+
+def test_a_tick_of_the_future_warns_and_is_explained(
+    call: Call, shop: Path, tmp_path: Path
+):
+    """
+    It works; but what it decided will not be decided again when its time comes.
+    """
+    del shop
+    minutely = write_action(tmp_path, when={"cron_rule": "0 * * * *"})
+    assert 0 == call("actions", "post", minutely, "--app", "shop").code
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    told = now + timedelta(days=2)
+
+    ticked = call("tick", "--at", told.isoformat(), "--json")
+    passed = call("why", "hello", "--at", (now + timedelta(days=1)).isoformat())
+    ran = call("why", "hello", "--at", told.isoformat())
+    later = call("why", "hello", "--at", (told + timedelta(hours=1)).isoformat())
+
+    assert (0, 2) == (ticked.code, ticked.data["recorded"])
+    assert "nothing will be due again before then" in " ".join(ticked.err.split())
+    told_so = "by a tick that was told another time"
+    assert told_so in " ".join(passed.out.split())
+    assert told_so in " ".join(ran.out.split())
+    assert "will run" in later.out
+
+
+def test_a_tick_of_the_past_does_not_warn(call: Call, shop: Path):
+    """
+    It only finds what was due by then.
+    """
+    del shop
+    past = datetime.now(UTC) - timedelta(minutes=1)
+
+    ticked = call("tick", "--at", past.isoformat())
+
+    assert 0 == ticked.code
+    assert "later than now" not in ticked.err
