@@ -10,27 +10,35 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from actions.occurrences import find_each, next_due, parse_timing
+from actions.occurrences import Schedule, find_each, next_due, parse_timing
 from actions.store import advance
+from actions.when.calendar import CalendarFinder
+from actions.when.cron import CronFinder
+from actions.when.due_date import DueDateFinder
+from actions.when.interval import IntervalFinder
+from actions.when.rule import Rule
 from models.database import db_now
 from models.decision import Decision
+from models.due_date import parse_due_date
+from models.errors import RuleError
 from models.tables import scheduled_actions, zones
-from models.when import TimingModel
+from models.when import DueDateModel, IntervalModel, TimeModel, TimingModel
 
 #: How far ahead moved instants are reported.
 REPORTED = timedelta(days=366)
 
-#: Occurrences of an action looked at; a minutely one has more, none of which move.
+#: Occurrences of a rule looked at; a minutely one has more, none of which move.
 _LOOKED_AT = 2000
 
 #: Actions moved on in one statement.
@@ -166,15 +174,41 @@ def _fetch_users_of(connection: sa.Connection, name: str) -> Iterator[tuple[str,
 def _compare(
     timing: str, name: str, old: ZoneInfo, now: datetime
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield where the wall-clock time of each occurrence was, and where it is now."""
-    for rule in parse_timing(timing).rules:
+    """
+    Yield what the older rules of a zone and the new ones put at another instant.
+
+    What follows the clock (each hour) or counts elapsed time stays where it is.
+    """
+    schedule = parse_timing(timing)
+    models = TimingModel.model_validate_json(timing).when
+    for model, rule in zip(models, schedule.rules, strict=True):
         if rule.zone.key != name:
             continue
-        for number, after in enumerate(find_each(rule, now, now + REPORTED)):
-            if number >= _LOOKED_AT:
-                return
-            # the same wall-clock time, fold and all, by the older rules
-            local = after.astimezone(rule.zone)
-            before = local.replace(tzinfo=old).astimezone(UTC)
-            if before != after:
+        try:
+            older = _read_with(model, rule, old)
+        except RuleError:
+            continue  # a local time that the older rules did not have
+        afters, befores = _find(schedule, rule, now), _find(schedule, older, now)
+        # One wall-clock time is one occurrence, wherever the clocks put it.
+        was = {each.astimezone(old).replace(tzinfo=None): each for each in befores}
+        same = set(befores)
+        for after in afters:
+            before = was.get(after.astimezone(rule.zone).replace(tzinfo=None))
+            if before is not None and before != after and after not in same:
                 yield before, after
+
+
+def _find(schedule: Schedule, rule: Rule, now: datetime) -> list[datetime]:
+    alone = replace(schedule, rules=(rule,))
+    return list(islice(find_each(alone, now, now + REPORTED), _LOOKED_AT))
+
+
+def _read_with(model: TimeModel, rule: Rule, zone: ZoneInfo) -> Rule:
+    """Return *rule*, made of *model*, as it would be in *zone*."""
+    if isinstance(rule, DueDateFinder) and isinstance(model, DueDateModel):
+        return replace(rule, due_at=parse_due_date(model.due_date, zone), zone=zone)
+    if isinstance(rule, IntervalFinder) and isinstance(model, IntervalModel):
+        assert model.anchor is not None  # whoever stores an interval gives it one
+        return replace(rule, anchor=parse_due_date(model.anchor, zone), zone=zone)
+    assert isinstance(rule, CronFinder | CalendarFinder)  # there are four kinds
+    return replace(rule, zone=zone)

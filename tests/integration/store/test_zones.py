@@ -1,0 +1,155 @@
+"""A new tz database: which instants it moves, and that the leader takes it over."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from importlib import resources
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.zones import MovedInstant, adopt_zones, find_moved
+from models.database import reading, writing
+from models.tables import zones
+from tests.scheduling import add_app, edit_action, fetch_action, post
+
+PARIS = "Europe/Paris"
+#: A Monday noon in winter, before any rule of these tests is due.
+NOW = datetime(2027, 1, 4, 12, tzinfo=UTC)
+DAILY = {"cron_rule": "0 7 * * *", "timezone": PARIS}
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test a small app."""
+    add_app(engine)
+
+
+def make_older(engine: sa.Engine, rules_of: str, zone: str = PARIS) -> None:
+    """Make as if *zone* had the rules of another when its actions were posted."""
+    data = resources.files("tzdata").joinpath(f"zoneinfo/{rules_of}").read_bytes()
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(zones).where(zones.c.name == zone).values(data=data)
+        )
+
+
+def find(engine: sa.Engine, **options: Any) -> list[MovedInstant]:
+    with reading(engine) as connection:
+        return find_moved(connection, now=NOW, **options)
+
+
+def adopt(engine: sa.Engine) -> dict[str, int]:
+    with writing(engine) as connection:
+        return adopt_zones(connection, after=NOW)
+
+
+def test_the_same_rules_move_nothing(engine: sa.Engine):
+    """
+    Without a new tz database there is nothing to tell, and nothing to take over.
+    """
+    post(engine, when=DAILY)
+
+    assert ([], {}) == (find(engine), adopt(engine))
+
+
+def test_moved_instants_are_told_with_both(engine: sa.Engine):
+    """
+    What was due at 07:00 by London's clocks is due an hour earlier by those of Paris.
+    """
+    uid = post(engine, when=DAILY).uid
+    post(engine, name="elsewhere", when={**DAILY, "timezone": "Asia/Tokyo"})
+    make_older(engine, "Europe/London")
+
+    moved = find(engine)
+
+    seven = NOW.replace(hour=7) + timedelta(days=1)
+    assert MovedInstant(uid, PARIS, seven, seven - HOUR) == moved[0]
+    assert {uid} == {each.action_uid for each in moved}
+    assert 100 == len(moved)
+    assert moved[:3] == find(engine, limit=3)
+
+
+def test_only_the_season_that_changed_is_told(engine: sa.Engine):
+    """
+    A country that took up summer time moves nothing in winter.
+    """
+    post(engine, when={**DAILY, "cron_rule": "0 7 1 * *"})
+    make_older(engine, "Africa/Algiers")
+
+    months = [each.after.month for each in find(engine)]
+
+    assert [4, 5, 6, 7, 8, 9, 10] == months
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"cron_rule": "0 * * * *", "timezone": PARIS},
+        {"cron_rule": "*/5 * * * *", "timezone": PARIS},
+        {"every": "PT6H", "anchor": "2026-01-01T00:00:00Z", "timezone": PARIS},
+        {"due_date": "2027-07-01T09:00:00+02:00", "timezone": PARIS},
+        {"calendar": "*-*-* 07:00 UTC", "timezone": PARIS},
+        {"on": "app.x", "timezone": PARIS},
+    ],
+)
+def test_what_no_clock_decides_is_not_told(engine: sa.Engine, when: dict[str, Any]):
+    """
+    Each hour is each hour, elapsed time passes everywhere, an offset is an instant.
+    """
+    uid = post(engine, when=when).uid
+    post(engine, name="remembers the zone", when=DAILY)
+    make_older(engine, "Europe/London")
+
+    told = {each.action_uid for each in find(engine, limit=1000)}
+
+    assert uid not in told
+    assert told
+
+
+@pytest.mark.parametrize(
+    ("when", "before"),
+    [
+        ({"due_date": "2027-07-01T09:00:00"}, "2027-07-01T08:00:00+00:00"),
+        (
+            {"every": "P1M", "anchor": "2027-06-30T09:00:00"},
+            "2027-06-30T08:00:00+00:00",
+        ),
+        ({"calendar": "2027-07-01 09:00 Europe/Paris"}, "2027-07-01T08:00:00+00:00"),
+    ],
+)
+def test_every_kind_on_the_wall_clock_is_told(
+    engine: sa.Engine, when: dict[str, Any], before: str
+):
+    """
+    Local due dates, calendar months and calendar rules move as cron rules do.
+    """
+    post(engine, when={**when, "timezone": PARIS})
+    make_older(engine, "Europe/London")
+
+    first = find(engine)[0]
+
+    assert datetime.fromisoformat(before) == first.before
+    assert first.before - HOUR == first.after
+
+
+def test_leader_takes_the_new_rules_over(engine: sa.Engine):
+    """
+    What was computed by the older rules is computed again, once; the next leader
+    finds nothing to do.
+    """
+    uid = post(engine, when=DAILY).uid
+    other = post(engine, name="other", when={**DAILY, "timezone": "UTC"}).uid
+    stale = NOW.replace(hour=7) + timedelta(days=1)
+    for each in (uid, other):
+        edit_action(engine, each, effective_from=NOW, next_due_at=stale)
+    make_older(engine, "Europe/London")
+
+    adopted, again = adopt(engine), adopt(engine)
+
+    assert ({PARIS: 1}, {}) == (adopted, again)
+    assert stale - HOUR == fetch_action(engine, uid).next_due_at
+    assert stale == fetch_action(engine, other).next_due_at
+    assert [] == find(engine)
