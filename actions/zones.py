@@ -188,11 +188,11 @@ def _compare(
             older = _read_with(model, rule, old)
         except RuleError:
             continue  # a local time that the older rules did not have
-        afters, befores = _find(schedule, rule, now), _find(schedule, older, now)
+        later, earlier = _find(schedule, rule, now), _find(schedule, older, now)
         # One wall-clock time is one occurrence, wherever the clocks put it.
-        was = {each.astimezone(old).replace(tzinfo=None): each for each in befores}
-        same = set(befores)
-        for after in afters:
+        was = {each.astimezone(old).replace(tzinfo=None): each for each in earlier}
+        same = set(earlier)
+        for after in later:
             before = was.get(after.astimezone(rule.zone).replace(tzinfo=None))
             if before is not None and before != after and after not in same:
                 yield before, after
