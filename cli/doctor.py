@@ -90,12 +90,15 @@ def doctor(
 
 
 def _look_at_all() -> Iterator[Result]:
-    yield _look_at_schema()
+    schema = _look_at_schema()
+    yield schema
+    if schema.health is Health.BAD:
+        return  # the tables to look at may not be there
     yield from _look_at_scheduler()
+    yield _look_at_broker()
     yield from _look_at_work()
     yield from _look_at_zones()
 
-    yield _look_at_broker()
 
 def _look_at_schema() -> Result:
     try:
@@ -131,9 +134,6 @@ def _look_at_scheduler() -> Iterator[Result]:
     )
 
 
-def _look_at_work() -> Iterator[Result]:
-    with read_database() as connection:
-        quarantined = fetch_quarantined(connection)
 def _look_at_broker() -> Result:
     settings = get_settings()
     if settings.broker_url.startswith("memory"):
@@ -152,19 +152,22 @@ def _look_at_broker() -> Result:
     return Result("broker", Health.GOOD, "answers, and has all queues")
 
 
+def _look_at_work() -> Iterator[Result]:
+    with read_database() as connection:
+        quarantined = fetch_quarantined(connection)
+        unsent = fetch_unsent(connection, older_than=_UNSENT)
         stuck = fetch_stuck(connection, older_than=_UNCLAIMED)
     for row in quarantined:
         found = f"{row.uid} ({row.app}): {row.quarantine_reason}. Post it again."
-        unsent = fetch_unsent(connection, older_than=_UNSENT)
         yield Result("quarantine", Health.DOUBTFUL, found)
-    for queue, count, oldest in stuck:
-        found = f"{count} sent and not claimed, the oldest {format_both(oldest)}"
-        yield Result(f"queue {queue}", Health.DOUBTFUL, f"{found}: is a worker there?")
     if unsent:
         found = f"{len(unsent)} wait to be sent, the oldest since"
         hint = "Does a scheduler lead, and does the broker answer?"
         since = format_both(unsent[0].send_at)
         yield Result("outbox", Health.BAD, f"{found} {since}. {hint}")
+    for queue, count, oldest in stuck:
+        found = f"{count} sent and not claimed, the oldest {format_both(oldest)}"
+        yield Result(f"queue {queue}", Health.DOUBTFUL, f"{found}: is a worker there?")
     if not quarantined and not unsent and not stuck:
         yield Result("work", Health.GOOD, "nothing is quarantined, nothing is stuck")
 

@@ -1,0 +1,186 @@
+"""What will cause trouble is seen, each thing by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from cli.connection import get_engine
+from models.database import db_now, make_engine, writing
+from models.tables import leases, operations, scheduled_actions, zones
+from tests.integration.cli.calling import Answer, Call, write_action
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def leader(call: Call) -> Leader:
+    """Give a leader of this process, after a first tick."""
+    call("tick")
+    leader = Leader(get_engine())
+    assert leader.hold()
+    return leader
+
+
+def list_found(answer: Answer) -> dict[str, str]:
+    """Return the health of each subject."""
+    return {each["subject"]: each["health"] for each in answer.data}
+
+
+def find_detail(answer: Answer, subject: str) -> str:
+    """Return what is said of *subject*."""
+    (detail,) = (e["detail"] for e in answer.data if e["subject"] == subject)
+    return str(detail)
+
+
+@pytest.mark.usefixtures("leader")
+def test_all_is_well_with_a_leader_that_ticks(call: Call):
+    """
+    Nothing is bad, so the exit code is 0; people see the same in a table.
+    """
+    answer = call("doctor", "--json")
+
+    assert 0 == answer.code
+    assert {"ok"} == set(list_found(answer).values())
+    assert "heartbeat" in call("doctor").out
+
+
+def test_without_a_scheduler_two_things_are_bad(call: Call):
+    """
+    Nobody leads, and there never was a tick.
+    """
+    answer = call("doctor", "--json")
+
+    assert 1 == answer.code
+    bad = {name for name, health in list_found(answer).items() if health == "bad"}
+    assert {"leader", "tick"} == bad
+
+
+@pytest.mark.parametrize(("age", "health"), [(2 * MINUTE, "ok"), (4 * MINUTE, "bad")])
+@pytest.mark.usefixtures("leader")
+def test_leader_that_does_not_tick_is_bad(call: Call, age: timedelta, health: str):
+    """
+    A leader that renews its lease and ticks no more is found out.
+    """
+    with writing(get_engine()) as connection:
+        connection.execute(sa.update(leases).values(last_tick_at=db_now(-age)))
+
+    answer = call("doctor", "--json")
+
+    assert health == list_found(answer)["tick"]
+    assert int(health == "bad") == answer.code
+
+
+@pytest.mark.usefixtures("leader")
+def test_lease_that_ran_out_is_no_leader(call: Call):
+    """
+    A leader that died without a word is as none.
+    """
+    with writing(get_engine()) as connection:
+        connection.execute(sa.update(leases).values(expires_at=db_now(-MINUTE)))
+
+    assert "bad" == list_found(call("doctor", "--json"))["leader"]
+
+
+def test_schema_of_another_version_is_bad_and_ends_the_look(
+    unmigrated_url: str, embedded: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    What to run is said, and what the tables would tell is not asked for.
+    """
+    engine = make_engine(unmigrated_url)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("create table other (id integer)")
+    engine.dispose()
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", unmigrated_url)
+
+    answer = embedded("doctor", "--json")
+
+    assert (1, {"schema": "bad"}) == (answer.code, list_found(answer))
+    assert "minutehand migrate" in find_detail(answer, "schema")
+
+
+def test_database_that_is_away_is_no_finding(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Who cannot look has found nothing: exit code 6, as everywhere.
+    """
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
+
+    answer = embedded("doctor", "--json")
+
+    assert (6, "") == (answer.code, answer.out)
+
+
+@pytest.mark.usefixtures("leader")
+def test_quarantined_action_is_to_be_looked_at(call: Call, shop: Path):
+    """
+    The action, its app and the reason are named; that alone is not bad.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(scheduled_actions)
+            .where(scheduled_actions.c.uid == "hello")
+            .values(quarantined_at=db_now(), quarantine_reason="no such zone")
+        )
+
+    answer = call("doctor", "--json")
+
+    assert (0, "look") == (answer.code, list_found(answer)["quarantine"])
+    assert "hello (shop): no such zone" in find_detail(answer, "quarantine")
+
+
+@pytest.mark.parametrize(("age", "is_told"), [(MINUTE, False), (10 * MINUTE, True)])
+@pytest.mark.usefixtures("leader")
+def test_operation_that_no_worker_takes_is_to_be_looked_at(
+    call: Call, shop: Path, age: timedelta, *, is_told: bool
+):
+    """
+    What was sent minutes ago and not claimed asks for a worker.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    call("actions", "run", "hello")
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(operations).values(state="queued", sent_at=db_now(-age))
+        )
+
+    answer = call("doctor", "--json")
+
+    assert is_told == ("queue quick" in list_found(answer))
+
+
+def make_older(zone: str, rules_of: str) -> None:
+    """Make as if *zone* had the rules of another when its actions were posted."""
+    with writing(get_engine()) as connection:
+        data = sa.select(zones.c.data).where(zones.c.name == rules_of)
+        connection.execute(
+            sa.update(zones)
+            .where(zones.c.name == zone)
+            .values(data=data.scalar_subquery())
+        )
+
+
+def test_new_tz_database_is_told_with_what_it_moves(call: Call, shop: Path):
+    """
+    With --tzdata nothing else is looked at, so a missing leader is not bad.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    utc = {"cron_rule": "0 7 * * *", "timezone": "UTC"}
+    other = write_action(shop, name="other", uid="other", when=utc)
+    call("actions", "post", other, "--app", "shop")
+    make_older("Europe/Paris", "UTC")
+
+    answer = call("doctor", "--tzdata", "--json")
+
+    assert 0 == answer.code
+    assert {("tzdata", "look")} == {
+        (each["subject"], each["health"]) for each in answer.data
+    }
+    assert all("hello: " in each["detail"] for each in answer.data)
