@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from itertools import islice
 
 from actions.occurrences import Schedule, find_each
-from actions.preview import format_instant
+from models.due_date import format_instant
 
 #: How far ahead an edit is compared unless the caller says otherwise.
 COMPARED = timedelta(days=30)

@@ -23,6 +23,7 @@ from actions.preview_notes import (
 from actions.sentences import describe, format_day
 from actions.when.excluding import find_day_start
 from actions.when.rule import Rule
+from models.due_date import format_instant
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange
 from models.when import DueDateModel, IntervalModel, TimingModel
@@ -145,12 +146,6 @@ def make_preview(
     notes += describe_touched_nights(schedule, rules, start)
     notes += _describe_grids(timing, rules, start)
     return Preview(describe(action), occurrences, tuple(notes))
-
-
-def format_instant(instant: datetime) -> str:
-    """Return *instant* (aware) as JSON shows it: ``2026-11-23T06:00:00Z``."""
-    # All that UTC adds to a text is "+00:00" at its end.
-    return instant.astimezone(UTC).isoformat()[:-6] + "Z"
 
 
 def _format_offset(local: datetime) -> str:

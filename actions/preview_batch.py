@@ -13,10 +13,9 @@ from datetime import datetime
 from typing import NoReturn
 
 from actions.occurrences import find_occurrences, make_schedule
-from actions.preview import format_instant
 from models.document import show
 from models.door import read_action_object
-from models.due_date import parse_instant
+from models.due_date import format_instant, parse_instant
 from models.errors import InvalidDocumentError, Problem, RuleError
 from models.json_text import decode_json
 from models.timing import DayRange, make_timing

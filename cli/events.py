@@ -12,9 +12,10 @@ from actions.events import NewEvent, record_events
 from actions.listing import fetch_app
 from cli.connection import write_database
 from cli.options import JsonOption, read_file
-from cli.output import format_age, format_utc, out, print_json, print_warning
+from cli.output import format_age, out, print_json, print_warning
 from models.database import read_clock
 from models.door import read_event_object, read_events
+from models.due_date import format_instant
 from models.errors import UsageError
 from models.event import UserEventModel
 
@@ -101,8 +102,8 @@ def _warn_of_future(new: Sequence[NewEvent], now: datetime) -> None:
     for place, at in early[:_MOST]:
         pointer = "/at" if len(new) == 1 else f"/{place}/at"
         print_warning(
-            f"{pointer}: {format_utc(at)} is {format_age(at - now)} from now. If that"
-            " is wrong, send the right instant with --correct."
+            f"{pointer}: {format_instant(at)} is {format_age(at - now)} from now."
+            " If that is wrong, send the right instant with --correct."
         )
     if len(early) > _MOST:
         print_warning(f"{len(early) - _MOST:,} more are yet to come.")

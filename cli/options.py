@@ -10,8 +10,7 @@ from uuid import UUID
 
 import typer
 
-from cli.output import format_utc
-from models.due_date import parse_instant
+from models.due_date import format_instant, parse_instant
 from models.errors import NotFoundError, RuleError, UsageError
 
 JsonOption = Annotated[
@@ -62,13 +61,13 @@ def read_period(
         return begin, end
     if begin == end:
         msg = (
-            f"--from and --until are the same instant, {format_utc(end)}, so nothing"
-            " lies between them. Write a later --until."
+            f"--from and --until are the same instant, {format_instant(end)}, so"
+            " nothing lies between them. Write a later --until."
         )
     else:
         msg = (
-            f"--from ({format_utc(begin)}) is later than --until ({format_utc(end)})."
-            " Swap the two."
+            f"--from ({format_instant(begin)}) is later than --until"
+            f" ({format_instant(end)}). Swap the two."
         )
     raise UsageError(msg)
 

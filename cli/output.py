@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from models.due_date import format_instant
+
 #: Width of tables that no terminal bounds: files and pipes are wide enough.
 _WIDE = 200
 
@@ -76,21 +78,11 @@ def print_json(value: object) -> None:
 
 def _as_json(value: object) -> object:
     if isinstance(value, datetime):
-        return format_utc(value)
+        return format_instant(value)
     if isinstance(value, UUID):
         return str(value)
     msg = f"{value!r} has no JSON form"
     raise TypeError(msg)
-
-
-def format_utc(instant: datetime) -> str:
-    """
-    Return *instant* (aware) as JSON has it.
-
-    >>> format_utc(datetime(2026, 11, 23, 6, tzinfo=UTC))
-    '2026-11-23T06:00:00Z'
-    """
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def format_both(instant: datetime | None, *, dash: str = "-") -> str:

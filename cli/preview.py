@@ -16,9 +16,10 @@ from actions.preview import Preview, make_preview
 from actions.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_file, read_period
-from cli.output import format_utc, make_table, out, print_json, print_note
+from cli.output import make_table, out, print_json, print_note
 from models.database import read_host_clock
 from models.door import read_action
+from models.due_date import format_instant
 from models.errors import RuleError, UsageError
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
@@ -132,7 +133,7 @@ def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) 
         columns = [head, "UTC", *([viewer] if viewer else []), ""]
         table = make_table(columns)
         for each in found.occurrences:
-            shown = [f"{each.local:%a %Y-%m-%d %H:%M:%S %z}", format_utc(each.at)]
+            shown = [f"{each.local:%a %Y-%m-%d %H:%M:%S %z}", format_instant(each.at)]
             if viewer:
                 shown.append(f"{each.viewer:%a %Y-%m-%d %H:%M:%S %z}")
             notes = Text("; ".join(each.notes), style="yellow")

@@ -64,6 +64,17 @@ def parse_due_date(text: str, zone: ZoneInfo | None) -> datetime:
     return instant
 
 
+def format_instant(instant: datetime) -> str:
+    """
+    Return *instant* (aware) as our JSON has it.
+
+    >>> format_instant(datetime(2026, 11, 23, 6, tzinfo=UTC))
+    '2026-11-23T06:00:00Z'
+    """
+    # All that UTC adds to a text is "+00:00" at its end.
+    return instant.astimezone(UTC).isoformat()[:-6] + "Z"
+
+
 def parse_instant(text: str, zone: ZoneInfo | None = None) -> datetime:
     """
     Return the instant that *text* names.

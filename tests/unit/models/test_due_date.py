@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.due_date import parse_date, parse_due_date, parse_instant
+from models.due_date import format_instant, parse_date, parse_due_date, parse_instant
 from models.errors import RuleError
 from models.zone import load_zone
 
@@ -160,6 +160,23 @@ def test_any_instant_is_read_back(instant: datetime):
     assert isinstance(zone, ZoneInfo)
     first = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     assert first == parse_due_date(local.isoformat(), zone)
+
+
+@given(
+    st.datetimes(
+        datetime(1970, 1, 2),  # noqa: DTZ001 - hypothesis adds the zone
+        datetime(9989, 12, 30),  # noqa: DTZ001
+        timezones=ZONES,
+    )
+)
+def test_instant_is_written_in_utc_and_read_again(instant: datetime):
+    """
+    Any zone is written as Z, to the microsecond.
+    """
+    text = format_instant(instant)
+
+    assert text.endswith("Z")
+    assert instant.astimezone(UTC) == parse_instant(text)
 
 
 @given(st.text(max_size=30))
