@@ -16,8 +16,15 @@ from enum import StrEnum
 
 from cronsim import CronSim
 
+from actions.expected_events import Keeps, find_undecided
 from actions.occurrences import find_each, parse_timing
-from actions.recorded import RecordedOperation, Revision, find_exit
+from actions.recorded import (
+    RecordedEvent,
+    RecordedOperation,
+    Revision,
+    find_exit,
+    is_left_to,
+)
 from actions.when import FINDERS
 from actions.when.cron import LOOKBACK
 from models.duration import Duration
@@ -40,8 +47,6 @@ _MACROS = {
 _TICK = timedelta(minutes=1)
 
 _SECOND = timedelta(seconds=1)
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Fault(StrEnum):
@@ -97,8 +102,7 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
         The faults, in order of occurrence; none if all is well.
     """
     expected = set(_expect(uid, revisions, since, until))
-    by_hand = [each for each in decided if each.trigger != Trigger.SCHEDULE]
-    scheduled = [each for each in decided if each not in by_hand]
+    scheduled = [each for each in decided if each.trigger == Trigger.SCHEDULE]
     single: dict[datetime, list[RecordedOperation]] = defaultdict(list)
     ranges = []
     for operation in scheduled:
@@ -118,6 +122,53 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
         elif count > 1 and covering:
             detail = "recorded as missed, and decided on besides"
             findings.append(Finding(Fault.DOUBLED, uid, occurrence, detail))
+    return sorted(findings, key=lambda each: (each.occurrence, each.fault))
+
+
+def audit_event_action(  # noqa: PLR0913 - as above
+    uid: str,
+    revisions: Sequence[Revision],
+    events: Sequence[RecordedEvent],
+    decided: Sequence[RecordedOperation],
+    *,
+    since: datetime,
+    until: datetime,
+    keeps: Keeps,
+) -> list[Finding]:
+    """
+    Compare what events should have led to with what they led to.
+
+    What is extra is not looked for: events are pruned, and a newer sign of life
+    replaces the one that an operation was recorded for.
+
+    Args:
+        uid: Of the action.
+
+        revisions: All of them, in order.
+
+        events: Those whose occurrences may lie in the period.
+
+        decided: As for ``audit_action``, those of events.
+
+        since: Aware; inclusive.
+
+        until: Aware; exclusive. No later than the last tick.
+
+        keeps: Whether the recipients of an action keep a user.
+
+    Returns:
+        The faults, in order of occurrence; none if all is well.
+    """
+    findings = [
+        Finding(Fault.EARLY, uid, each.occurrence, f"operation {each.id}")
+        for each in decided
+        if since <= each.occurrence < until and each.recorded_at < each.occurrence
+    ]
+    for each in find_undecided(revisions, events, decided, keeps=keeps):
+        # An event may be recorded, and not committed, while a tick looks.
+        if since <= each.occurrence and each.due_at < until - _TICK:
+            detail = f"no decision about user {each.user_id}"
+            findings.append(Finding(Fault.MISS, uid, each.occurrence, detail))
     return sorted(findings, key=lambda each: (each.occurrence, each.fault))
 
 
@@ -157,8 +208,8 @@ def _expect(
             continue
         if find_exit(revisions[: number + 1]) is not None:
             continue
-        following = revisions[number + 1] if number + 1 < len(revisions) else None
-        end = until if following is None else min(until, following.recorded_at)
+        later = revisions[number + 1 :]
+        end = min(until, later[0].recorded_at) if later else until
         schedule = parse_timing(revision.timing)
         for occurrence in _read(
             TimingModel.model_validate_json(revision.timing),
@@ -166,24 +217,8 @@ def _expect(
             end,
         ):
             due_at = schedule.due_at(occurrence, uid)
-            if number and not _is_left_to(
-                revision, revisions[number - 1], occurrence, due_at
-            ):
-                continue
-            # What was due and not decided yet is no longer this one's.
-            if following is None or due_at < (following.undecided_from or _NEVER):
+            if is_left_to(revisions, number, occurrence, due_at):
                 yield occurrence
-
-
-def _is_left_to(
-    revision: Revision, former: Revision, occurrence: datetime, due_at: datetime
-) -> bool:
-    """Tell whether the *former* revision had not decided about an occurrence."""
-    return (
-        revision.effective_from > former.effective_from
-        or occurrence >= revision.recorded_at
-        or due_at >= (revision.undecided_from or _NEVER)
-    )
 
 
 def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datetime]:

@@ -9,13 +9,20 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from actions.expected_events import read_event_rule
 from actions.leader import get_last_tick_at
-from actions.recorded import RecordedOperation, Revision
+from actions.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.when.event import delay_bounds
 from actions.why import History
 from models.database import read_clock
 from models.errors import NotFoundError
 from models.operation_state import OperationState
-from models.tables import operations, scheduled_action_revisions, scheduled_actions
+from models.tables import (
+    events,
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
 
 _revised = scheduled_action_revisions.c
 _REVISION = (
@@ -27,6 +34,8 @@ _REVISION = (
     _revised.active,
     _revised.effective_from,
     _revised.undecided_from,
+    # those of time have their timing, and may be many
+    sa.case((_revised.timing.is_(None), _revised.document)),
 )
 _OPERATION = tuple(
     operations.c[name]
@@ -69,16 +78,17 @@ def fetch_history(
     """
     kept = scheduled_actions.c
     action = connection.execute(
-        sa.select(kept.name, kept.quarantine_reason, kept.next_due_at).where(
+        sa.select(kept.app, kept.name, kept.quarantine_reason, kept.next_due_at).where(
             kept.uid == uid
         )
     ).one_or_none()
     if action is None:
         msg = f"there is no scheduled action {uid!r}"
         raise NotFoundError(msg)
-    revisions = connection.execute(
+    rows = connection.execute(
         sa.select(*_REVISION).where(_revised.uid == uid).order_by(_revised.revision)
     )
+    revisions = tuple(Revision(*row[1:]) for row in rows)
     found = connection.execute(
         sa.select(*_OPERATION)
         .where(operations.c.action_uid == uid, _concerns(since, until))
@@ -88,34 +98,52 @@ def fetch_history(
         uid=uid,
         name=action.name,
         quarantine_reason=action.quarantine_reason,
-        revisions=tuple(Revision(*row[1:]) for row in revisions),
+        revisions=revisions,
         operations=tuple(RecordedOperation(**row._asdict()) for row in found),
         last_claims=_fetch_last_claims(connection),
         last_tick_at=get_last_tick_at(connection),
         now=read_clock(connection),
         next_due_at=action.next_due_at,
+        events=_fetch_events(connection, action.app, revisions, since, until),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class TimeHistory:
-    """What an audit compares, of one time-driven action."""
+class ActionHistory:
+    """
+    What an audit compares, of one action.
+
+    Args:
+        events: Those that the action waits for; none if it is of time.
+    """
 
     uid: str
+    app: str
     revisions: Sequence[Revision]
     decided: Sequence[RecordedOperation]
+    events: Sequence[RecordedEvent]
     catches_up: bool
 
+    @property
+    def is_of_time(self) -> bool:
+        """Whether a rule of time ever drove it."""
+        return any(revision.timing is not None for revision in self.revisions)
 
-def fetch_time_histories(
+    @property
+    def is_of_events(self) -> bool:
+        """Whether events ever drove it."""
+        return any(revision.timing is None for revision in self.revisions)
+
+
+def fetch_histories(
     connection: sa.Connection,
     *,
     since: datetime,
     until: datetime,
     app: str | None = None,
-) -> Iterator[TimeHistory]:
+) -> Iterator[ActionHistory]:
     """
-    Yield every time-driven action with its decisions about ``[since, until)``.
+    Yield every action with its decisions about ``[since, until)``.
 
     Args:
         connection: Any.
@@ -127,10 +155,10 @@ def fetch_time_histories(
         app: Uid of a small app; None: of all.
     """
     kept = scheduled_actions.c
-    query = sa.select(kept.uid, kept.catch_up)
+    query = sa.select(kept.uid, kept.app, kept.catch_up)
     if app is not None:
         query = query.where(kept.app == app)
-    catch_up = {row.uid: row.catch_up for row in connection.execute(query)}
+    actions = connection.execute(query).all()
     revisions: dict[str, list[Revision]] = defaultdict(list)
     for row in connection.execute(
         sa.select(*_REVISION).order_by(_revised.uid, _revised.revision)
@@ -141,10 +169,41 @@ def fetch_time_histories(
         sa.select(*_OPERATION).where(_concerns(since, until))
     ):
         decided[row.action_uid].append(RecordedOperation(**row._asdict()))
-    for uid, runs in catch_up.items():
+    for uid, its_app, runs in actions:
         known = revisions[uid]
-        if any(revision.timing is not None for revision in known):
-            yield TimeHistory(uid, known, decided.get(uid, []), runs != "none")
+        happened = _fetch_events(connection, its_app, known, since, until)
+        yield ActionHistory(
+            uid, its_app, known, decided.get(uid, []), happened, runs != "none"
+        )
+
+
+def _fetch_events(
+    connection: sa.Connection,
+    app: str,
+    revisions: Sequence[Revision],
+    since: datetime,
+    until: datetime,
+) -> tuple[RecordedEvent, ...]:
+    """Return the events that *revisions* make occurrences of in ``[since, until)``."""
+    rules = [
+        rule
+        for revision in revisions
+        if (rule := read_event_rule(revision.document)) is not None
+    ]
+    if not rules:
+        return ()
+    longest = max(delay_bounds(rule.delay)[1] for rule in rules)
+    rows = connection.execute(
+        sa.select(events.c.name, events.c.user_id, events.c.at, events.c.recorded_at)
+        .where(
+            events.c.app == app,
+            events.c.name.in_(sorted({rule.event for rule in rules})),
+            events.c.at >= since - longest,
+            events.c.at < until,
+        )
+        .order_by(events.c.at, events.c.user_id)
+    )
+    return tuple(RecordedEvent(*row) for row in rows)
 
 
 def _concerns(since: datetime, until: datetime) -> sa.ColumnElement[bool]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,8 @@ from models.operation_state import OperationState
 
 #: Changes that take an action out of the tick until the next start.
 _OUT = frozenset({"paused", "deleted", "quarantined"})
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Revision:
         change: Why it is there: posted, replaced, paused, resumed, deleted, ...
 
         timing: None if event-driven.
+
+        document: As posted, if event-driven; else None.
 
         undecided_from: The first instant that was not decided when it took over. What
             was due from then on is decided under this revision, or not at all. None:
@@ -36,6 +40,7 @@ class Revision:
     active: bool
     effective_from: datetime
     undecided_from: datetime | None = None
+    document: Mapping[str, Any] | None = None
 
     @property
     def is_out(self) -> bool:
@@ -90,6 +95,49 @@ def find_exit(revisions: Sequence[Revision]) -> Revision | None:
         if revision.change in _OUT:
             return revision
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """Something that happened to a user; times are aware UTC."""
+
+    name: str
+    user_id: str
+    at: datetime
+    recorded_at: datetime
+
+
+def is_left_to(
+    revisions: Sequence[Revision], number: int, occurrence: datetime, due_at: datetime
+) -> bool:
+    """
+    Tell whether an occurrence was for the revision *number* to decide.
+
+    Each decides what is due in its time: what was not decided when it took over, up
+    to what is not when the next one does.
+
+    Args:
+        revisions: All of them, in order.
+
+        number: Counted from 0.
+
+        occurrence: Not before the revision is in effect, aware UTC; for an
+            event-driven action the same as *due_at*.
+
+        due_at: When it was to be sent: *occurrence* and jitter.
+    """
+    revision = revisions[number]
+    if number:
+        starts_anew = revision.effective_from > revisions[number - 1].effective_from
+        undecided = due_at >= (revision.undecided_from or _NEVER)
+        if not (starts_anew or undecided or occurrence >= revision.recorded_at):
+            return False
+    if number + 1 == len(revisions):
+        return True
+    following = revisions[number + 1]
+    return occurrence < following.recorded_at and due_at < (
+        following.undecided_from or _NEVER
+    )
 
 
 def find_superseding(

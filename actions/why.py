@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
+from actions.expected_events import EventRule, read_event_rule
 from actions.occurrences import find_last, find_occurrences, parse_timing
 from actions.recorded import (
+    RecordedEvent,
     RecordedOperation,
     Revision,
     find_exit,
@@ -58,6 +60,8 @@ class History:
     Args:
         next_due_at: The first instant that is not decided; None: never again.
 
+        events: Those that may have led to occurrences of that minute.
+
         hindrances: What those of the operations wait for that are not sent yet.
     """
 
@@ -70,6 +74,7 @@ class History:
     last_tick_at: datetime | None
     now: datetime
     next_due_at: datetime | None = None
+    events: Sequence[RecordedEvent] = ()
     hindrances: Mapping[UUID, str] = field(default_factory=dict)
 
 
@@ -185,7 +190,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
         return Answer(Verdict.NOT_EFFECTIVE, text)
     revision = in_force[-1]
     if revision.timing is None:
-        return _explain_event_absence(revision, in_force)
+        return _explain_event_absence(history, minute, in_force)
     schedule = parse_timing(revision.timing)
     due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
     previous = find_last(schedule, minute - _NEAREST_WITHIN, minute - _SECOND)
@@ -202,23 +207,57 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     return Answer(verdict, text, operation_id, None, previous, following)
 
 
-def _explain_event_absence(revision: Revision, in_force: Sequence[Revision]) -> Answer:
-    out = _explain_out(None, revision, in_force)
+def _explain_event_absence(
+    history: History, minute: datetime, in_force: Sequence[Revision]
+) -> Answer:
+    """Say why no event made an operation of that minute."""
+    revision = in_force[-1]
+    out = _explain_out(history, revision, in_force)
     if out is not None:
         return Answer(*out)
-    text = "no event led to an occurrence at this minute"
-    return Answer(Verdict.NOT_DUE, text)
+    rule = read_event_rule(revision.document)
+    end = minute + _MINUTE
+    for event in history.events:
+        occurrence = None if rule is None else rule.get_occurrence(event)
+        if occurrence is not None and minute <= occurrence < end:
+            due_at = max(occurrence, event.recorded_at)
+            verdict, text, operation_id = _explain_undone(
+                history, revision, occurrence, due_at
+            )
+            if verdict is Verdict.UNEXPLAINED:
+                verdict = Verdict.NOT_DUE
+                text = "the recipients leave the user out, or the user is gone"
+            return Answer(verdict, f"user {event.user_id}: {text}", operation_id)
+    bounds = _explain_bounds(rule, minute)
+    if bounds is not None:
+        return bounds
+    so_far = "no event so far leads" if minute > history.now else "no event led"
+    return Answer(Verdict.NOT_DUE, f"{so_far} to an occurrence at this minute")
+
+
+def _explain_bounds(rule: EventRule | None, minute: datetime) -> Answer | None:
+    """Say that there is nothing before ``starts_at``, or from ``ends_at`` on."""
+    if rule is None:
+        return None
+    starts_at, ends_at = rule.action.starts_at, rule.action.ends_at
+    if starts_at is not None and minute + _MINUTE <= starts_at:
+        text = f"the rule begins at {starts_at.astimezone(UTC):%F %T}Z (starts_at)"
+        return Answer(Verdict.NOT_EFFECTIVE, text)
+    if ends_at is not None and minute >= ends_at:
+        text = f"the rule ended at {ends_at.astimezone(UTC):%F %T}Z (ends_at)"
+        return Answer(Verdict.NOT_DUE, text)
+    return None
 
 
 def _explain_out(
-    history: History | None, revision: Revision, in_force: Sequence[Revision]
+    history: History, revision: Revision, in_force: Sequence[Revision]
 ) -> tuple[Verdict, str] | None:
     """Say why an action is out of the tick under *revision*, if it is."""
     left = find_exit(in_force)
     if left is not None:
         verdict, text = _OUT[left.change]
         detail = ""
-        if verdict is Verdict.QUARANTINED and history is not None:
+        if verdict is Verdict.QUARANTINED:
             detail = f": {history.quarantine_reason}"
         return verdict, f"{text} at {left.recorded_at:%F %T}Z{detail}"
     if not revision.active:
@@ -241,17 +280,19 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
     out = _explain_out(history, revision, in_force)
     if out is not None:
         return *out, None
-    if occurrence < revision.effective_from:
+    effective = occurrence if revision.timing is not None else due_at
+    if effective < revision.effective_from:
         text = f"the rule is in effect since {revision.effective_from:%F %T}Z only"
         return Verdict.NOT_EFFECTIVE, text, None
     if due_at > history.now:
         following = history.next_due_at
-        if following is None or following > due_at:
+        passed_over = following is None or following > due_at
+        if passed_over and revision.timing is not None:
             text = "a tick that was told a later time has passed over it"
             return Verdict.MISSED, text, None
         return Verdict.WILL_RUN, "due then, unless the action changes", None
     later = [r for r in history.revisions if r.number > revision.number]
-    superseding = find_superseding(later, occurrence, due_at)
+    superseding = find_superseding(later, effective, due_at)
     if superseding is not None:
         return *_explain_superseding(history, superseding), None
     tick = history.last_tick_at

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import cache
 from typing import Annotated
 
+import sqlalchemy as sa
 import typer
 
-from actions.audit import Finding, audit_action
-from actions.history import fetch_time_histories
+from actions.audit import Finding, audit_action, audit_event_action
+from actions.expected_events import Keeps
+from actions.history import fetch_histories
 from actions.leader import get_last_tick_at
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, out, print_json, print_note, print_table
 from models.database import read_clock
+from models.recipients import RecipientFilterModel
+from operations.adapters.users import fetch_users
+from operations.recipients import User, keeps_triggering_user
 
 #: What is looked at unless asked otherwise.
 _DEFAULT_PERIOD = timedelta(days=1)
@@ -53,19 +60,29 @@ def audit(
         if begin >= end:
             print_note(f"Nothing is decided after {format_both(ticked_at)} yet.")
             end = begin
-        for history in fetch_time_histories(
-            connection, since=begin, until=end, app=app
-        ):
+        keeps_of = _make_keeps(connection, now)
+        for history in fetch_histories(connection, since=begin, until=end, app=app):
             audited += 1
-            findings += audit_action(
-                history.uid,
-                history.revisions,
-                history.decided,
-                since=begin,
-                until=end,
-                catches_up=history.catches_up,
-                lookback=lookback,
-            )
+            if history.is_of_time:
+                findings += audit_action(
+                    history.uid,
+                    history.revisions,
+                    history.decided,
+                    since=begin,
+                    until=end,
+                    catches_up=history.catches_up,
+                    lookback=lookback,
+                )
+            if history.is_of_events:
+                findings += audit_event_action(
+                    history.uid,
+                    history.revisions,
+                    history.events,
+                    history.decided,
+                    since=begin,
+                    until=end,
+                    keeps=keeps_of(history.app),
+                )
     if json:
         print_json([_make_json(finding) for finding in findings])
     else:
@@ -81,6 +98,23 @@ def audit(
         out().print(f"{audited} actions, {len(findings)} faults, {period}")
     if findings:
         raise typer.Exit(1)
+
+
+def _make_keeps(connection: sa.Connection, now: datetime) -> Callable[[str], Keeps]:
+    """Ask the recipients of actions about the users of an app, who may be gone."""
+
+    @cache
+    def fetch(app: str) -> dict[str, User]:
+        return {user.id: user for user in fetch_users(connection, app)}
+
+    def make(app: str) -> Keeps:
+        def keeps(who: RecipientFilterModel | None, user_id: str) -> bool:
+            user = fetch(app).get(user_id)
+            return user is not None and keeps_triggering_user(who, user, now=now)
+
+        return keeps
+
+    return make
 
 
 def _make_json(finding: Finding) -> dict[str, object]:

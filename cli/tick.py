@@ -104,9 +104,11 @@ def _lead(scheduler: Scheduler, *, wait: bool) -> None:
 
 
 def _warn_of_future(instant: datetime | None) -> None:
+    if instant is None:
+        return
     with read_database() as connection:
         now = read_clock(connection)
-    if instant is not None and instant > now:
+    if instant > now:
         print_note(
             f"{format_both(instant)} is later than now, {format_both(now)}. What is "
             "due by then is decided now, so nothing will be due again before then."

@@ -11,7 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.audit import audit_action
-from actions.history import fetch_time_histories
+from actions.history import fetch_histories
 from actions.leader import get_last_tick_at
 from models.database import reading
 from models.occurrence import str_to_uuid
@@ -73,9 +73,11 @@ def judge(world: World) -> Verdict:
 def _audit(world: World, connection: sa.Connection) -> Iterator[str]:
     until = get_last_tick_at(connection)
     assert until is not None  # it has ticked
-    histories = fetch_time_histories(connection, since=world.since, until=until)
+    histories = fetch_histories(connection, since=world.since, until=until)
     audited = 0
     for history in histories:
+        if not history.is_of_time:
+            continue
         audited += 1
         for finding in audit_action(
             history.uid,

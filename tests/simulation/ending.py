@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from actions.audit import Fault, Finding, audit_action
-from actions.history import fetch_time_histories
+from actions.history import fetch_histories
 from actions.posting import set_paused
 from models.database import reading, writing
 from models.duration import Duration
@@ -70,10 +70,10 @@ def _check_decisions(world: World) -> None:
     """One decision for each occurrence, by an independent reading of the rules."""
     until = world.judged_until
     with reading(world.engine) as connection:
-        histories = list(
-            fetch_time_histories(connection, since=world.start, until=until)
-        )
+        histories = list(fetch_histories(connection, since=world.start, until=until))
     for history in histories:
+        if not history.is_of_time:
+            continue
         # Where the clock jumps nobody edits; the pause at the end may bear a time
         # before what was decided before it.
         revisions = history.revisions[: 1 if world.clock_jumps else None]

@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from cli.connection import get_engine, get_settings
 from models.database import writing
+from models.tables import events, operations, scheduled_action_revisions
 from operations.store import record
 from tests.integration.cli.calling import Call, write_action
-from tests.scheduling import edit, get_now, make_operation
+from tests.scheduling import edit, edit_action, get_now, make_operation
 
 
 @pytest.fixture
@@ -123,3 +125,37 @@ def test_a_tick_of_the_past_does_not_warn(call: Call, shop: Path):
 
     assert 0 == ticked.code
     assert "later than now" not in ticked.err
+
+
+def test_audit_finds_an_event_that_was_forgotten(
+    call: Call, shop: Path, tmp_path: Path
+):
+    """
+    The user was to get a mail, and the operation is gone.
+    """
+    del shop
+    path = write_action(tmp_path, when={"on": "app.hello"}, recipients=None)
+    assert 0 == call("actions", "post", path, "--app", "shop").code
+    hour_ago = get_now(get_engine()) - timedelta(hours=1)
+    edit_action(get_engine(), "hello", effective_from=hour_ago, next_due_at=hour_ago)
+    event = ["--event", "app.hello", "--user", "ada@example.com"]
+    at = get_now(get_engine()) - timedelta(minutes=10)
+    sent = call("events", "send", "--app", "shop", *event, "--at", at.isoformat())
+    assert 0 == sent.code
+    with writing(get_engine()) as connection:
+        connection.execute(sa.update(events).values(recorded_at=at))
+        connection.execute(
+            sa.update(scheduled_action_revisions).values(
+                effective_from=hour_ago, recorded_at=hour_ago
+            )
+        )
+    assert 0 == call("tick").code
+    assert (0, []) == ((audited := call("audit", "--json")).code, audited.data)
+
+    with writing(get_engine()) as connection:
+        connection.execute(sa.delete(operations))
+    found = call("audit", "--json")
+
+    assert 1 == found.code
+    assert ["miss"] == [each["fault"] for each in found.data]
+    assert "ada@example.com" in found.data[0]["detail"]

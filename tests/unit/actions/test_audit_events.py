@@ -1,0 +1,245 @@
+"""What events should have led to, against the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actions.audit import Fault, audit_event_action
+from actions.recorded import RecordedEvent, RecordedOperation, Revision
+from models.recipients import RecipientFilterModel
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+END = START + timedelta(days=20)
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+
+#: A day after each of three users was seen, on three days.
+SEEN = [
+    RecordedEvent("app.seen", user, START + n * DAY, START + n * DAY)
+    for n, user in enumerate(["ann", "bob", "cem"])
+]
+DUE = [event.at + DAY for event in SEEN]
+
+
+def make_revision(number: int = 1, **changes: Any) -> Revision:
+    """Return a revision of an action that waits for a day, with *changes*."""
+    document: dict[str, Any] = {
+        "name": "reminder",
+        "operations": {"run_task": {"name": "tests.nothing"}},
+        "when": {"after": "app.seen", "delay": "P1D"},
+    }
+    names = {"when", "starts_at", "ends_at", "recipients"} & changes.keys()
+    document |= {name: changes.pop(name) for name in names}
+    before = START - 30 * DAY
+    first = Revision(number, "posted", before, None, active=True, effective_from=before)
+    return replace(first, **{"document": document, **changes})
+
+
+def decide(
+    number: int, occurrence: datetime, user: str, **changes: Any
+) -> RecordedOperation:
+    """Return a decision that is as it should be, with *changes*."""
+    operation = RecordedOperation(
+        id=UUID(int=number),
+        action_uid="action",
+        trigger="event",
+        occurrence=occurrence,
+        user_id=user,
+        state="succeeded",
+        reason=None,
+        queue="quick",
+        recorded_at=occurrence,
+        send_at=occurrence,
+        sent_at=occurrence,
+        started_at=occurrence,
+        finished_at=occurrence,
+        details=None,
+    )
+    return replace(operation, **changes)
+
+
+DECIDED = [decide(n, DUE[n], event.user_id) for n, event in enumerate(SEEN)]
+
+
+def keep_all(_who: RecipientFilterModel | None, _user_id: str) -> bool:
+    """Leave nobody out."""
+    return True
+
+
+def find(
+    decided: Sequence[RecordedOperation],
+    *revisions: Revision,
+    events: Sequence[RecordedEvent] = SEEN,
+    until: datetime = END,
+) -> list[tuple[Fault, datetime]]:
+    """Return fault and occurrence of each finding."""
+    findings = audit_event_action(
+        "action",
+        revisions or [make_revision()],
+        events,
+        decided,
+        since=START,
+        until=until,
+        keeps=keep_all,
+    )
+    return [(finding.fault, finding.occurrence) for finding in findings]
+
+
+def test_one_decision_for_each_event_is_right():
+    """
+    Nothing is missing, and nothing is early.
+    """
+    assert [] == find(DECIDED)
+
+
+@pytest.mark.parametrize("lost", range(3))
+def test_an_event_without_a_decision_is_a_miss(lost: int):
+    """
+    Each event counts, for its user.
+    """
+    decided = [*DECIDED[:lost], *DECIDED[lost + 1 :]]
+
+    assert [(Fault.MISS, DUE[lost])] == find(decided)
+
+
+def test_another_users_decision_is_no_decision():
+    """
+    At the same instant, for somebody else.
+    """
+    decided = [replace(DECIDED[0], user_id="eve"), *DECIDED[1:]]
+
+    assert [(Fault.MISS, DUE[0])] == find(decided)
+
+
+def test_a_decision_before_its_time_is_early():
+    """
+    The delay had not passed.
+    """
+    early = replace(DECIDED[1], recorded_at=DUE[1] - MINUTE)
+
+    assert [(Fault.EARLY, DUE[1])] == find([DECIDED[0], early, DECIDED[2]])
+
+
+def test_a_missed_range_covers_the_occurrences_within():
+    """
+    One row for an outage, whoever the users were.
+    """
+    details = {"first": DUE[0].isoformat(), "last": DUE[1].isoformat(), "count": 2}
+    missed = decide(9, DUE[0], "", user_id=None, state="missed", details=details)
+
+    assert [] == find([missed, DECIDED[2]])
+
+
+def test_months_step_the_local_calendar():
+    """
+    A month after 31 January is the last of February.
+    """
+    at = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    monthly = make_revision(
+        when={"after": "app.seen", "delay": "P1M", "timezone": "Europe/Paris"},
+        effective_from=at,
+        recorded_at=at,
+    )
+    findings = audit_event_action(
+        "action",
+        [monthly],
+        [RecordedEvent("app.seen", "ann", at, at)],
+        [],
+        since=at,
+        until=at + 60 * DAY,
+        keeps=keep_all,
+    )
+
+    expected = datetime(2026, 2, 28, 12, tzinfo=UTC)
+    assert [expected] == [finding.occurrence for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("changes", "due"),
+    [
+        ({"when": {"on": "app.other"}}, 0),
+        ({"starts_at": DUE[1].isoformat()}, 2),
+        ({"ends_at": DUE[1].isoformat()}, 1),
+        ({"effective_from": DUE[1]}, 2),
+        ({"active": False}, 0),
+        ({"document": {"name": "cannot be read"}}, 0),
+    ],
+)
+def test_what_is_not_waited_for_is_not_missed(changes: dict[str, Any], due: int):
+    """
+    Other events, what lies outside the bounds, and what an action is not asked for.
+    """
+    assert due == len(find([], make_revision(**changes)))
+
+
+def test_an_event_that_was_recorded_late_is_due_when_it_was():
+    """
+    The action was posted after the occurrence, and before the event was known.
+    """
+    late = replace(SEEN[0], recorded_at=DUE[1] + MINUTE)
+    posted = make_revision(effective_from=DUE[1], recorded_at=DUE[1])
+
+    assert [(Fault.MISS, DUE[0])] == find([], posted, events=[late])
+
+
+def test_what_the_last_tick_may_not_have_seen_is_not_missed():
+    """
+    An event may be recorded, and not committed, while a tick looks.
+    """
+    assert [] == find(DECIDED[:2], until=DUE[2] + MINUTE)
+    assert [(Fault.MISS, DUE[2])] == find(DECIDED[:2], until=DUE[2] + 2 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("undecided_from", "misses"), [(DUE[1], []), (DUE[2], [(Fault.MISS, DUE[1])])]
+)
+@pytest.mark.parametrize("change", ["replaced", "paused", "deleted", "quarantined"])
+def test_what_an_edit_overtakes_is_superseded(
+    change: str, undecided_from: datetime, misses: list[tuple[Fault, datetime]]
+):
+    """
+    Due while nobody led, and then edited: not missed, unless it had been passed over.
+    """
+    edited_at = DUE[1] + MINUTE
+    edit = make_revision(
+        2,
+        change=change,
+        recorded_at=edited_at,
+        effective_from=edited_at,
+        undecided_from=undecided_from,
+    )
+    after = DECIDED[2:] if change == "replaced" else []
+
+    assert misses == find([DECIDED[0], *after], make_revision(), edit)
+
+
+def test_users_whom_the_recipients_leave_out_are_not_missed():
+    """
+    The filter is asked about each user, with the recipients of that revision.
+    """
+    asked: list[tuple[object, str]] = []
+
+    def keep_ann(who: RecipientFilterModel | None, user_id: str) -> bool:
+        asked.append((who, user_id))
+        return user_id == "ann"
+
+    recipients = {"groups": ["all"]}
+    findings = audit_event_action(
+        "action",
+        [make_revision(recipients=recipients)],
+        SEEN,
+        [],
+        since=START,
+        until=END,
+        keeps=keep_ann,
+    )
+
+    assert [DUE[0]] == [finding.occurrence for finding in findings]
+    who = RecipientFilterModel.model_validate(recipients)
+    assert [(who, "ann"), (who, "bob"), (who, "cem")] == asked

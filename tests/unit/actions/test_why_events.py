@@ -1,0 +1,168 @@
+"""Why an event-driven action ran for nobody in a minute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actions.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.why import Answer, History, Verdict, explain
+
+POSTED = datetime(2026, 11, 1, tzinfo=UTC)
+SEEN = datetime(2026, 11, 9, 7, 0, 20, tzinfo=UTC)
+DUE = SEEN + timedelta(days=1)
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+EVENT = RecordedEvent("app.seen", "ann", SEEN, SEEN)
+
+
+def make_revision(number: int = 1, **changes: Any) -> Revision:
+    """Return a revision of an action that waits for a day, with *changes*."""
+    document: dict[str, Any] = {
+        "name": "reminder",
+        "operations": {"run_task": {"name": "tests.nothing"}},
+        "when": {"after": "app.seen", "delay": "P1D"},
+    }
+    names = {"starts_at", "ends_at"} & changes.keys()
+    document |= {name: changes.pop(name) for name in names}
+    first = Revision(number, "posted", POSTED, None, active=True, effective_from=POSTED)
+    return replace(first, **{"document": document, **changes})
+
+
+def ask(
+    *revisions: Revision,
+    at: datetime = DUE,
+    operations: tuple[RecordedOperation, ...] = (),
+    **changes: Any,
+) -> Answer:
+    """Return the one answer about the minute of *at*."""
+    history = History(
+        uid="reminder",
+        name="reminder",
+        quarantine_reason=None,
+        revisions=revisions or (make_revision(),),
+        operations=operations,
+        last_claims={},
+        last_tick_at=NOW,
+        now=NOW,
+        events=(EVENT,),
+    )
+    (answer,) = explain(replace(history, **changes), at)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (DUE - MINUTE, "no event led"),
+        (DUE + MINUTE, "no event led"),
+        (NOW + MINUTE, "no event so far leads"),
+    ],
+)
+def test_without_an_event_nothing_is_due(at: datetime, words: str):
+    """
+    Of a minute to come nobody knows yet.
+    """
+    answer = ask(at=at)
+
+    assert Verdict.NOT_DUE == answer.verdict
+    assert answer.text.startswith(words)
+
+
+def test_an_event_whose_delay_has_not_passed_will_run():
+    """
+    The user is named, and so is the condition.
+    """
+    answer = ask(now=DUE - MINUTE, last_tick_at=DUE - MINUTE)
+
+    expected = (Verdict.WILL_RUN, "user ann: due then, unless the action changes")
+    assert expected == (answer.verdict, answer.text)
+
+
+def test_an_event_that_nobody_has_looked_at_is_not_decided_yet():
+    """
+    Due since the last tick.
+    """
+    assert Verdict.UNDECIDED == ask(last_tick_at=DUE - MINUTE).verdict
+
+
+def test_a_user_who_is_left_out_is_named():
+    """
+    Decided, and no operation: the recipients are a filter on the user.
+    """
+    answer = ask()
+
+    assert Verdict.NOT_DUE == answer.verdict
+    assert "user ann: the recipients leave the user out" in answer.text
+
+
+def test_a_missed_range_covers_the_events_within():
+    """
+    Nobody led when the delay had passed.
+    """
+    details = {
+        "first": (DUE - MINUTE).isoformat(),
+        "last": (DUE + MINUTE).isoformat(),
+        "count": 3,
+    }
+    missed = RecordedOperation(
+        id=UUID(int=1),
+        action_uid="reminder",
+        trigger="event",
+        occurrence=DUE - MINUTE,
+        user_id=None,
+        state="missed",
+        reason="outage",
+        queue="quick",
+        recorded_at=NOW,
+        send_at=NOW,
+        sent_at=None,
+        started_at=None,
+        finished_at=NOW,
+        details=details,
+    )
+
+    answer = ask(operations=(missed,))
+
+    assert (Verdict.MISSED, UUID(int=1)) == (answer.verdict, answer.operation_id)
+
+
+@pytest.mark.parametrize(
+    ("bound", "verdict", "words"),
+    [
+        ("starts_at", Verdict.NOT_EFFECTIVE, "begins at 2026-11-10 07:01:00Z"),
+        ("ends_at", Verdict.NOT_DUE, "ended at 2026-11-10 07:00:00Z"),
+    ],
+)
+def test_outside_its_bounds_an_action_says_so(bound: str, verdict: Verdict, words: str):
+    """
+    With the bound, in UTC.
+    """
+    minute = DUE.replace(second=0)
+    value = minute + MINUTE if bound == "starts_at" else minute
+    changes: dict[str, Any] = {bound: value.isoformat()}
+    answer = ask(make_revision(**changes))
+
+    assert verdict == answer.verdict
+    assert words in answer.text
+
+
+def test_an_edit_before_the_decision_supersedes():
+    """
+    What was due and not decided is not decided under the new rule.
+    """
+    edited_at = DUE + 20 * MINUTE
+    edit = make_revision(
+        2,
+        change="replaced",
+        recorded_at=edited_at,
+        effective_from=edited_at,
+        undecided_from=DUE,
+    )
+
+    assert Verdict.SUPERSEDED == ask(make_revision(), edit).verdict
