@@ -99,6 +99,7 @@ def describe(shown: ShownOperation) -> list[str]:
     whole = f"{row.triggered_by}: {row.state}{reason}"
     steps = [
         f"  {step['name']}: {step['state']}"
+        + (f": {step['error']}" if step["error"] else "")
         for step in shown.steps
         if step["started_at"] is not None
     ]
