@@ -115,9 +115,9 @@ def run_embedded(
 
         UsageError: The embedded database has no place where it could be kept.
     """
-    app.conf.update(_make_config(settings))
-    # Refuses a place where no file can be kept, before one is looked for there.
+    # First, for it refuses a place where no database can be kept.
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    app.conf.update(_make_config(settings))
     with _owning(settings) as alone:
         migrate(engine)
         if alone:

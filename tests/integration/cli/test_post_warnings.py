@@ -13,10 +13,10 @@ from tests.integration.cli.calling import Call, write_action
 MISTYPED: dict[str, Any] = {
     "operations": {
         "refresh": {"domains": ["a", "b"]},
-        "send_email": {"template": "inactiv"},
+        "send_email": {"template": "in-active"},
     },
     "recipients": {
-        "users": ["ada@exmaple.com", "ada@example.com"],
+        "users": ["ada@example.org", "ada@example.com"],
         "groups": ["managers", "all"],
     },
 }
@@ -25,8 +25,8 @@ MISTYPED: dict[str, Any] = {
 #: Where, what and the way out, of each of them.
 TOLD = [
     ("/operations/refresh/domains/1", "no domain 'b'", "There is: a."),
-    ("/operations/send_email/template", "no template 'inactiv'", "'inactive'?"),
-    ("/recipients/users/0", "no user 'ada@exmaple.com'", "'ada@example.com'?"),
+    ("/operations/send_email/template", "no template 'in-active'", "'inactive'?"),
+    ("/recipients/users/0", "no user 'ada@example.org'", "'ada@example.com'?"),
     ("/recipients/groups/0", "in group 'managers'", "Did you mean 'manager'?"),
 ]
 

@@ -1,0 +1,138 @@
+"""Why something ran or did not, and whether the record is what the rules say."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from cli.connection import get_engine
+from models.database import db_now, reading, writing
+from models.tables import (
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
+from tests.integration.cli.calling import Call, write_action
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+
+#: What others read; these names are contracts.
+KEYS = {
+    *("action_uid", "verdict", "text", "operation", "lag_s"),
+    *("previous", "following"),
+}
+
+
+@pytest.fixture
+def minutely(call: Call, shop: Path) -> datetime:
+    """
+    Give the minute of the latest run of an action that is due each minute.
+
+    It was posted an hour ago, and the first tick came just now: the older
+    occurrences are missed, those of the window wait to be sent.
+    """
+    path = write_action(shop, when={"cron_rule": "* * * * *"})
+    call("actions", "post", path, "--app", "shop")
+    since = {"effective_from": db_now(-HOUR)}
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(scheduled_actions).values(next_due_at=db_now(-HOUR), **since)
+        )
+        connection.execute(
+            sa.update(scheduled_action_revisions).values(
+                recorded_at=db_now(-HOUR), **since
+            )
+        )
+    call("tick")
+    with reading(get_engine()) as connection:
+        latest = sa.select(sa.func.max(operations.c.occurrence))
+        found = connection.execute(latest).scalar_one()
+    assert isinstance(found, datetime)
+    return found
+
+
+def test_why_a_run_waits(call: Call, minutely: datetime):
+    """
+    The answer names its operation; that of a program has every key.
+    """
+    asked = ("why", "hello", "--at", minutely.isoformat())
+    (answer,) = call(*asked, "--json").data
+
+    assert set(answer) >= KEYS
+    assert ("hello", "waiting") == (answer["action_uid"], answer["verdict"])
+    shown = call("operations", "show", answer["operation"], "--json").data
+    assert minutely == datetime.fromisoformat(shown["occurrence"])
+    assert answer["operation"] in call(*asked).out
+
+
+def test_why_there_was_no_run_in_an_outage(call: Call, minutely: datetime):
+    """
+    What an outage overtook is covered by the one row of the outage.
+    """
+    (answer,) = call(
+        *("why", "hello", "--json", "--at"), (minutely - 30 * MINUTE).isoformat()
+    ).data
+
+    assert "missed" == answer["verdict"]
+    shown = call("operations", "show", answer["operation"], "--json").data
+    assert "missed" == shown["state"]
+
+
+def test_why_names_the_neighbours_of_an_instant_to_come(call: Call, minutely: datetime):
+    """
+    Of the future it is said when the rule is due, too.
+    """
+    at = minutely + HOUR
+
+    answer = call("why", "hello", "--at", at.isoformat())
+
+    assert 0 == answer.code
+    assert "will run" in answer.out
+    assert f"{at + MINUTE:%H:%M:%S}" in answer.out
+
+
+def test_why_of_an_unknown_action_is_not_found(call: Call):
+    """
+    There is an answer for each instant, not for each action.
+    """
+    answer = call("why", "nope", "--at", "2026-11-23T07:00Z")
+
+    assert (4, "") == (answer.code, answer.out)
+
+
+def test_audit_agrees_with_what_a_tick_recorded(call: Call, minutely: datetime):
+    """
+    Each minute of the hour has its decision: missed in one row, or a run of its own.
+    """
+    since = (minutely - 2 * HOUR).isoformat()
+
+    answer = call("audit", "--from", since, "--json")
+    told = call("audit", "--from", since).out
+
+    assert (0, []) == (answer.code, answer.data)
+    assert "1 actions, 0 faults" in told
+
+
+def test_audit_finds_what_was_never_decided(call: Call, minutely: datetime):
+    """
+    A row that is gone is a miss, by name and minute, and exit code 1.
+    """
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.delete(operations).where(operations.c.occurrence == minutely)
+        )
+    until = (minutely + MINUTE).isoformat()
+    asked = ("audit", "--app", "shop", "--until", until)
+
+    answer = call(*asked, "--json")
+    told = call(*asked)
+
+    assert (1, 1) == (answer.code, told.code)
+    (found,) = answer.data
+    assert ("miss", "hello") == (found["fault"], found["action_uid"])
+    assert minutely == datetime.fromisoformat(found["occurrence"])
+    assert "1 actions, 1 faults" in told.out
