@@ -19,7 +19,7 @@ from actions.due import ActionRevision, DueAction
 from actions.occurrences import next_due, parse_timing
 from actions.revisions import change_action
 from actions.when.event import delay_bounds
-from models.database import UtcDateTime, json_rows, make_rows_json
+from models.database import UtcDateTime, db_now, json_rows, make_rows_json
 from models.decision import Decision
 from models.duration import Duration
 from models.operation_state import Overlap, Queue
@@ -205,41 +205,49 @@ def quarantine(
     return True
 
 
+#: What one or more actions wait for: which events, between which instants.
+_WANTED: dict[str, sa.types.TypeEngine[Any]] = {
+    "number": sa.Integer(),
+    "app": sa.Text(),
+    "event": sa.Text(),
+    "at_from": UtcDateTime,
+    "at_until": UtcDateTime,
+    "recorded_from": UtcDateTime,
+}
+
+
 @cache
 def _candidates_statement(dialect: str) -> sa.Executable:
     """Find by index the events that actions may wait for: by instant, or by record."""
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "uid": sa.Text(),
-        "app": sa.Text(),
-        "event": sa.Text(),
-        "at_from": UtcDateTime,
-        "at_until": UtcDateTime,
-        "recorded_from": UtcDateTime,
-    }
-    wanted = json_rows(dialect, columns, "wanted")
-    joined = sa.and_(events.c.app == wanted.c.app, events.c.name == wanted.c.event)
-    selected = sa.select(
-        wanted.c.uid, events.c.user_id, events.c.at, events.c.recorded_at
-    ).join_from(wanted, events, joined)
-    return selected.where(
+    wanted = json_rows(dialect, _WANTED, "wanted")
+    asked = (events.c.app == wanted.c.app, events.c.name == wanted.c.event)
+
+    def find(*bounds: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        found: Any = events
+        joined = sa.and_(*asked, *bounds)
+        if dialect == "postgresql":
+            # It would rather read all events there are and compare each with all
+            # that is wanted. OFFSET 0 has it look into the index for each.
+            found = sa.select(events).where(joined).offset(0).lateral()
+            joined = sa.true()
+        return (
+            sa.select(wanted.c.number, found.c.user_id, found.c.at, found.c.recorded_at)
+            .join_from(wanted, found, joined)
+            .where(found.c.at <= wanted.c.at_until)
+        )
+
+    recorded_at = events.c.recorded_at
+    return find(
         events.c.at >= wanted.c.at_from, events.c.at <= wanted.c.at_until
     ).union(
-        selected.where(
-            events.c.recorded_at >= wanted.c.recorded_from,
-            events.c.at <= wanted.c.at_until,
-        )
+        # The upper bound leaves nothing out; without it PostgreSQL expects too much.
+        find(recorded_at >= wanted.c.recorded_from, recorded_at <= db_now())
     )
 
 
 @cache
 def _next_event_statement(dialect: str) -> sa.Executable:
-    columns: dict[str, sa.types.TypeEngine[Any]] = {
-        "uid": sa.Text(),
-        "app": sa.Text(),
-        "event": sa.Text(),
-        "at_until": UtcDateTime,
-    }
-    wanted = json_rows(dialect, columns, "wanted")
+    wanted = json_rows(dialect, _WANTED, "wanted")
     first = (
         sa.select(sa.func.min(events.c.at))
         .where(
@@ -249,12 +257,12 @@ def _next_event_statement(dialect: str) -> sa.Executable:
         )
         .scalar_subquery()
     )
-    return sa.select(wanted.c.uid, sa.type_coerce(first, UtcDateTime))
+    return sa.select(wanted.c.number, sa.type_coerce(first, UtcDateTime))
 
 
 def fetch_events(
     connection: sa.Connection, actions: Sequence[DueAction], *, now: datetime
-) -> tuple[dict[str, list[EventCandidate]], Mapping[str, datetime | None]]:
+) -> tuple[Mapping[str, Sequence[EventCandidate]], Mapping[str, datetime | None]]:
     """
     Return the events that may be due for each of *actions*, and the next one after.
 
@@ -267,28 +275,31 @@ def fetch_events(
     """
     if not actions:
         return {}, {}
-    wanted = []
+    # Many wait for the same: thousands of actions for who was not seen for a week.
+    numbers: dict[tuple[object, ...], int] = {}
+    number_of: dict[str, int] = {}
     for action in actions:
         least, most = delay_bounds(Duration.parse(action.delay or "PT0S"))
-        wanted.append(
-            {
-                "uid": action.uid,
-                "app": action.app,
-                "event": action.event,
-                "at_from": action.next_due_at - most,
-                "at_until": now - least,
-                "recorded_from": action.next_due_at,
-            }
-        )
+        since = action.next_due_at
+        key = (action.app, action.event, since - most, now - least, since)
+        number_of[action.uid] = numbers.setdefault(key, len(numbers))
+    wanted = make_rows_json(
+        [
+            dict(zip(_WANTED, (number, *key), strict=True))
+            for key, number in numbers.items()
+        ]
+    )
     dialect = connection.dialect.name
-    parameters = {"wanted": make_rows_json(wanted)}
-    candidates: dict[str, list[EventCandidate]] = {a.uid: [] for a in actions}
-    for uid, user_id, at, recorded_at in connection.execute(
-        _candidates_statement(dialect), parameters
-    ):
-        candidates[uid].append(EventCandidate(user_id, at, recorded_at))
-    following = connection.execute(_next_event_statement(dialect), parameters)
-    return candidates, {row.uid: row[1] for row in following}
+    candidates: list[list[EventCandidate]] = [[] for _ in numbers]
+    found = connection.execute(_candidates_statement(dialect), {"wanted": wanted})
+    for number, user_id, at, recorded_at in found.all():
+        candidates[number].append(EventCandidate(user_id, at, recorded_at))
+    found = connection.execute(_next_event_statement(dialect), {"wanted": wanted})
+    following: dict[int, datetime | None] = {row[0]: row[1] for row in found.all()}
+    return (
+        {uid: candidates[number] for uid, number in number_of.items()},
+        {uid: following[number] for uid, number in number_of.items()},
+    )
 
 
 def recompute_due(connection: sa.Connection, *, now: datetime) -> int:

@@ -21,6 +21,7 @@ from models.tables import events, scheduled_actions
 from operations.outbox import _sendable_statement
 from telemetry import OCCURRENCES_RECORDED
 from tests.scheduling import (
+    MINUTE,
     REFRESH,
     FakeSender,
     add_app,
@@ -347,6 +348,8 @@ def test_cost_follows_what_is_due(engine: sa.Engine, query: str):
     """
     first = post_at(engine, at("07:00"), when=MINUTELY)
     copy_action(engine, first, 400)
+    for number in range(400):
+        add_event(engine, "ann", at("07:00") + number * MINUTE)
     edit_action(engine, first, next_due_at=at("09:00"))
     if engine.dialect.name == "postgresql":
         with writing(engine) as connection:
