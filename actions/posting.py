@@ -7,24 +7,25 @@ new revision; a decision about an older revision writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
 
+from actions.naming import Taken, refuse_repeated
 from actions.occurrences import find_due, next_due, parse_timing
-from actions.revisions import change_action, lock_action, log_revision
+from actions.revisions import change_action, lock_action, log_revisions
 from actions.when.cron import LOOKBACK
 from actions.zones import get_zone_names_of, remember_zones
 from models.database import read_clock
-from models.door import action_document
+from models.document import MOST_PROBLEMS
+from models.door import action_document, place_problems
 from models.errors import (
     ConflictError,
     InvalidDocumentError,
-    NotFoundError,
     Problem,
 )
 from models.operation_state import Overlap, Queue
@@ -32,13 +33,15 @@ from models.scheduled_action import ScheduledActionModel
 from models.tables import (
     holidays,
     scheduled_actions,
-    small_apps,
 )
 from models.timing import make_timing, timing_text
 from models.when import AfterEventModel, DueDateModel, OnEventModel, TimingModel
 
 #: The small app whose actions are the scheduler's own; they go to the default queue.
 SYSTEM_APP = "minutehand"
+
+#: Actions in one statement; far below what either database takes as parameters.
+_CHUNK = 500
 
 #: At most this many superseded occurrences are named.
 SUPERSEDED_SHOWN = 100
@@ -64,6 +67,27 @@ class Posted:
     created: bool
     next_due_at: datetime | None
     superseded: tuple[datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One action to be stored: its columns, and the row that gives way to it."""
+
+    uid: str
+    old: sa.Row[Any] | None
+    values: dict[str, Any]
+    zones: set[str] = field(default_factory=set)
+    superseded: tuple[datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What all actions of one post have in common."""
+
+    app: str
+    now: datetime
+    holidays: Mapping[str, list[tuple[date, date]]]
+    lookback: timedelta
 
 
 def post_action(
@@ -96,12 +120,58 @@ def post_action(
         InvalidDocumentError: A due date that has passed, or an unknown holiday
             calendar.
     """
-    old = _find_existing(connection, app, action, replace=replace)
-    # Not before: a tick that held the action may have decided more meanwhile.
+    taken = Taken(connection, app, [action])
+    moment = _begin(connection, app, lookback)
+    change = _prepare(moment, action, taken.find_old(action, replace=replace))
+    return _store(connection, moment, [change])[0]
+
+
+def post_actions(
+    connection: sa.Connection,
+    app: str,
+    actions: Sequence[ScheduledActionModel],
+    *,
+    replace: bool = False,
+    lookback: timedelta = LOOKBACK,
+) -> list[Posted]:
+    """
+    Store all of *actions* as ``post_action`` does, or none; new ones in few statements.
+
+    Raises:
+        NotFoundError, ConflictError: As ``post_action``.
+
+        InvalidDocumentError: As ``post_action``, or two of *actions* have one name or
+            uid. Pointers begin with the number of the action, from 0.
+    """
+    refuse_repeated(actions)
+    taken = Taken(connection, app, actions)
+    moment = _begin(connection, app, lookback)
+    changes: list[_Change] = []
+    problems: list[Problem] = []
+    for index, action in enumerate(actions):
+        try:
+            old = taken.find_old(action, replace=replace)
+            changes.append(_prepare(moment, action, old))
+        except InvalidDocumentError as error:
+            problems += place_problems(error, index)
+    if problems:
+        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
+    return _store(connection, moment, changes)
+
+
+def _begin(connection: sa.Connection, app: str, lookback: timedelta) -> _Moment:
+    """Read the clock, once what gives way is locked: a tick may have held it."""
     now = read_clock(connection)
-    created_at = now if old is None else old.created_at
-    timing = _read_timing(connection, app, action, created_at)
-    derived = derive(app, action, timing)
+    return _Moment(app, now, fetch_holidays(connection, app), lookback)
+
+
+def _prepare(
+    moment: _Moment, action: ScheduledActionModel, old: sa.Row[Any] | None
+) -> _Change:
+    """Work out what *action* is to be in the place of *old*."""
+    created_at = moment.now if old is None else old.created_at
+    timing = make_timing(action, created_at=created_at, holidays=moment.holidays)
+    derived = derive(moment.app, action, timing)
     uid = action.uid or (str(uuid4()) if old is None else old.uid)
     # What is in quarantine starts again too, whether or not its rule is another.
     changed = (
@@ -110,33 +180,56 @@ def post_action(
         or any(getattr(old, name) != derived[name] for name in _SCHEDULE)
     )
     if changed and timing is not None:
-        _refuse_past_due_date(timing, now - lookback)
-    if timing is not None:
-        remember_zones(connection, get_zone_names_of(timing))
+        _refuse_past_due_date(timing, moment.now - moment.lookback)
+    zones = set() if timing is None else get_zone_names_of(timing)
     values = {"document": action_document(action), "active": action.active, **derived}
     superseded: tuple[datetime, ...] = ()
     if old is not None and (changed or action.active != old.active):
-        superseded = _find_superseded(old, now)
+        superseded = _find_superseded(old, moment.now)
     if old is None or changed or (action.active and not old.active):
-        values |= start_from(uid, timing, now, lookback)
-    if old is None:
-        values |= {"uid": uid, "app": app, "revision": 1}
-        values |= {"created_at": now, "updated_at": now}
-        try:
-            connection.execute(sa.insert(scheduled_actions).values(**values))
-        except sa.exc.IntegrityError:
-            # another post came between our look and our write
-            msg = f"name {action.name!r} or uid {uid!r} was taken at this moment."
-            raise ConflictError(msg) from None
-        log_revision(connection, uid, "posted")
-    else:
-        change_action(connection, uid, "replaced", **values)
-    row = connection.execute(
-        sa.select(scheduled_actions.c.revision, scheduled_actions.c.next_due_at).where(
-            scheduled_actions.c.uid == uid
+        values |= start_from(uid, timing, moment.now, moment.lookback)
+    return _Change(uid, old, values, zones, superseded)
+
+
+def _store(
+    connection: sa.Connection, moment: _Moment, changes: Sequence[_Change]
+) -> list[Posted]:
+    remember_zones(connection, {zone for each in changes for zone in each.zones})
+    new = [each for each in changes if each.old is None]
+    for start in range(0, len(new), _CHUNK):
+        _insert(connection, moment, new[start : start + _CHUNK])
+    for each in changes:
+        if each.old is not None:
+            change_action(connection, each.uid, "replaced", **each.values)
+    return [
+        Posted(
+            uid=each.uid,
+            revision=1 if each.old is None else each.old.revision + 1,
+            created=each.old is None,
+            # what the older row says of it holds, unless the schedule is another
+            next_due_at=each.values.get(
+                "next_due_at", each.old and each.old.next_due_at
+            ),
+            superseded=each.superseded,
         )
-    ).one()
-    return Posted(uid, row.revision, old is None, row.next_due_at, superseded)
+        for each in changes
+    ]
+
+
+def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) -> None:
+    given = {"app": moment.app, "revision": 1}
+    given |= {"created_at": moment.now, "updated_at": moment.now}
+    rows = [{"uid": each.uid, **given, **each.values} for each in new]
+    try:
+        connection.execute(sa.insert(scheduled_actions), rows)
+    except sa.exc.IntegrityError:
+        # another post came between our look and our write
+        taken = f"name {new[0].values['name']!r} or uid {new[0].uid!r}"
+        if len(new) > 1:
+            taken = f"a name or uid of these {len(new):,} actions"
+        msg = f"{taken} was taken at this moment."
+        raise ConflictError(msg) from None
+    log_revisions(connection, [each.uid for each in new], "posted")
 
 
 def derive(
@@ -228,52 +321,6 @@ def delete_action(connection: sa.Connection, uid: str) -> None:
     lock_action(connection, uid)
     now = read_clock(connection)
     change_action(connection, uid, "deleted", deleted_at=now, next_due_at=None)
-
-
-def _find_existing(
-    connection: sa.Connection, app: str, action: ScheduledActionModel, *, replace: bool
-) -> sa.Row[Any] | None:
-    """Return the action that gives way, locked; None if this one is new."""
-    known = sa.select(small_apps.c.uid).where(small_apps.c.uid == app)
-    if connection.execute(known).one_or_none() is None:
-        msg = f"there is no small app {app!r}. List them with: minutehand apps list"
-        raise NotFoundError(msg)
-    kept = scheduled_actions.c
-    same_name = sa.and_(
-        kept.app == app, kept.name == action.name, kept.deleted_at.is_(None)
-    )
-    rows = connection.execute(
-        sa.select(scheduled_actions)
-        .where(sa.or_(same_name, kept.uid == action.uid) if action.uid else same_name)
-        .with_for_update()
-    ).all()
-    if not rows:
-        return None
-    taken = [row for row in rows if row.uid == action.uid]
-    if taken and (taken[0].deleted_at is not None or taken[0].app != app):
-        msg = f"uid {action.uid!r} was used before; leave it out to get a new one."
-        raise ConflictError(msg)
-    if len(rows) > 1 or (action.uid and not taken):
-        msg = f"another action of {app!r} is named {action.name!r} (uid {rows[0].uid})."
-        raise ConflictError(msg)
-    if not replace:
-        msg = (
-            f"{app!r} has an action named {rows[0].name!r} already (uid {rows[0].uid})."
-            " Add --replace to put this one in its place."
-        )
-        raise ConflictError(msg)
-    return rows[0]
-
-
-def _read_timing(
-    connection: sa.Connection,
-    app: str,
-    action: ScheduledActionModel,
-    created_at: datetime,
-) -> TimingModel | None:
-    return make_timing(
-        action, created_at=created_at, holidays=fetch_holidays(connection, app)
-    )
 
 
 def fetch_holidays(

@@ -7,6 +7,7 @@ that it was recorded with; ``why`` and ``audit`` read what was in force and when
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -52,23 +53,23 @@ def change_action(
             **values,
         )
     )
-    log_revision(connection, uid, change, undecided_from=undecided_from)
+    log_revisions(connection, [uid], change, undecided_from=undecided_from)
 
 
-def log_revision(
+def log_revisions(
     connection: sa.Connection,
-    uid: str,
+    uids: Sequence[str],
     change: str,
     *,
     undecided_from: datetime | None = None,
 ) -> None:
     """
-    Keep the action as it is now; its revision must be a new one.
+    Keep actions as they are now; their revisions must be new ones.
 
     Args:
         connection: In the transaction of the change.
 
-        uid: Of the action.
+        uids: Of the actions; at most a thousand.
 
         change: Why there is a new revision.
 
@@ -87,6 +88,6 @@ def log_revision(
                 kept.updated_at,
                 sa.literal(change),
                 sa.literal(undecided_from, UtcDateTime),
-            ).where(kept.uid == uid),
+            ).where(kept.uid.in_(uids)),
         )
     )

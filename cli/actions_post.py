@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -9,16 +10,22 @@ import typer
 from rich.text import Text
 
 from actions.changes import COMPARED, Changes, compare_schedules
-from actions.listing import fetch_app, find_action, find_next, get_action_state
+from actions.listing import (
+    fetch_actions,
+    fetch_app,
+    find_action,
+    find_next,
+    get_action_state,
+)
 from actions.occurrences import Schedule, make_schedule, parse_timing
-from actions.posting import Posted, fetch_holidays, post_action
-from actions.references import find_unknown
+from actions.posting import Posted, fetch_holidays, post_action, post_actions
+from actions.references import fetch_references, find_unknown
 from actions.sentences import describe
 from cli.connection import get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
 from models.database import read_clock
-from models.door import read_action
+from models.door import read_actions
 from models.errors import NotFoundError
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing
@@ -32,7 +39,11 @@ _LISTED = 10
 def post(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE|-", help="JSON document; - is standard input."),
+        typer.Argument(
+            metavar="FILE|-",
+            help="JSON: an action, a list of them, or one on each line; - is"
+            " standard input.",
+        ),
     ],
     *,
     app: Annotated[
@@ -52,7 +63,7 @@ def post(
     json: JsonOption = False,
 ) -> None:
     """
-    Post a scheduled action, or replace one.
+    Post a scheduled action, or replace one; of many, all or none.
 
     It takes effect now: what was due before is not run.
     """
@@ -60,13 +71,21 @@ def post(
     text = read_file(file)
     with read_database() as connection:
         zone = fetch_app(connection, app).timezone or settings.timezone
-    action = read_action(text, default_timezone=zone)
-    if dry_run:
-        _show_changes(app, action, replace=replace, json=json)
-        return
+    read = read_actions(text, default_timezone=zone)
+    if isinstance(read, tuple):
+        _post_many(app, read, replace=replace, dry_run=dry_run, json=json)
+    elif dry_run:
+        _show_changes(app, read, replace=replace, json=json)
+    else:
+        _post_one(app, read, replace=replace, json=json)
+
+
+def _post_one(
+    app: str, action: ScheduledActionModel, *, replace: bool, json: bool
+) -> None:
     with write_database() as connection:
         posted = post_action(
-            connection, app, action, replace=replace, lookback=settings.lookback
+            connection, app, action, replace=replace, lookback=get_settings().lookback
         )
     with read_database() as connection:
         row = find_action(connection, posted.uid)
@@ -83,6 +102,66 @@ def post(
     else:
         _print(action, posted, following, get_action_state(row))
     _warn(app, action, posted)
+
+
+def _post_many(
+    app: str,
+    actions: Sequence[ScheduledActionModel],
+    *,
+    replace: bool,
+    dry_run: bool,
+    json: bool,
+) -> None:
+    """Post a list; what happened to each is told to programs only."""
+    with write_database() as connection:
+        savepoint = connection.begin_nested()
+        posted = post_actions(
+            connection, app, actions, replace=replace, lookback=get_settings().lookback
+        )
+        rows = {row.uid: row for row in fetch_actions(connection, app=app)}
+        if dry_run:
+            savepoint.rollback()
+    if json:
+        print_json(
+            [_make_entry(each, rows[each.uid], stored=not dry_run) for each in posted]
+        )
+    else:
+        created = sum(each.created for each in posted)
+        would = "Would post" if dry_run else "Posted"
+        also = "replace" if dry_run else "replaced"
+        out().print(f"{would} {created:,} and {also} {len(posted) - created:,}.")
+    _warn_of_many(app, actions, posted)
+    if dry_run:
+        print_note("Nothing was stored (--dry-run).")
+
+
+def _make_entry(posted: Posted, row: Any, *, stored: bool) -> dict[str, object]:
+    return {
+        # a new one gets its uid when it is stored
+        "uid": posted.uid if stored or not posted.created else None,
+        "revision": posted.revision,
+        "next": find_next(row, count=1),
+        "superseded": list(posted.superseded),
+    }
+
+
+def _warn_of_many(
+    app: str, actions: Sequence[ScheduledActionModel], posted: Sequence[Posted]
+) -> None:
+    """Name the first names that *app* does not have, and count what will not run."""
+    superseded = sum(len(each.superseded) for each in posted)
+    if superseded:
+        print_warning(f"{superseded:,} occurrences were due and will not run.")
+    with read_database() as connection:
+        known = fetch_references(connection, app, actions)
+    told = 0
+    for index, action in enumerate(actions):
+        for problem in find_unknown(known, action):
+            print_warning(f"/{index}{problem}")
+            told += 1
+        if told >= _LISTED:
+            print_warning("There may be more.")
+            return
 
 
 def _print(
@@ -115,8 +194,8 @@ def _warn(app: str, action: ScheduledActionModel, posted: Posted) -> None:
     for step in action.mails_to_nobody:
         print_warning(f"/recipients: they name nobody, so {step} reaches nobody.")
     with read_database() as connection:
-        unknown = find_unknown(connection, app, action)
-    for problem in unknown:
+        known = fetch_references(connection, app, [action])
+    for problem in find_unknown(known, action):
         print_warning(str(problem))
 
 

@@ -9,7 +9,7 @@ pointer, what was found and why it is refused, and what to write instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -34,8 +34,10 @@ __all__ = [
     "LARGEST_BULK",
     "action_document",
     "make_timing",
+    "place_problems",
     "read_action",
     "read_action_object",
+    "read_actions",
     "read_event",
     "read_event_object",
     "read_events",
@@ -44,10 +46,11 @@ __all__ = [
     "timing_text",
 ]
 
-#: Bytes of a small app with all its users, or of many events.
+#: Bytes of a small app with all its users, or of many actions or events.
 LARGEST_BULK = 32 * LARGEST_TEXT
 
 _Model = TypeVar("_Model", bound=DocumentModel)
+_Read = TypeVar("_Read")
 
 
 def read_action(
@@ -73,6 +76,33 @@ def read_action_object(
     """Return the action that the decoded JSON *value* is; as ``read_action``."""
     context = {DEFAULT_TIMEZONE: default_timezone}
     return _read(ScheduledActionModel, value, "scheduled action", context)
+
+
+def read_actions(
+    text: str | bytes, *, default_timezone: str = "UTC"
+) -> ScheduledActionModel | tuple[ScheduledActionModel, ...]:
+    """
+    Return the scheduled action that *text* describes, or all of many.
+
+    Args:
+        text: As for ``read_action``; or a JSON list, or JSON lines, of at most 32 MiB.
+            Empty lines are passed over.
+
+        default_timezone: Of rules that name none.
+
+    Raises:
+        InvalidDocumentError: With all that is wrong. Pointers into many begin with
+            the number of the action, from 0.
+    """
+    value = _decode_many(text)
+    if not isinstance(value, list):
+        return read_action(text, default_timezone=default_timezone)
+
+    def read_one(entry: object) -> ScheduledActionModel:
+        return read_action_object(entry, default_timezone=default_timezone)
+
+    hint = 'Write {"name": "weekly update", "operations": {...}, "when": {...}}.'
+    return _read_each(value, read_one, "The list holds no action.", hint)
 
 
 def read_small_app(text: str | bytes) -> SmallAppModel:
@@ -116,33 +146,12 @@ def read_events(text: str | bytes) -> tuple[UserEventModel, ...]:
         InvalidDocumentError: With all that is wrong. Pointers begin with the number
             of the event, from 0, unless there is only one.
     """
-    try:
-        value = decode_json(text, largest=LARGEST_BULK)
-    except InvalidDocumentError:
-        lines = _split_lines(text)
-        if len(lines) < 2:
-            raise
-        value = _decode_lines(lines)
-
+    value = _decode_many(text)
     if not isinstance(value, list):
         return (read_event_object(value),)
 
-    events: list[UserEventModel] = []
-    problems: list[Problem] = []
-    for index, entry in enumerate(value):
-        try:
-            events.append(read_event_object(entry))
-        except InvalidDocumentError as error:
-            problems += _place(error, index)
-            if len(problems) >= MOST_PROBLEMS:
-                break
-    if problems:
-        raise InvalidDocumentError(tuple(problems))
-    if not events:
-        hint = 'Write {"event": "instance.user.last_seen", "user": "u1"}.'
-        raise InvalidDocumentError((Problem("", "The list holds no event.", hint),))
-
-    return tuple(events)
+    hint = 'Write {"event": "instance.user.last_seen", "user": "u1"}.'
+    return _read_each(value, read_event_object, "The list holds no event.", hint)
 
 
 def action_document(action: ScheduledActionModel) -> dict[str, JsonValue]:
@@ -219,6 +228,38 @@ def _find_place(value: object, path: Sequence[str | int]) -> tuple[float, ...]:
     return tuple(place)
 
 
+def _decode_many(text: str | bytes) -> object:
+    """Return what *text* says as JSON, or as JSON lines if it is not."""
+    try:
+        return decode_json(text, largest=LARGEST_BULK)
+    except InvalidDocumentError:
+        lines = _split_lines(text)
+        if len(lines) < 2:
+            raise
+        return _decode_lines(lines)
+
+
+def _read_each(
+    values: list[object], read_one: Callable[[object], _Read], none: str, hint: str
+) -> tuple[_Read, ...]:
+    """Return what *read_one* makes of each of *values*, of which there must be one."""
+    read: list[_Read] = []
+    problems: list[Problem] = []
+    for index, entry in enumerate(values):
+        try:
+            read.append(read_one(entry))
+        except InvalidDocumentError as error:
+            problems += place_problems(error, index)
+            if len(problems) >= MOST_PROBLEMS:
+                break
+    if problems:
+        raise InvalidDocumentError(tuple(problems))
+    if not read:
+        raise InvalidDocumentError((Problem("", none, hint),))
+
+    return tuple(read)
+
+
 def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
     """Return the lines of *text* that are not empty, with their numbers."""
     lines: list[str | bytes] = []
@@ -236,7 +277,8 @@ def _decode_lines(lines: list[tuple[int, str | bytes]]) -> list[object]:
         try:
             values.append(decode_json(line))
         except InvalidDocumentError as error:
-            problems += _place(error, index, f"Line {number} of the input: ")
+            prefix = f"Line {number} of the input: "
+            problems += place_problems(error, index, prefix)
             if len(problems) >= MOST_PROBLEMS:
                 break
     if problems:
@@ -245,7 +287,9 @@ def _decode_lines(lines: list[tuple[int, str | bytes]]) -> list[object]:
     return values
 
 
-def _place(error: InvalidDocumentError, index: int, prefix: str = "") -> list[Problem]:
+def place_problems(
+    error: InvalidDocumentError, index: int, prefix: str = ""
+) -> list[Problem]:
     """Return the problems of *error* as those of entry *index* of a list."""
     return [
         Problem(f"/{index}{problem.pointer}", prefix + problem.message, problem.hint)

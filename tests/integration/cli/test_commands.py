@@ -101,6 +101,32 @@ def test_bad_document_names_each_problem(call: Call, shop: Path):
     ]
 
 
+def test_many_actions_are_posted_at_once(call: Call, shop: Path):
+    """
+    A list or lines: all are stored, or, for a trial or one that is wrong, none.
+    """
+    documents = [json.loads(Path(write_action(shop)).read_text()) for _ in range(2)]
+    documents[1] |= {"uid": "bye", "name": "bye"}
+    lines = shop / "actions.jsonl"
+    lines.write_text("\n".join(json.dumps(each) for each in documents))
+
+    tried = call("actions", "post", str(lines), "--app", "shop", "--dry-run")
+    assert "Would post 2 and replace 0." in tried.out
+    assert [] == call("actions", "list", "--json").data
+    posted = call("actions", "post", str(lines), "--app", "shop", "--json")
+    again = call("actions", "post", str(lines), "--app", "shop", "--replace")
+    documents[1]["when"] = {"cron_rule": "61 * * * *"}
+    lines.write_text(json.dumps(documents))
+    refused = call("actions", "post", str(lines), "--app", "shop", "--replace")
+
+    assert ["hello", "bye"] == [each["uid"] for each in posted.data]
+    assert [1, 1] == [len(each["next"]) for each in posted.data]
+    assert "Posted 0 and replaced 2." in again.out
+    assert 3 == refused.code
+    assert "/1/when/cron_rule" in refused.err
+    assert 2 == call("actions", "show", "hello", "--json").data["revision"]
+
+
 def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Path):
     """
     An edit is compared with what is stored: moved occurrences, and no revision.

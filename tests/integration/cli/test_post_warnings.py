@@ -165,3 +165,23 @@ def test_mail_to_nobody_is_told(call: Call, shop: Path):
         "warning: /recipients: they name nobody, so send_email reaches nobody.\n"
         == answer.err
     )
+
+
+def test_first_of_many_warnings_are_told(call: Call, shop: Path):
+    """
+    Of a list each warning says which action it is about, and there is an end to them.
+    """
+    path = shop / "many.json"
+    wrong = json.loads(Path(write_action(shop, **MISTYPED)).read_text())
+    path.write_text(
+        json.dumps([{**wrong, "uid": f"a{n}", "name": f"a{n}"} for n in range(40)])
+    )
+
+    answer = call("actions", "post", str(path), "--app", "shop", "--json")
+
+    lines = [line for line in answer.err.splitlines() if "warning: " in line]
+    assert 0 == answer.code
+    assert [f"a{n}" for n in range(40)] == [each["uid"] for each in answer.data]
+    assert lines[4].startswith("warning: /1/operations/refresh/domains/1: ")
+    assert "There may be more." in lines[-1]
+    assert len(lines) < 20

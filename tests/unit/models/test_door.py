@@ -13,6 +13,7 @@ from models.door import (
     action_document,
     read_action,
     read_action_object,
+    read_actions,
     read_event,
     read_events,
     read_small_app,
@@ -376,6 +377,29 @@ def test_many_events_are_a_list_or_lines(join: Callable[[list[str]], str]):
 
     assert ["u1", "u2"] == [read.user for read in read_events(join(texts))]
     assert ["u1", "u2"] == [read.user for read in read_events(join(texts).encode())]
+
+
+@pytest.mark.parametrize("join", [lambda two: f"[{','.join(two)}]", "\n\n".join])
+def test_many_actions_are_a_list_or_lines(join: Callable[[list[str]], str]):
+    """
+    Actions come as a JSON list or as JSON lines, and one alone as itself.
+    """
+    texts = [json.dumps({**ACTION, "name": name}) for name in ("a", "b")]
+    one, many = read_actions(texts[0]), read_actions(join(texts))
+
+    assert isinstance(many, tuple)
+    assert not isinstance(one, tuple)
+    assert (one.name, ["a", "b"]) == ("a", [each.name for each in many])
+
+
+def test_problems_of_many_actions_say_of_which():
+    """
+    The number of the action leads the pointer; an empty list is no post.
+    """
+    text = json.dumps([ACTION, {**ACTION, "when": {"cron_rule": "61 * * * *"}}])
+
+    assert "/1/when/cron_rule" == find_problems(read_actions, text)[0].pointer
+    assert "holds no action" in find_problems(read_actions, "[]")[0].message
 
 
 def test_one_event_over_several_lines():
