@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from actions.audit import Fault, Finding, audit_action
+from actions.audit import Fault, Finding, audit_action, audit_event_action
 from actions.history import fetch_histories
 from actions.posting import set_paused
 from models.database import reading, writing
@@ -72,6 +72,17 @@ def _check_decisions(world: World) -> None:
     with reading(world.engine) as connection:
         histories = list(fetch_histories(connection, since=world.start, until=until))
     for history in histories:
+        if history.is_of_events and not world.clock_jumps:
+            undecided = audit_event_action(
+                history.uid,
+                history.revisions,
+                history.events,
+                history.decided,
+                since=world.start,
+                until=until,
+                keeps=lambda _who, _user_id: True,
+            )
+            _insist(not undecided, f"audit: {undecided}")
         if not history.is_of_time:
             continue
         # Where the clock jumps nobody edits; the pause at the end may bear a time
