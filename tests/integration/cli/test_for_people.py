@@ -1,0 +1,141 @@
+"""What people see, where programs would ask for JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.cli.calling import Call, write_action
+from tests.servers import ROOT
+
+#: The last Sunday of October 2027: the hour from 02:00 comes twice in Paris.
+SUNDAY = "2027-10-31"
+
+
+def write_rule(folder: Path, rule: str) -> str:
+    """Write an action that follows *rule* in Paris."""
+    return write_action(folder, when={"cron_rule": rule, "timezone": "Europe/Paris"})
+
+
+def test_preview_shows_words_local_time_and_utc(embedded: Call, tmp_path: Path):
+    """
+    A line for each occurrence has the clock of the rule, UTC, and that of the viewer.
+    """
+    answer = embedded(
+        *("preview", write_rule(tmp_path, "0 7 * * 1"), "--count", "1"),
+        *("--from", "2026-11-21T00:00Z", "--timezone", "Asia/Tokyo"),
+    )
+
+    assert 0 == answer.code
+    assert "Mondays at 07:00, Europe/Paris" in answer.out
+    (line,) = (each for each in answer.out.splitlines() if "Z" in each)
+    assert "Mon 2026-11-23 07:00:00 +0100" in line
+    assert "2026-11-23T06:00:00Z" in line
+    assert "Mon 2026-11-23 15:00:00 +0900" in line
+
+
+def test_preview_of_a_night_the_clocks_change_says_so(embedded: Call, tmp_path: Path):
+    """
+    A fixed time in the repeated hour is due once, at the first pass, with a note.
+    """
+    answer = embedded(
+        *("preview", write_rule(tmp_path, "30 2 * * *")),
+        *("--from", f"{SUNDAY}T00:00Z", "--until", f"{SUNDAY}T12:00Z"),
+    )
+
+    (line,) = (each for each in answer.out.splitlines() if SUNDAY in each)
+    assert "02:30:00 +0200" in line
+    assert "first" in line
+
+
+def test_preview_of_nothing_says_when_it_is_due_next(embedded: Call, tmp_path: Path):
+    """
+    An empty answer is explained on standard error.
+    """
+    answer = embedded(
+        *("preview", write_rule(tmp_path, "0 7 * * 1")),
+        *("--from", "2026-11-21T00:00Z", "--until", "2026-11-22T00:00Z"),
+    )
+
+    assert 0 == answer.code
+    assert "next at 2026-11-23T06:00:00Z" in answer.err
+
+
+def test_preview_for_an_unknown_zone_is_usage(embedded: Call, tmp_path: Path):
+    """
+    A viewer's zone that there is not is named with the option.
+    """
+    path = write_rule(tmp_path, "0 7 * * 1")
+
+    answer = embedded("preview", path, "--timezone", "Europe/Pariss")
+
+    assert (2, "") == (answer.code, answer.out)
+    assert answer.err.startswith("error: --timezone: ")
+
+
+def test_batch_answers_a_line_before_the_next_one_comes(tmp_path: Path):
+    """
+    The other end may wait for each answer, also that of a period without instants.
+    """
+    action = json.loads(Path(write_rule(tmp_path, "0 7 * * *")).read_text())
+    seven = "2026-11-23T06:00:00Z"
+    periods = [(seven, "2026-11-24T00:00:00Z"), (seven, seven), (seven, "2026-11-01Z")]
+
+    answers = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "preview", "--batch", "-"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        assert process.stdin is not None  # both are pipes
+        assert process.stdout is not None
+        for number, (since, until) in enumerate(periods):
+            line = {"id": number, "action": action, "from": since, "until": until}
+            process.stdin.write(f"{json.dumps(line)}\n")
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+
+    assert 0 == process.returncode
+    assert {"id": 0, "occurrences": [seven]} == answers[0]
+    assert {"id": 1, "occurrences": []} == answers[1]
+    assert {"id", "error"} == set(answers[2])
+
+
+def test_apply_tells_what_changed(call: Call, tmp_path: Path):
+    """
+    Each part is counted; what is as it was is said to be.
+    """
+    path = tmp_path / "app.json"
+    users = [{"id": "u1"}, {"id": "u2"}]
+    path.write_text(json.dumps({"uid": "shop", "users": users}))
+    first = call("apps", "apply", str(path)).out
+    again = call("apps", "apply", str(path)).out
+    users = [{"id": "u2", "name": "Grace"}, {"id": "u3"}]
+    path.write_text(json.dumps({"uid": "shop", "users": users, "holidays": {}}))
+
+    changed = call("apps", "apply", str(path)).out
+
+    assert "Made small app shop.\n  users: 2 added\n" == first
+    assert "Applied small app shop.\n  users: as they were\n" == again
+    assert "  users: 1 added, 1 changed, 1 removed\n" in changed
+
+
+def test_operation_is_shown_with_its_steps(call: Call, shop: Path):
+    """
+    Before a claim the steps are those to come; what is canceled never ran them.
+    """
+    path = write_action(shop, operations={"refresh": True, "publish": True})
+    call("actions", "post", path, "--app", "shop")
+    operation_id = call("actions", "run", "hello").out.strip()
+    call("operations", "cancel", operation_id)
+
+    shown = call("operations", "show", operation_id).out
+
+    rows = [line.split()[:2] for line in shown.splitlines() if line]
+    assert ["state", "canceled"] in rows
+    assert [["refresh", "skipped"], ["publish", "skipped"]] == rows[-2:]
