@@ -28,6 +28,10 @@ from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange
 from models.when import DueDateModel, IntervalModel, TimingModel
 
+#: Notes on why there is nothing to show.
+_ENDED = "Never due again: ends_at has passed."
+_FROM_EVENTS = "Occurrences depend on events, so there are none to foresee."
+
 #: Excluded days of which a preview says what they leave out.
 _EXCLUSIONS_SHOWN = 5
 
@@ -129,7 +133,8 @@ def make_preview(
     """
     notes = [] if action.active else ["Not active: nothing runs until it is."]
     if timing is None:
-        notes.append("Occurrences depend on events, so there are none to foresee.")
+        ended = action.ends_at is not None and action.ends_at <= start
+        notes.append(_ENDED if ended else _FROM_EVENTS)
         return Preview(describe(action), (), tuple(notes))
 
     start = start.astimezone(UTC)
@@ -217,7 +222,7 @@ def _explain_nothing(
         shown = format_instant(following)
         return f"Nothing is due before {format_instant(end)}; next at {shown}."
     if schedule.ends_at is not None and schedule.ends_at <= start:
-        return "Never due again: ends_at has passed."
+        return _ENDED
     if all(isinstance(model, DueDateModel) for model in timing.when):
         return "Never due again: the due date has passed or is left out."
     return "Never due again: no date matches within the bounds."

@@ -385,6 +385,15 @@ def test_event_action_has_a_sentence_only() -> None:
     ) == shown.notes
 
 
+def test_event_action_whose_end_has_passed_is_never_due_again() -> None:
+    """
+    Whatever users do.
+    """
+    shown = preview({"on": "app.x"}, {"ends_at": "2026-01-01T00:00:00Z"})
+
+    assert ("Never due again: ends_at has passed.",) == shown.notes
+
+
 def test_due_date_that_is_left_out_is_explained() -> None:
     """
     A due date on an excluded day never runs; one on another day is not touched.
