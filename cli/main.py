@@ -43,7 +43,8 @@ _ACTIONS = Group(
     "Scheduled actions: post, list, show, run, pause, resume, delete.",
     {
         "post": Entry(
-            "cli.actions_post:post", "Post a scheduled action, or replace one."
+            "cli.actions_post:post",
+            "Post a scheduled action, or replace one; of many, all or none.",
         ),
         "list": Entry("cli.actions:list_actions", "List scheduled actions."),
         "show": Entry("cli.actions:show_action", "Show a scheduled action."),

@@ -139,3 +139,59 @@ def test_operation_is_shown_with_its_steps(call: Call, shop: Path):
     rows = [line.split()[:2] for line in shown.splitlines() if line]
     assert ["state", "canceled"] in rows
     assert [["refresh", "skipped"], ["publish", "skipped"]] == rows[-2:]
+
+
+def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
+    """
+    A rule has a next time, an event none; what is paused has neither.
+    """
+    rule = write_rule(shop, "0 7 * * 1")
+    call("actions", "post", rule, "--app", "shop")
+    for name in ("greet", "asleep"):
+        event = {"on": "instance.user.created"}
+        path = write_action(shop, name=name, uid=name, when=event)
+        call("actions", "post", path, "--app", "shop")
+    paused = call("actions", "pause", "asleep")
+    again = call("actions", "pause", "asleep")
+
+    listed = call("actions", "list").out
+
+    rows = {line.split()[0]: line for line in listed.splitlines()}
+    assert "active" in rows["hello"]
+    assert "07:00" in rows["hello"]
+    assert "on event" in rows["greet"]
+    assert "paused" in rows["asleep"]
+    assert "on event" not in rows["asleep"]
+    assert "Paused asleep (uid asleep).\n" == paused.out
+    assert "It was so already." in again.err
+
+
+def test_action_is_shown_with_its_document(call: Call, shop: Path):
+    """
+    In words, with its queue and next times, and as it is stored.
+    """
+    call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
+
+    shown = call("actions", "show", "hello").out
+
+    assert "Mondays at 07:00, Europe/Paris" in shown
+    assert '"cron_rule": "0 7 * * 1"' in shown
+    fields = {line.split()[0]: line.split()[-1] for line in shown.splitlines() if line}
+    assert ("active", "quick", "1") == (
+        fields["state"],
+        fields["queue"],
+        fields["revision"],
+    )
+
+
+def test_deleted_action_is_listed_if_asked_for(call: Call, shop: Path):
+    """
+    Its history stays, and it is found by its uid.
+    """
+    call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
+
+    deleted = call("actions", "delete", "hello").out
+
+    assert "Deleted hello (uid hello).\n" == deleted
+    assert "No scheduled actions." in call("actions", "list").err
+    assert "deleted" in call("actions", "list", "--deleted").out
