@@ -91,6 +91,9 @@ class Peer(BasePeer):
         with engine.connect() as connection:
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
             connection.exec_driver_sql("VACUUM ANALYZE")
+            if not self.fraction:
+                # What is still to be written would disturb who is idle.
+                connection.exec_driver_sql("CHECKPOINT")
 
     def _row(
         self, i: int, due: bool, now: datetime, later: datetime

@@ -66,6 +66,9 @@ class Minutehand(Peer):
             cursor.execute(_REVISIONS)
         with psycopg.connect(self.servers.dsn, autocommit=True) as connection:
             connection.execute("vacuum analyze")
+            if not self.due:
+                # What is still to be written would disturb who is idle.
+                connection.execute("checkpoint")
 
     def _rows(self, now: datetime) -> Iterator[tuple[Any, ...]]:
         later = now + timedelta(minutes=30)
