@@ -30,6 +30,7 @@ from cli.output import (
     out,
     print_fields,
     print_json,
+    print_note,
     print_table,
     style_state,
 )
@@ -171,7 +172,7 @@ def cancel_operation(operation: OperationArgument, *, json: JsonOption = False) 
     """
     Cancel an operation that is not final.
 
-    One that runs stops at its next progress point.
+    The worker of one that runs stops at its next progress point.
     """
     operation_id = read_operation_id(operation)
     with write_database() as connection:
@@ -181,6 +182,8 @@ def cancel_operation(operation: OperationArgument, *, json: JsonOption = False) 
         msg = f"operation {operation_id} is {shown.row.state} already"
         raise ConflictError(msg)
     _print_outcome(shown, "Canceled", json=json)
+    if shown.row.claim_token is not None:
+        print_note("Its worker stops at its next progress point.")
 
 
 def retry_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
@@ -200,6 +203,8 @@ def retry_operation(operation: OperationArgument, *, json: JsonOption = False) -
         )
         raise ConflictError(msg)
     _print_outcome(shown, "Runs again soon:", json=json)
+    if shown.row.claim_token is not None:
+        print_note("The worker that ran it has not stopped yet; it waits for that.")
 
 
 def _print_outcome(shown: ShownOperation, word: str, *, json: bool) -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from actions.leader import Leader
 from cli.connection import get_engine
+from models.database import db_now, writing
 from models.occurrence import make_operation_id
+from models.tables import operations
 from tests.integration.cli.calling import Call, write_action
 
 WEEKLY = Path(__file__).parents[3] / "cli" / "examples" / "weekly-update.json"
+MINUTE = timedelta(minutes=1)
 NEVER = "2026-01-01T00:00:00Z"
 
 #: What others read; these names are contracts.
@@ -253,6 +258,27 @@ def test_operation_is_canceled_and_retried(call: Call):
 
     assert ("canceled", "pending") == (canceled.data["state"], retried.data["state"])
     assert (0, 5, 0, 5) == (canceled.code, again.code, retried.code, once_more.code)
+
+
+@pytest.mark.usefixtures("shop")
+def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call):
+    """
+    Canceled is final at once; its worker stops a little later, and a retry waits.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    operation_id = call("actions", "run", "weekly update").out.strip()
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(operations).values(
+                state="running", claim_token=uuid4(), lease_expires_at=db_now(MINUTE)
+            )
+        )
+
+    canceled = call("operations", "cancel", operation_id)
+    retried = call("operations", "retry", operation_id)
+
+    assert "Its worker stops" in canceled.err
+    assert "it waits for that" in retried.err
 
 
 @pytest.mark.usefixtures("shop")
