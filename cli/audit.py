@@ -86,18 +86,22 @@ def audit(
     if json:
         print_json([_make_json(finding) for finding in findings])
     else:
-        print_table(
-            ("fault", "action", "occurrence", "detail"),
-            (
-                [f.fault.value, f.action_uid, format_both(f.occurrence), f.detail]
-                for f in findings
-            ),
-            empty="No faults.",
-        )
+        _print(findings)
         period = f"{format_both(begin)} to {format_both(end)}"
         out().print(f"{audited} actions, {len(findings)} faults, {period}")
     if findings:
         raise typer.Exit(1)
+
+
+def _print(findings: list[Finding]) -> None:
+    print_table(
+        ("fault", "action", "occurrence", "detail"),
+        (
+            [f.fault.value, f.action_uid, format_both(f.occurrence), f.detail]
+            for f in findings
+        ),
+        empty="No faults.",
+    )
 
 
 def _make_keeps(connection: sa.Connection, now: datetime) -> Callable[[str], Keeps]:
