@@ -31,7 +31,7 @@ PEERS = {
 }
 
 #: A scheduler is stopped after this; what it sent until then tells its rate.
-CAP_S = 15.0
+CAP_S = 10.0
 
 _IDLE_WAKES = 10
 
