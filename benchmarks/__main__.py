@@ -16,10 +16,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.case import CAP_S, PEERS, Result, make_peer
+from benchmarks.case import CAP_S, LIBRARIES, PEERS, Result, make_peer
 from benchmarks.picture import draw
 from benchmarks.servers import Servers, empty, run_servers, to_environment
 from tests.servers import ServerError
@@ -141,6 +142,11 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--picture", type=Path, help=f"file, {PICTURE.name} by default")
     options = parser.parse_args(arguments)
+    if missing := [name for name in options.peers if not is_installed(name)]:
+        parser.error(
+            f"{', '.join(missing)} cannot be imported. Install requirements-bench.lock,"
+            " or run: make bench"
+        )
     quick = options.quick
     options.sizes = options.sizes or (QUICK_SIZES if quick else SIZES)
     options.shares = options.shares or (QUICK_SHARES if quick else SHARES)
@@ -174,6 +180,11 @@ def _read_peers(text: str) -> list[str]:
             msg = f"{name!r} is none of {', '.join(PEERS)}"
             raise argparse.ArgumentTypeError(msg)
     return names
+
+
+def is_installed(peer: str) -> bool:
+    """Tell whether the libraries of *peer* are there, without importing them."""
+    return all(find_spec(library) is not None for library in LIBRARIES.get(peer, ()))
 
 
 def run_all(options: argparse.Namespace, results: list[Result]) -> None:
@@ -213,9 +224,6 @@ def main() -> int:
         run_all(options, results)
     except ServerError as error:
         print(error, file=sys.stderr)
-        return 1
-    except ImportError as error:
-        print(f"{error}. Install requirements-bench.lock, or run: make bench")
         return 1
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)

@@ -30,6 +30,13 @@ PEERS = {
     "celery-beat": ("celery_beat", "CeleryBeat"),
 }
 
+#: What they need that the tests do not.
+LIBRARIES = {
+    "redbeat": ("redbeat",),
+    "apscheduler": ("apscheduler",),
+    "django-celery-beat": ("django_celery_beat", "psycopg2"),
+}
+
 #: A scheduler is stopped after this; what it sent until then tells its rate.
 CAP_S = 10.0
 
