@@ -147,6 +147,9 @@ class Peer(BasePeer):
         app.conf.update(make_config(settings))
         self.scheduler = make_scheduler(settings)
         self.scheduler.on_tick.clear()
+        if not self.fraction:
+            # ``warm`` is not called then: lead, connect, and make the statements now.
+            self.idle()
 
     def warm(self) -> None:
         import kombu
