@@ -44,6 +44,9 @@ from operations.store import record
 
 CASES = ("plain", "bare", "nothing", "task")
 
+#: Run before anything is measured: each process imports and connects at its first.
+WARM = 40
+
 #: Of the cases that are not ours.
 TASKS = {"plain": "benchmarks.nothing", "bare": "benchmarks.bare"}
 
@@ -57,23 +60,23 @@ def measure(
     servers = empty(servers, "workers")
     app = Celery("benchmark", broker=servers.redis, set_as_current=False)
     task = TASKS.get(case, EXECUTE_SCHEDULED_ACTION_QUICK)
-    ids = [uuid4() for _ in range(count)]
+    ids = [uuid4() for _ in range(WARM + count)]
     if case != "plain":
-        ids = record_operations(servers, count)
+        ids = record_operations(servers, WARM + count)
     with run_worker(servers, case, concurrency, log) as worker:
         client = redis.Redis.from_url(servers.redis)
-        send(app, "benchmarks.nothing", [uuid4() for _ in range(20)])
+        send(app, task, ids[:WARM])
         wait_until_empty(client)
         cpu_s = cpu_of(worker)
         # Held back until all are there, so that sending is not measured.
-        send(app, task, ids, queue="held")
+        send(app, task, ids[WARM:], queue="held")
         client.rename("held", Queue.QUICK.value)
         begin = time.perf_counter()
         wait_until_empty(client)
         wall_s = time.perf_counter() - begin
         cpu_s = cpu_of(worker) - cpu_s
     if case != "plain":
-        check_all_succeeded(servers, count)
+        check_all_succeeded(servers, WARM + count)
     return count / wall_s, cpu_s / count * 1000
 
 
