@@ -79,8 +79,11 @@ def _begin(worker: Worker, operation_id: UUID, worker_name: str) -> Attempt | No
     """Claim an operation and write down its steps in one transaction."""
     begun: list[Attempt] = []
 
+    def make(held: Claim) -> Attempt:
+        return Attempt(worker.engine, held, worker.ports, monotonic=worker.monotonic)
+
     def prepare(connection: sa.Connection, held: Claim) -> None:
-        attempt = Attempt(worker.engine, held, worker.ports, monotonic=worker.monotonic)
+        attempt = make(held)
         attempt.prepare(connection)
         begun.append(attempt)
 
@@ -91,4 +94,6 @@ def _begin(worker: Worker, operation_id: UUID, worker_name: str) -> Attempt | No
         lease=worker.lease,
         prepare=prepare,
     )
-    return None if held is None else begun[0]
+    if held is None:
+        return None
+    return begun.pop() if begun else make(held)

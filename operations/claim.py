@@ -16,13 +16,14 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from models.database import db_now, writing
+from models.database import db_now, stating, writing
 from models.errors import CanceledError, ClaimLostError
 from models.operation_state import OperationState, Queue, Reason
-from models.tables import (
-    operations,
-    scheduled_action_revisions,
-    scheduled_actions,
+from models.tables import operations
+from operations.claim_statements import (
+    CLAIMED,
+    claim_and_begin_statement,
+    claim_statement,
 )
 
 #: How long an operation stays claimed without a sign of life; renewed each 10 s.
@@ -38,6 +39,8 @@ class Claim:
         document: The action as it was when the occurrence was recorded.
 
         action_active: Whether the action is still there and switched on. None: deleted.
+
+        begun: How many steps were written down with the claim, for the first time.
 
         claimed_at: Aware UTC, the database's clock.
 
@@ -60,82 +63,7 @@ class Claim:
     action_active: bool | None
     claimed_at: datetime
     lease: timedelta = LEASE
-
-
-@cache
-def _claim_statement(lease: timedelta) -> sa.Executable:
-    """Win if it waits to run or its worker's lease ran out, and attempts are left."""
-    other = operations.alias("other")
-    heavy_runs = sa.exists().where(
-        other.c.app == operations.c.app,
-        # word for word as in the index, or SQLite would not use it
-        sa.text("other.queue = 'heavy' AND other.claim_token IS NOT NULL"),
-        other.c.id != operations.c.id,
-    )
-    revision = scheduled_action_revisions
-    document = (
-        sa.select(revision.c.document)
-        .where(
-            revision.c.uid == operations.c.action_uid,
-            revision.c.revision == operations.c.action_revision,
-        )
-        .scalar_subquery()
-    )
-    active = (
-        sa.select(scheduled_actions.c.active)
-        .where(
-            scheduled_actions.c.uid == operations.c.action_uid,
-            scheduled_actions.c.deleted_at.is_(None),
-        )
-        .scalar_subquery()
-    )
-    waits = sa.and_(
-        operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
-        # Canceled and tried again: the worker of then may be at it still.
-        operations.c.claim_token.is_(None),
-    )
-    lost = operations.c.state == OperationState.RUNNING
-    return (
-        sa.update(operations)
-        .where(
-            operations.c.id == sa.bindparam("operation_id"),
-            sa.or_(
-                sa.and_(waits, operations.c.send_at <= db_now()),
-                sa.and_(lost, operations.c.lease_expires_at <= db_now()),
-            ),
-            operations.c.attempt < operations.c.attempts_allowed,
-            sa.or_(operations.c.queue != Queue.HEAVY, ~heavy_runs),
-        )
-        .values(
-            state=OperationState.RUNNING,
-            reason=None,
-            attempt=operations.c.attempt + 1,
-            claim_token=sa.bindparam("token"),
-            lease_expires_at=db_now(lease),
-            worker=sa.bindparam("worker"),
-            started_at=sa.func.coalesce(operations.c.started_at, db_now()),
-        )
-        .returning(
-            *(operations.c[name] for name in _CLAIMED),
-            document.label("document"),
-            active.label("action_active"),
-            db_now().label("claimed_at"),
-        )
-    )
-
-
-_CLAIMED = (
-    "attempt",
-    "attempts_allowed",
-    "action_uid",
-    "app",
-    "trigger",
-    "triggered_by",
-    "occurrence",
-    "user_id",
-    "event_at",
-    "details",
-)
+    begun: int = 0
 
 
 def claim(
@@ -158,7 +86,8 @@ def claim(
 
         lease: How long it is ours without renewal.
 
-        prepare: Writes what begins with the claim, in the same transaction.
+        prepare: Writes down the steps, in the same transaction. Not called on
+            PostgreSQL, where the statement that claims does it: see ``Claim.begun``.
 
     Returns:
         None if somebody else has it, it is final, not due to be sent, or another
@@ -168,12 +97,14 @@ def claim(
     token = uuid4()
     values = {"operation_id": operation_id, "token": token, "worker": worker}
     held = None
+    at_once = prepare is not None and engine.dialect.name == "postgresql"
+    make = claim_and_begin_statement if at_once else claim_statement
     try:
-        with writing(engine) as connection:
-            row = connection.execute(_claim_statement(lease), values).one_or_none()
+        with stating(engine) as connection:
+            row = connection.execute(make(lease), values).one_or_none()
             if row is not None:
                 held = _make_claim(row, operation_id, token, lease)
-                if prepare is not None:
+                if prepare is not None and not at_once:
                     prepare(connection, held)
     except sa.exc.IntegrityError:
         held = None  # another heavy one was claimed between our look and our write
@@ -189,11 +120,12 @@ def _make_claim(
         operation_id=operation_id,
         token=token,
         details=row.details or {},
-        **{name: getattr(row, name) for name in _CLAIMED if name != "details"},
+        **{name: getattr(row, name) for name in CLAIMED if name != "details"},
         document=row.document,
         action_active=row.action_active,
         claimed_at=row.claimed_at,
         lease=lease,
+        begun=getattr(row, "begun", 0),
     )
 
 
@@ -304,20 +236,29 @@ def finish(
     error: str | None = None,
 ) -> bool:
     """Make the operation final; False if it is no longer ours, and nothing changed."""
-    finished = connection.execute(
-        _finish_statement(),
-        {
-            **_ours(held),
-            "final_state": state,
-            "final_reason": reason,
-            "final_error": error,
-        },
-    )
-    return finished.rowcount == 1
+    values = finish_values(held, state, reason=reason, error=error)
+    return connection.execute(finish_statement(), values).rowcount == 1
+
+
+def finish_values(
+    held: Claim,
+    state: OperationState,
+    *,
+    reason: str | None = None,
+    error: str | None = None,
+) -> dict[str, object]:
+    """Return the parameters of ``finish_statement``."""
+    return {
+        **_ours(held),
+        "final_state": state,
+        "final_reason": reason,
+        "final_error": error,
+    }
 
 
 @cache
-def _finish_statement() -> sa.Executable:
+def finish_statement() -> sa.Update:
+    """Return what makes an operation final, if it is still ours."""
     return (
         sa.update(operations)
         .where(*_IS_OURS)

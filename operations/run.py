@@ -20,7 +20,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import JsonValue, ValidationError
 
-from models.database import writing
+from models.database import reading, writing
 from models.errors import (
     CanceledError,
     ClaimLostError,
@@ -39,6 +39,7 @@ from operations.deliveries import DeliveryMarks
 from operations.ports import Ports, StepContext, StepResult
 from operations.step_records import (
     KeptStep,
+    finish_last_step,
     finish_step,
     prepare_steps,
     record_progress,
@@ -140,6 +141,8 @@ class Attempt:
 
     def _run(self) -> OperationState:
         if self._todo is None:
+            self._todo = self._find_begun()
+        if self._todo is None:
             with writing(self.engine) as connection:
                 guard(connection, self.held)
                 obstacle = self._find_obstacle(connection)
@@ -158,6 +161,15 @@ class Attempt:
             if state is not None:
                 return state
         return OperationState.SUCCEEDED
+
+    def _find_begun(self) -> list[KeptStep] | None:
+        """Return the steps, if all were written down for us when we claimed."""
+        if self.held.begun == 0:
+            return None
+        names = _parse(self.held).operations.step_names
+        if self.held.begun != len(names):
+            return None
+        return [KeptStep(name, StepState.PENDING, {}) for name in names]
 
     def _start(self, connection: sa.Connection) -> None:
         """Find out which steps are left, and mark the first of them running."""
@@ -215,21 +227,20 @@ class Attempt:
             return self._finish(
                 OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
             )
-        with writing(self.engine) as connection:
-            # The first statement locks the operation, if it is still ours.
-            if following is not None:
-                guard(connection, self.held)
-                start_step(connection, self.held, following)
-            elif not finish(connection, self.held, OperationState.SUCCEEDED):
-                raise_lost(connection, self.held)
-            finish_step(
-                connection,
-                self.held,
-                step.name,
-                StepState.SUCCEEDED,
-                result=dict(result),
-            )
+        self._end_step(step.name, following, dict(result))
         return None
+
+    def _end_step(self, name: str, following: str | None, result: JsonValue) -> None:
+        held = self.held
+        if following is None:
+            if not finish_last_step(self.engine, held, name, result=result):
+                with reading(self.engine) as connection:
+                    raise_lost(connection, held)
+            return
+        with writing(self.engine) as connection:
+            guard(connection, held)
+            start_step(connection, held, following)
+            finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
 
     def _handle_failure(self, name: str, error: StepError) -> OperationState:
         """Put the operation back for another attempt, or let it fail."""

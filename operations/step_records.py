@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 from sqlalchemy.dialects.postgresql import insert
 
-from models.database import Identifier, UtcDateTime, db_now
-from models.operation_state import StepState
+from models.database import Identifier, UtcDateTime, db_now, stating, writing
+from models.operation_state import OperationState, StepState
 from models.tables import deliveries, operation_steps, operations
-from operations.claim import Claim
+from operations.claim import Claim, finish, finish_statement, finish_values
 from operations.ports import DeliveryState
 
 
@@ -120,6 +120,46 @@ def finish_step(
     """Mark a step final; call ``guard`` first in the same transaction."""
     _write_step(
         connection, held, name, "finished_at", state=state, result=result, error=error
+    )
+
+
+def finish_last_step(
+    engine: sa.Engine, held: Claim, name: str, *, result: JsonValue
+) -> bool:
+    """
+    Mark a step and its operation succeeded, at once.
+
+    Returns:
+        False if the operation is no longer ours, and nothing changed.
+    """
+    if engine.dialect.name != "postgresql":
+        with writing(engine) as connection:
+            if not finish(connection, held, OperationState.SUCCEEDED):
+                return False
+            finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
+        return True
+    values = {
+        **finish_values(held, OperationState.SUCCEEDED),
+        "step": name,
+        "new_state": StepState.SUCCEEDED,
+        "new_result": result,
+        "new_error": None,
+    }
+    with stating(engine) as connection:
+        ended = connection.execute(_last_step_statement(), values)
+        return ended.one_or_none() is not None
+
+
+@cache
+def _last_step_statement() -> sa.Executable:
+    """Do in one statement what SQLite needs two for."""
+    ended = finish_statement().returning(operations.c.id).cte("ended")
+    return (
+        _step_statement("finished_at", ("state", "result", "error"))
+        .where(
+            operation_steps.c.operation_id == sa.select(ended.c.id).scalar_subquery()
+        )
+        .returning(operation_steps.c.operation_id)
     )
 
 

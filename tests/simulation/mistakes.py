@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 import actions.leader
 import actions.store
-import operations.claim
+import operations.claim_statements
 import operations.step_records
 import operations.store
 from actions.leader import Leader
@@ -185,7 +185,7 @@ def claim_where(*conditions: Any) -> Callable[[timedelta], Any]:
     return make
 
 
-_CLAIM = operations.claim._claim_statement
+_CLAIM = operations.claim_statements.claim_statement
 
 LIVE = rows.c.state.in_(["pending", "queued", "running"])
 LEFT = rows.c.attempt < rows.c.attempts_allowed

@@ -21,6 +21,7 @@ import operations.claim
 import operations.deliveries
 import operations.rescue
 import operations.run
+import operations.step_records
 import operations.store
 import tests.simulation.actors
 from actions.leader import Leader
@@ -135,7 +136,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "start",
         _with(
             operations.claim,
-            "_claim_statement",
+            "claim_statement",
             mistakes.claim_where(mistakes.LEFT, mistakes.RAN_OUT),
         ),
         seeds=(0, 2, 3),
@@ -145,7 +146,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "start",
         _with(
             operations.claim,
-            "_claim_statement",
+            "claim_statement",
             mistakes.claim_where(mistakes.LIVE, mistakes.LEFT),
         ),
         seeds=(0, 2, 3),
@@ -171,7 +172,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "finish of any claim",
         "effect",
-        _with(operations.run, "finish", mistakes.finish_any),
+        _with_all(
+            (operations.run, "finish", mistakes.finish_any),
+            (operations.step_records, "finish", mistakes.finish_any),
+        ),
         seeds=(0, 5, 7),
     ),
     Mutant(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 
 from actions.posting import delete_action
-from models.database import writing
+from models.database import reading, writing
 from models.errors import CanceledError, ClaimLostError
+from models.operation import OperationModel
 from models.operation_state import OperationState, Queue
 from operations.claim import (
     LEASE,
@@ -24,7 +26,8 @@ from operations.claim import (
     renew,
     retry_later,
 )
-from operations.store import cancel
+from operations.step_records import prepare_steps
+from operations.store import cancel, fetch_steps
 from tests.scheduling import (
     REFRESH,
     add_revision,
@@ -51,8 +54,19 @@ def recorded(engine: sa.Engine) -> sa.Engine:
     return engine
 
 
+def begin(connection: sa.Connection, held: Claim) -> None:
+    """Write down the steps, as a worker does where the claim has not done it."""
+    names = [name for name in OperationModel.model_fields if name in asked_of(held)]
+    prepare_steps(connection, held, names)
+
+
+def asked_of(held: Claim) -> dict[str, object]:
+    asked: dict[str, object] = held.document["operations"]
+    return asked
+
+
 def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
-    return claim(engine, operation_id, worker="celery@host")
+    return claim(engine, operation_id, worker="celery@host", prepare=begin)
 
 
 def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
@@ -260,6 +274,70 @@ def test_claim_knows_that_the_action_is_gone(recorded: sa.Engine):
 
     assert held.action_active is None
     assert "daily" == held.document["name"]
+
+
+def fetch_states(engine: sa.Engine) -> list[tuple[str, str, int, bool]]:
+    with reading(engine) as connection:
+        found = fetch_steps(connection, [DAILY.id]).get(DAILY.id, [])
+    return [(s.name, s.state, s.attempt, s.started_at is not None) for s in found]
+
+
+def test_first_claim_starts_the_first_step(engine: sa.Engine):
+    """
+    The steps are there with the claim, in their order, whatever that of the document.
+    """
+    steps = {"run_task": {"name": "t"}, "publish": {"data": True}, "refresh": True}
+    add_revision(engine, operations=steps)
+    record_all(engine, DAILY)
+
+    held = must_take(engine)
+
+    expected = [("refresh", "running", 1, True)]
+    expected += [(name, "pending", 0, False) for name in ("publish", "run_task")]
+    assert expected == fetch_states(engine)
+    assert (3 if engine.dialect.name == "postgresql" else 0) == held.begun
+
+
+@pytest.mark.parametrize("why", ["deleted", "inactive", "later attempt", "absence"])
+def test_claim_that_must_look_first_begins_nothing_itself(
+    postgres_engine: sa.Engine, why: str
+):
+    """
+    What may not run, was begun before, or depends on a user is left to the worker.
+    """
+    engine = postgres_engine
+    seen = {"after": "instance.user.last_seen", "delay": "PT1H"}
+    changes: dict[str, Any] = {"when": seen} if why == "absence" else {}
+    add_revision(engine, **changes)
+    record_all(engine, DAILY)
+    if why == "deleted":
+        with writing(engine) as connection:
+            delete_action(connection, "daily")
+    elif why == "inactive":
+        edit_action(engine, "daily", active=False)
+    elif why == "later attempt":
+        edit(engine, DAILY.id, attempt=1)
+
+    held = must_take(engine)
+
+    assert 0 == held.begun
+    assert [] == fetch_states(engine)
+
+
+def test_steps_of_a_claim_that_was_given_back_stay(engine: sa.Engine):
+    """
+    The attempt counts as none, so the next is a first one too: it begins no step again.
+    """
+    add_revision(engine)
+    record_all(engine, DAILY)
+    before = must_take(engine)
+    states = fetch_states(engine)
+    give_back(engine, before)
+
+    held = must_take(engine)
+
+    assert (1, 0) == (held.attempt, held.begun)
+    assert states == fetch_states(engine)
 
 
 def _writes() -> dict[str, Callable[[sa.Connection, Claim], object]]:
