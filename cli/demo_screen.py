@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -33,6 +33,8 @@ from settings import Settings
 
 #: Between two looks at the database.
 _EVERY_S = 0.25
+
+_SECOND = timedelta(seconds=1)
 
 #: Operations on the screen.
 _SHOWN = 8
@@ -85,7 +87,7 @@ class Screen(threading.Thread):
         self._seconds = seconds
         self._began = time.monotonic()
         self._ticks: list[TickReport] = []
-        self._told: set[str] = set()
+        self._told: set[tuple[datetime, str]] = set()
 
     def on_tick(self, report: TickReport) -> None:
         """Take note of a tick; called by the scheduler."""
@@ -189,27 +191,36 @@ class Screen(threading.Thread):
 
     def _tell(self, shown: list[ShownOperation]) -> None:
         """Print what is new as lines."""
-        lines = [
-            f"{tick.now:%H:%M:%S}Z tick: {tick.due} due, {tick.recorded} recorded"
-            for tick in self._ticks
+        # What is a moment old is told in order; at the end everything is.
+        moment = timedelta() if self._stop_event.is_set() else _SECOND
+        until = read_host_clock() - moment
+        for at, text in find_news(self._ticks, shown):
+            if at <= until and (at, text) not in self._told:
+                self._told.add((at, text))
+                out().print(Text(f"{at:%H:%M:%S}Z {text}"), soft_wrap=True)
+
+
+def find_news(
+    ticks: Sequence[TickReport], shown: Sequence[ShownOperation]
+) -> list[tuple[datetime, str]]:
+    """Return what happened, and when (aware UTC), the earliest first."""
+    news = [
+        (tick.now, f"tick: {tick.due} due, {tick.recorded} recorded") for tick in ticks
+    ]
+    for each in shown:
+        row, name = each.row, _name(each.row.triggered_by)
+        done = [
+            (step["finished_at"], f"{name}: {step['name']}: {result}")
+            for step in each.steps
+            if step["state"] == StepState.SUCCEEDED
+            for result in [format_result(step["result"])]
         ]
-        for each in reversed(shown):
-            row = each.row
-            what = f"{row.occurrence:%H:%M:%S}Z {_name(row.triggered_by)}"
-            lines += [
-                f"{what}: {step['name']}: {format_result(step['result'])}"
-                for step in each.steps
-                if step["state"] == StepState.SUCCEEDED
-            ]
-            if each.is_final:
-                lines.append(f"{what}: {row.state}{_reason(row.reason)}")
-        for line in lines:
-            if line not in self._told:
-                self._told.add(line)
-                out().print(Text(line), soft_wrap=True)
-
-
-_SECOND = timedelta(seconds=1)
+        news += done
+        if each.is_final:
+            # One transaction ends both; of its times that of the step may be later.
+            ended = max([row.finished_at or row.recorded_at, *(at for at, _ in done)])
+            news.append((ended, f"{name}: {row.state}{_reason(row.reason)}"))
+    return sorted(news, key=lambda new: new[0])
 
 
 def _name(triggered_by: str) -> str:
