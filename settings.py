@@ -24,6 +24,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 from pydantic_settings import (
@@ -55,17 +56,31 @@ _UNSOUND_BROKERS = ("filesystem", "sqla", "sqlalchemy")
 _THREE_SECONDS = timedelta(seconds=3)
 
 
-def _read_elapsed(value: object) -> timedelta:
+def _read_elapsed(value: object, info: ValidationInfo) -> timedelta:
     """Read an ISO 8601 duration that is the same length at any time of the year."""
     if isinstance(value, timedelta):
         return value
-    duration = Duration.parse(str(value))
+    assert info.field_name is not None  # only fields are read with it
+    hint = f"Write it like the default, {_default(info.field_name)}."
+    try:
+        duration = Duration.parse(str(value))
+    except RuleError as error:
+        # What was most likely meant, if that may stand here.
+        meant = re.fullmatch(r"Write (P\w+)\.", error.hint)
+        if meant is not None and _is_elapsed(Duration.parse(meant[1])):
+            raise
+        raise RuleError(error.message, hint) from None
     if duration.months:
         message = "has months or years, whose length depends on the date."
-        raise RuleError(message, "Write days instead, such as P30D.")
+        raise RuleError(message, hint)
     if duration.is_zero:
-        raise RuleError("is no time at all.", "Write for example PT90S or P30D.")
+        message = "is no time at all."
+        raise RuleError(message, hint)
     return duration.rest
+
+
+def _is_elapsed(duration: Duration) -> bool:
+    return not duration.months and not duration.is_zero
 
 
 def _read_path(value: object) -> Path:
@@ -207,6 +222,12 @@ class Settings(BaseSettings):
             ("lease_heartbeat", "lease_ttl"),
             ("operation_heartbeat", "operation_lease"),
         ):
+            if getattr(self, lease) < _THREE_SECONDS:
+                raise _clash(
+                    lease,
+                    "is too short to be renewed in time.",
+                    f"Write it like the default, {_default(lease)}.",
+                )
             if getattr(self, heartbeat) * 3 > getattr(self, lease):
                 raise _clash(
                     heartbeat,
@@ -333,6 +354,10 @@ def _iso(duration: timedelta) -> str:
     return str(Duration(0, duration))
 
 
+def _default(field: str) -> str:
+    return _iso(Settings.model_fields[field].default)
+
+
 def _explain_unknown(name: str) -> str:
     known = [_variable(field) for field in Settings.model_fields]
     near = get_close_matches(name.upper(), known, n=1)
@@ -360,7 +385,7 @@ def _explain_invalid(details: ErrorDetails, values: Mapping[str, str]) -> str:
 def _show(field: str, values: Mapping[str, str]) -> str:
     """Quote the value of *field* without the secrets that it may hold."""
     if field not in values:
-        return f"its default {_iso(Settings.model_fields[field].default)}"
+        return f"its default {_default(field)}"
     if "secret" in field:
         return "its value"
     return repr(re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", values[field]))

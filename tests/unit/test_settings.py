@@ -14,6 +14,13 @@ from settings import PREFIX, Settings, is_color_wanted, read_settings
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 ROW = re.compile(r"^\| `(?P<name>MINUTEHAND_\w+)` \|(?P<default>[^|]*)\|", re.MULTILINE)
 
+#: Every setting that is a duration.
+DURATIONS = [
+    name
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.default, timedelta)
+]
+
 
 def read(**variables: str) -> Settings:
     """Read settings from *variables*, named without prefix, and nothing else."""
@@ -183,6 +190,29 @@ def test_invalid_values_are_refused_with_name_value_and_way_out(
     assert message.startswith(f"{PREFIX}{field.upper()}: ")
     assert repr(value) in message
     assert reason in message
+
+
+@pytest.mark.parametrize(
+    "value", ["abc", "0 days", "7 months", "p1y", "P1M", "P0D", "P400000D", "P1.5M"]
+)
+@pytest.mark.parametrize("field", DURATIONS)
+def test_durations_that_hints_name_are_accepted(field: str, value: str) -> None:
+    """
+    What a message says to write instead of a duration is a value of that setting.
+    """
+    (advised,) = re.findall(r"\b(P[0-9T]\w*)\.$", refuse(**{field: value}))
+
+    assert timedelta() < getattr(read(**{field: advised}), field)
+
+
+@pytest.mark.parametrize("lease", ["lease_ttl", "operation_lease"])
+def test_lease_of_a_moment_is_refused_with_one_that_lasts(lease: str) -> None:
+    """
+    No heartbeat is short enough for it, so none is advised.
+    """
+    (advised,) = re.findall(r"\b(PT\w*)\.$", refuse(**{lease: "PT2S"}))
+
+    assert timedelta(seconds=60) == getattr(read(**{lease: advised}), lease)
 
 
 @pytest.mark.parametrize(
