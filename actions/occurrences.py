@@ -20,7 +20,9 @@ from actions.when import FINDERS
 from actions.when.cron import LOOKBACK
 from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
+from models.document import say
 from models.duration import Duration
+from models.errors import RuleError
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
 from models.when import TimingModel
@@ -178,9 +180,13 @@ def parse_timing(text: str) -> Schedule:
         text: The canonical JSON of a TimingModel.
 
     Raises:
-        RuleError: If a rule cannot be read any more (a zone was withdrawn).
+        RuleError: If a rule cannot be read any more (a zone was withdrawn), on one
+            line for its admin.
     """
-    return make_schedule(TimingModel.model_validate_json(text))
+    try:
+        return make_schedule(TimingModel.model_validate_json(text))
+    except ValueError as error:  # so are those of pydantic
+        raise RuleError(say(error)) from None
 
 
 def find_each(finder: Finder, start: datetime, end: datetime) -> Iterator[datetime]:

@@ -9,31 +9,38 @@ of every zone in use are kept as they were; the next leader compares.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
 from itertools import islice
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
+import structlog
 from sqlalchemy.dialects.postgresql import insert
 
+from actions.due import ActionRevision
 from actions.occurrences import Schedule, find_each, next_due, parse_timing
-from actions.store import advance
+from actions.store import advance, quarantine
 from actions.when.calendar import CalendarFinder
 from actions.when.cron import CronFinder
 from actions.when.due_date import DueDateFinder
 from actions.when.interval import IntervalFinder
 from actions.when.rule import Rule
-from models.database import db_now
+from models.database import db_now, read_clock
 from models.decision import Decision
 from models.due_date import parse_due_date
 from models.errors import RuleError
 from models.tables import scheduled_actions, zones
 from models.when import DueDateModel, IntervalModel, TimeModel, TimingModel
+from models.zone import get_zone_names
+from telemetry import ACTIONS_QUARANTINED, Event
+
+log = structlog.get_logger()
 
 #: How far ahead moved instants are reported.
 REPORTED = timedelta(days=366)
@@ -57,8 +64,18 @@ class MovedInstant:
     after: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An action with a rule that the tz database in use has no reading for."""
+
+    action_uid: str
+    zone: str
+    reason: str
+
+
 @cache
 def _read_zone_data(name: str) -> bytes:
+    """Return the rules of a zone that is known to exist."""
     return resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
 
 
@@ -94,17 +111,42 @@ def find_moved(
     """
     moved: list[MovedInstant] = []
     for name, old in _fetch_changed(connection):
-        for uid, timing in _fetch_users_of(connection, name):
-            for before, after in _compare(timing, name, old, now):
-                moved.append(MovedInstant(uid, name, before, after))
+        for row in _fetch_users_of(connection, name):
+            schedule = _parse(row.timing)
+            if isinstance(schedule, str):
+                continue  # told by find_unreadable
+            for before, after in _compare(schedule, row.timing, name, old, now):
+                moved.append(MovedInstant(row.uid, name, before, after))
                 if len(moved) >= limit:
                     return moved
     return moved
 
 
+def find_unreadable(connection: sa.Connection, *, limit: int = 100) -> list[Unreadable]:
+    """
+    Return actions that the tz database in use leaves without a reading.
+
+    Their zone is gone, or has a gap now where they are due. The next leader, or the
+    tick that finds them due, puts them into quarantine; those there are not returned.
+    """
+    found: list[Unreadable] = []
+    changed = [name for name, _old in _fetch_changed(connection)]
+    for name in sorted({*changed, *_fetch_withdrawn(connection)}):
+        for row in _fetch_users_of(connection, name):
+            reason = _parse(row.timing)
+            if isinstance(reason, str) and _is_ahead(row):
+                found.append(Unreadable(row.uid, name, reason))
+                if len(found) >= limit:
+                    return found
+    return found
+
+
 def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]:
     """
     Take over the tz database in use: recompute what it moves, and keep its rules.
+
+    What it makes unreadable goes into quarantine, long before it is due. A zone that
+    is gone is passed over: it may be back with the next start, on another host.
 
     Args:
         connection: In a leader's transaction.
@@ -116,23 +158,9 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
     """
     adopted: dict[str, int] = {}
     for name, _old in list(_fetch_changed(connection)):
-        rows = connection.execute(
-            sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from)
-            .where(*_uses(name))
-            .order_by(_kept.uid)
-        ).all()
+        rows = _fetch_users_of(connection, name)
         for start in range(0, len(rows), _CHUNK):
-            decisions = []
-            for row in rows[start : start + _CHUNK]:
-                due = next_due(
-                    parse_timing(row.timing),
-                    row.uid,
-                    after=after,
-                    effective_from=row.effective_from,
-                )
-                next_due_at = None if due is None else due.due_at
-                decisions.append(Decision(row.uid, row.revision, next_due_at))
-            advance(connection, decisions)
+            _recompute(connection, rows[start : start + _CHUNK], after)
         connection.execute(
             sa.update(zones)
             .where(zones.c.name == name)
@@ -146,14 +174,60 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
     return adopted
 
 
+def _recompute(
+    connection: sa.Connection, rows: Sequence[sa.Row[Any]], after: datetime
+) -> None:
+    """Move actions on to what is due after *after*; quarantine the unreadable."""
+    decisions = []
+    for row in rows:
+        schedule = _parse(row.timing)
+        if isinstance(schedule, str):
+            if _is_ahead(row):
+                bad = ActionRevision(row.uid, row.revision)
+                quarantine(connection, bad, schedule, now=read_clock(connection))
+                log.warning(
+                    Event.ACTION_QUARANTINED, action_uid=row.uid, reason=schedule
+                )
+                ACTIONS_QUARANTINED.inc()
+            continue
+        due = next_due(
+            schedule, row.uid, after=after, effective_from=row.effective_from
+        )
+        next_due_at = None if due is None else due.due_at
+        decisions.append(Decision(row.uid, row.revision, next_due_at))
+    if decisions:
+        advance(connection, decisions)
+
+
+def _parse(timing: str) -> Schedule | str:
+    """Return a stored timing parsed, or why it cannot be read."""
+    try:
+        return parse_timing(timing)
+    except RuleError as error:
+        return str(error)
+
+
+def _is_ahead(row: sa.Row[Any]) -> bool:
+    """Tell whether an action has something to do, and is not in quarantine yet."""
+    return row.next_due_at is not None and row.quarantined_at is None
+
+
 def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
     """Yield the zones whose rules differ from those kept, with the kept ones."""
+    known = get_zone_names()
     rows = connection.execute(
         sa.select(zones.c.name, zones.c.data).order_by(zones.c.name)
     ).all()
     for name, data in rows:
-        if bytes(data) != _read_zone_data(name):
+        if name in known and bytes(data) != _read_zone_data(name):
             yield name, ZoneInfo.from_file(io.BytesIO(data), key=name)
+
+
+def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
+    """Return the zones that were in use and that the tz database does not have."""
+    known = get_zone_names()
+    names = connection.execute(sa.select(zones.c.name)).scalars()
+    return [name for name in names if name not in known]
 
 
 def _uses(name: str) -> tuple[sa.ColumnElement[bool], ...]:
@@ -165,21 +239,26 @@ def _uses(name: str) -> tuple[sa.ColumnElement[bool], ...]:
     )
 
 
-def _fetch_users_of(connection: sa.Connection, name: str) -> Iterator[tuple[str, str]]:
-    query = sa.select(_kept.uid, _kept.timing).where(*_uses(name)).order_by(_kept.uid)
-    for row in connection.execute(query).all():
-        yield row.uid, row.timing
+def _fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:
+    query = sa.select(
+        _kept.uid,
+        _kept.revision,
+        _kept.timing,
+        _kept.effective_from,
+        _kept.next_due_at,
+        _kept.quarantined_at,
+    )
+    return list(connection.execute(query.where(*_uses(name)).order_by(_kept.uid)))
 
 
 def _compare(
-    timing: str, name: str, old: ZoneInfo, now: datetime
+    schedule: Schedule, timing: str, name: str, old: ZoneInfo, now: datetime
 ) -> Iterator[tuple[datetime, datetime]]:
     """
     Yield what the older rules of a zone and the new ones put at another instant.
 
     What follows the clock (each hour) or counts elapsed time stays where it is.
     """
-    schedule = parse_timing(timing)
     models = TimingModel.model_validate_json(timing).when
     for model, rule in zip(models, schedule.rules, strict=True):
         if rule.zone.key != name:

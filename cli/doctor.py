@@ -14,7 +14,7 @@ from rich.text import Text
 
 from actions.leader import get_holder, get_last_tick_at
 from actions.listing import fetch_quarantined
-from actions.zones import find_moved
+from actions.zones import find_moved, find_unreadable
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption
 from cli.output import format_age, format_both, print_json, print_table
@@ -158,7 +158,9 @@ def _look_at_work() -> Iterator[Result]:
         unsent = fetch_unsent(connection, older_than=_UNSENT)
         stuck = fetch_stuck(connection, older_than=_UNCLAIMED)
     for row in quarantined:
-        found = f"{row.uid} ({row.app}): {row.quarantine_reason}. Post it again."
+        reason = row.quarantine_reason
+        end = "" if reason.endswith((".", "?")) else "."
+        found = f"{row.uid} ({row.app}): {reason}{end} Post it again."
         yield Result("quarantine", Health.DOUBTFUL, found)
     if unsent:
         found = f"{len(unsent)} wait to be sent, the oldest since"
@@ -175,12 +177,16 @@ def _look_at_work() -> Iterator[Result]:
 def _look_at_zones() -> Iterator[Result]:
     with read_database() as connection:
         moved = find_moved(connection, now=read_clock(connection))
+        unreadable = find_unreadable(connection)
+    for lost in unreadable:
+        found = f"{lost.action_uid}: {lost.reason} Post it again."
+        yield Result("tzdata", Health.DOUBTFUL, found)
     for each in moved:
         found = (
             f"{each.action_uid}: {format_both(each.before)} becomes "
             f"{format_both(each.after)} ({each.zone})"
         )
         yield Result("tzdata", Health.DOUBTFUL, found)
-    if not moved:
+    if not moved and not unreadable:
         found = "moves no instant of a stored action within a year"
         yield Result("tzdata", Health.GOOD, found)

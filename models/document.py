@@ -110,6 +110,17 @@ def show(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
+def say(error: ValueError) -> str:
+    """Return what *error* complains about on one line, in our words if it has them."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    complaints = (
+        make_complaint(found, DocumentModel)
+        for found in islice(error.errors(include_url=False), MOST_PROBLEMS)
+    )
+    return " ".join(f"{each.message} {each.hint}".rstrip() for each in complaints)
+
+
 def suggest(word: str, known: Iterable[str], *, meant: str | None = None) -> str:
     """
     Return a hint that offers the nearest of *known*, and all of them.
@@ -221,6 +232,10 @@ def _say_no_object(value: object, _: Mapping[str, Any]) -> Complaint:
     return Complaint(f"{show(value)} is not an object.", "Write an object, {...}.")
 
 
+def _say_no_json(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(f"{show(value)} is no JSON.", "Write an object, {...}.")
+
+
 def _say_no_boolean(value: object, _: Mapping[str, Any]) -> Complaint:
     return Complaint(
         f"{show(value)} is neither true nor false.", "Write true or false."
@@ -251,5 +266,6 @@ _WORDS: Mapping[str, _Say] = {
     "literal_error": _say_choice,
     "tuple_type": _say_no_list,
     "dict_type": _say_no_object,
+    "json_invalid": _say_no_json,
     "model_type": _say_no_object,
 }

@@ -184,3 +184,28 @@ def test_new_tz_database_is_told_with_what_it_moves(call: Call, shop: Path):
         (each["subject"], each["health"]) for each in answer.data
     }
     assert all("hello: " in each["detail"] for each in answer.data)
+
+
+@pytest.mark.usefixtures("leader")
+def test_zone_that_is_gone_is_told_with_its_actions(call: Call, shop: Path):
+    """
+    An older tz database, or a name that was withdrawn: everything else is looked at.
+    """
+    when = {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}
+    call("actions", "post", write_action(shop, when=when), "--app", "shop")
+    timing = sa.func.replace(scheduled_actions.c.timing, "Asia/Tokyo", "Asia/Edo")
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(zones).where(zones.c.name == "Asia/Tokyo").values(name="Asia/Edo")
+        )
+        connection.execute(
+            sa.update(scheduled_actions)
+            .where(scheduled_actions.c.uid == "hello")
+            .values(timing=timing)
+        )
+
+    answer = call("doctor", "--json")
+
+    assert (0, "look") == (answer.code, list_found(answer)["tzdata"])
+    detail = find_detail(answer, "tzdata")
+    assert detail.startswith("hello: 'Asia/Edo' is no time zone of the tz database.")

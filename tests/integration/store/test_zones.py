@@ -9,16 +9,24 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.zones import MovedInstant, adopt_zones, find_moved
+from actions.zones import MovedInstant, adopt_zones, find_moved, find_unreadable
 from models.database import reading, writing
 from models.tables import zones
-from tests.scheduling import add_app, edit_action, fetch_action, post
+from tests.scheduling import (
+    add_app,
+    count_revisions,
+    edit_action,
+    fetch_action,
+    post,
+)
 
 PARIS = "Europe/Paris"
 #: A Monday noon in winter, before any rule of these tests is due.
 NOW = datetime(2027, 1, 4, 12, tzinfo=UTC)
 DAILY = {"cron_rule": "0 7 * * *", "timezone": PARIS}
 HOUR = timedelta(hours=1)
+#: In the gap of Paris in March 2027; Algiers has none.
+IN_GAP = {"due_date": "2027-03-28T02:30", "timezone": PARIS}
 
 
 @pytest.fixture(autouse=True)
@@ -153,3 +161,89 @@ def test_leader_takes_the_new_rules_over(engine: sa.Engine):
     assert stale - HOUR == fetch_action(engine, uid).next_due_at
     assert stale == fetch_action(engine, other).next_due_at
     assert [] == find(engine)
+
+
+def post_in_gap(engine: sa.Engine, **changes: Any) -> str:
+    """Post a due date when there was no gap; the tz database in use has one there."""
+    uid = post(engine, when={**IN_GAP, "due_date": "2027-03-28T04:30"}, **changes).uid
+    timing = fetch_action(engine, uid).timing.replace("T04:30", "T02:30")
+    edit_action(engine, uid, timing=timing)
+    make_older(engine, "Africa/Algiers")
+    return uid
+
+
+def test_rule_that_new_clocks_make_unreadable_stops_nobody(engine: sa.Engine):
+    """
+    A due date in a new gap goes into quarantine, in words; the others are recomputed.
+    """
+    bad = post_in_gap(engine)
+    good = post(engine, name="good", when=DAILY).uid
+    edit_action(engine, good, effective_from=NOW, next_due_at=NOW)
+
+    adopted, again = adopt(engine), adopt(engine)
+
+    assert ({PARIS: 2}, {}) == (adopted, again)
+    assert NOW.replace(hour=6) + 24 * HOUR == fetch_action(engine, good).next_due_at
+    row = fetch_action(engine, bad)
+    assert row.quarantined_at is not None
+    assert row.quarantine_reason.startswith("'2027-03-28T02:30' does not exist")
+    assert "\n" not in row.quarantine_reason
+    assert 2 == count_revisions(engine, bad)
+
+
+@pytest.mark.parametrize(
+    "values", [{"quarantined_at": NOW}, {"next_due_at": None}], ids=["known", "over"]
+)
+def test_what_is_out_already_is_left_alone(engine: sa.Engine, values: dict[str, Any]):
+    """
+    What is in quarantine, or has nothing more to do, gets no new revision.
+    """
+    uid = post_in_gap(engine)
+    edit_action(engine, uid, **values)
+
+    adopt(engine)
+
+    assert 1 == count_revisions(engine, uid)
+
+
+def test_rules_that_cannot_be_read_any_more_are_told(engine: sa.Engine):
+    """
+    Before a leader takes the new clocks over; what moves is told all the same.
+    """
+    bad = post_in_gap(engine)
+    good = post(engine, name="good", when=DAILY).uid
+
+    moved = {each.action_uid for each in find(engine)}
+    with reading(engine) as connection:
+        unreadable = find_unreadable(connection)
+
+    assert {good} == moved
+    assert [(bad, PARIS)] == [(each.action_uid, each.zone) for each in unreadable]
+    assert "does not exist" in unreadable[0].reason
+
+
+def test_zone_that_is_gone_is_passed_over(engine: sa.Engine):
+    """
+    Nothing is moved for it, its actions are named, and the other zones are taken over.
+    """
+    lost = post(engine, when=DAILY).uid
+    timing = fetch_action(engine, lost).timing.replace(PARIS, "Mars/Base")
+    edit_action(engine, lost, timing=timing, next_due_at=NOW)
+    post(engine, name="good", when={**DAILY, "timezone": "Asia/Tokyo"})
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(zones).where(zones.c.name == PARIS).values(name="Mars/Base")
+        )
+    make_older(engine, "UTC", "Asia/Tokyo")
+
+    adopted = adopt(engine)
+    with reading(engine) as connection:
+        unreadable = find_unreadable(connection)
+
+    assert {"Asia/Tokyo": 1} == adopted
+    assert (NOW, None) == (
+        fetch_action(engine, lost).next_due_at,
+        fetch_action(engine, lost).quarantined_at,
+    )
+    assert [(lost, "Mars/Base")] == [(u.action_uid, u.zone) for u in unreadable]
+    assert [] == [each for each in find(engine) if each.action_uid == lost]
