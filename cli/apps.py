@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 import typer
@@ -48,12 +50,38 @@ def list_apps(*, json: JsonOption = False) -> None:
     )
 
 
+def hide_secrets(url: str) -> str:
+    """
+    Return *url* without user info, the values of its query, and its fragment.
+
+    >>> hide_secrets("https://ada:pw@example.com/rates?token=s3cret&day=1")
+    'https://***@example.com/rates?token=***&day=***'
+    """
+    parts = urlsplit(url)
+    _, at, host = parts.netloc.rpartition("@")
+    names = [each.partition("=") for each in parts.query.split("&")]
+    return parts._replace(
+        netloc=f"***@{host}" if at else host,
+        # A part without a name may be a key by itself.
+        query="&".join(f"{name}=***" if sign else "***" for name, sign, _ in names)
+        if parts.query
+        else "",
+        fragment="",
+    ).geturl()
+
+
+def _show_source(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *source* as anybody may see it: a database URL may hold a password."""
+    shown = {key: value for key, value in source.items() if key != "database"}
+    if "url" in shown:
+        shown["url"] = hide_secrets(shown["url"])
+    return shown
+
+
 def _as_object(domain: sa.Row[Any]) -> dict[str, object]:
-    source = domain.source
     return {
         "name": domain.name,
-        # A database URL may hold a password.
-        "source": {key: value for key, value in source.items() if key != "database"},
+        "source": _show_source(domain.source),
         "staged_version": domain.staged_version,
         "live_version": domain.live_version,
         "published_at": domain.published_at,
@@ -112,9 +140,9 @@ def show_app(
             [
                 each.name,
                 next(
-                    str(each.source[k])
-                    for k in ("file", "url", "sql")
-                    if k in each.source
+                    str(value)
+                    for key, value in _show_source(each.source).items()
+                    if key in {"file", "url", "sql"}
                 ),
                 str(each.staged_version or "-"),
                 str(each.live_version or "-"),
