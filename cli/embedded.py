@@ -91,6 +91,7 @@ def run_embedded(
     settings: Settings,
     stop: threading.Event,
     *,
+    on_start: Callable[[], None] | None = None,
     on_tick: Sequence[Callable[[TickReport], None]] = (),
     concurrency: int = CONCURRENCY,
 ) -> bool:
@@ -101,6 +102,8 @@ def run_embedded(
         settings: Any; a broker in memory is one of this process.
 
         stop: Set by a signal handler or another thread.
+
+        on_start: Called once when nothing is refused any more.
 
         on_tick: Called with the report of each tick, in the calling thread.
 
@@ -128,6 +131,8 @@ def run_embedded(
         set_worker(make_worker(settings))
         worker = EmbeddedWorker(concurrency)
         worker.start()
+        if on_start is not None:
+            on_start()
         try:
             _run(scheduler, stop)
         finally:

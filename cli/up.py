@@ -41,11 +41,16 @@ def up(
     )
     if settings.metrics_port is not None:
         serve_metrics(settings.metrics_port)
-    if settings.broker_url.startswith("memory"):
-        print_note(f"Everything is in {settings.home}. Ctrl-C stops it.")
+
+    def tell_where() -> None:
+        if settings.broker_url.startswith("memory"):
+            print_note(f"Everything is in {settings.home}. Ctrl-C stops it.")
+
     stop = threading.Event()
     with stopping_on_signals(stop):
-        ended = run_embedded(settings, stop, concurrency=concurrency)
+        ended = run_embedded(
+            settings, stop, on_start=tell_where, concurrency=concurrency
+        )
     if not ended:
         leave_at_once(0)
 
