@@ -27,6 +27,7 @@ from models.errors import (
     ConflictError,
     InvalidDocumentError,
     Problem,
+    RuleError,
 )
 from models.operation_state import Overlap, Queue
 from models.scheduled_action import ScheduledActionModel
@@ -292,20 +293,26 @@ def set_paused(connection: sa.Connection, uid: str, *, paused: bool) -> bool:
     """
     Pause an action (its occurrences are not recorded), or resume it from now on.
 
+    What is in quarantine is resumed, too, if it can be read again.
+
     Returns:
         False if it was so already.
 
     Raises:
         NotFoundError: No such action, or deleted.
+
+        InvalidDocumentError: Its rule cannot be read any more.
     """
     row = lock_action(connection, uid)
-    if (row.paused_at is not None) == paused:
+    in_quarantine = row.quarantined_at is not None
+    is_out = row.paused_at is not None or (in_quarantine and not paused)
+    if is_out == paused:
         return False
     now = read_clock(connection)
     if paused:
         change_action(connection, uid, "paused", paused_at=now)
     else:
-        timing = _parse_stored(row.timing)
+        timing = _read_stored(row)
         started = start_from(uid, timing, now, timedelta(0))
         change_action(connection, uid, "resumed", paused_at=None, **started)
     return True
@@ -338,8 +345,18 @@ def fetch_holidays(
     }
 
 
-def _parse_stored(timing: str | None) -> TimingModel | None:
-    return None if timing is None else TimingModel.model_validate_json(timing)
+def _read_stored(row: sa.Row[Any]) -> TimingModel | None:
+    """Return the timing of an action; None if events drive it."""
+    if row.timing is None:
+        return None
+    try:
+        parse_timing(row.timing)
+    except RuleError as error:
+        message = f"the stored rule cannot be read: {error}"
+        hint = "Put another in its place: minutehand actions post FILE --replace"
+        problem = Problem("/when", message, f"{hint} --app {row.app}")
+        raise InvalidDocumentError((problem,)) from None
+    return TimingModel.model_validate_json(row.timing)
 
 
 def _refuse_past_due_date(timing: TimingModel, oldest: datetime) -> None:
@@ -355,11 +372,16 @@ def _refuse_past_due_date(timing: TimingModel, oldest: datetime) -> None:
 
 def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:
     """Return what was due under *old* and not decided before it gave way."""
-    idle = old.paused_at is not None or not old.active
+    out = old.paused_at is not None or old.quarantined_at is not None
+    idle = out or not old.active
     if idle or old.timing is None or old.next_due_at is None or old.next_due_at > now:
         return ()
+    try:
+        schedule = parse_timing(old.timing)
+    except RuleError:
+        return ()  # what cannot be read was never due
     due = find_due(
-        parse_timing(old.timing),
+        schedule,
         old.uid,
         start=old.next_due_at,
         now=now,

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 import structlog
+from pydantic import ValidationError
 
 from actions.decide import Memo, decide_time
 from actions.decide_events import EventCandidate, decide_event
@@ -27,7 +28,8 @@ from actions.store import (
 from actions.when.cron import LOOKBACK
 from models.database import reading
 from models.decision import Decision
-from models.errors import MinutehandError
+from models.document import say
+from models.errors import MinutehandError, RuleError
 from telemetry import ACTIONS_QUARANTINED, Event
 
 log = structlog.get_logger()
@@ -177,6 +179,8 @@ def _decide(
 
 def _describe(error: Exception) -> str:
     """Say what went wrong with an action; SQLAlchemy would name a thousand others."""
+    if isinstance(error, ValidationError | RuleError):
+        return say(error)
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     return f"{type(cause).__name__}: {cause}".replace("\0", "\\0")
 

@@ -26,7 +26,7 @@ from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
 from models.database import read_clock
 from models.door import read_actions
-from models.errors import NotFoundError
+from models.errors import NotFoundError, RuleError
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing
 
@@ -247,7 +247,10 @@ def _find_old(connection: Any, app: str, action: ScheduledActionModel) -> Any:
 def _read_schedule(row: Any) -> Schedule | None:
     if row is None or row.timing is None or get_action_state(row) != "active":
         return None
-    return parse_timing(row.timing)
+    try:
+        return parse_timing(row.timing)
+    except RuleError:
+        return None  # nothing of it would ever run
 
 
 def _print_changes(changes: Changes) -> None:

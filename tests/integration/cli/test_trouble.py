@@ -159,3 +159,35 @@ def test_audit_finds_an_event_that_was_forgotten(
     assert 1 == found.code
     assert ["miss"] == [each["fault"] for each in found.data]
     assert "ada@example.com" in found.data[0]["detail"]
+
+
+def break_rule() -> None:
+    """Leave the action hello with a rule that no version reads."""
+    rule = '{"when": [{"cron_rule": "61 * * * *", "timezone": "UTC"}]}'
+    edit_action(get_engine(), "hello", timing=rule)
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(scheduled_action_revisions)
+            .where(scheduled_action_revisions.c.uid == "hello")
+            .values(timing=rule)
+        )
+
+
+def test_unreadable_rule_is_not_resumed_but_replaced(call: Call, shop: Path):
+    """
+    The refusal (exit code 3) names the way out, which works, and --dry-run before it.
+    """
+    post = ("actions", "post", write_action(shop), "--app", "shop")
+    call(*post)
+    call("actions", "pause", "hello")
+    break_rule()
+
+    refused = call("actions", "resume", "hello")
+    tried = call(*post, "--replace", "--dry-run")
+    done = call(*post, "--replace")
+
+    assert (3, "") == (refused.code, refused.out)
+    assert "minute 61" in refused.err
+    assert "--replace" in refused.err
+    assert (0, 0) == (tried.code, done.code)
+    assert 0 == call("actions", "resume", "hello").code

@@ -11,7 +11,7 @@ from actions.due import ActionRevision
 from actions.posting import delete_action, set_paused
 from actions.store import quarantine
 from models.database import reading, writing
-from models.errors import NotFoundError
+from models.errors import InvalidDocumentError, NotFoundError
 from models.tables import scheduled_action_revisions
 from tests.scheduling import (
     MINUTE,
@@ -130,6 +130,57 @@ def test_quarantine_ends_when_the_action_is_posted_again(engine: sa.Engine):
     row = fetch_action(engine, uid)
     assert (None, None) == (row.quarantined_at, row.quarantine_reason)
     assert row.next_due_at > get_now(engine)
+
+
+UNREADABLE = '{"when": [{"cron_rule": "61 * * * *", "timezone": "UTC"}]}'
+
+
+@pytest.mark.parametrize("quarantined_at", [None, MONDAY])
+def test_rule_that_cannot_be_read_gives_way(
+    engine: sa.Engine, quarantined_at: datetime | None
+):
+    """
+    The cure of quarantine works: what cannot be read supersedes nothing.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY)
+    edit_action(engine, uid, timing=UNREADABLE, quarantined_at=quarantined_at)
+
+    posted = post(engine, replace_it=True, when=MINUTELY)
+
+    assert () == posted.superseded
+    assert fetch_action(engine, uid).quarantined_at is None
+
+
+@pytest.mark.parametrize("column", ["paused_at", "quarantined_at"])
+def test_rule_that_cannot_be_read_is_not_resumed(engine: sa.Engine, column: str):
+    """
+    Its admin is told why, and what to do; nothing has changed.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY)
+    edit_action(engine, uid, timing=UNREADABLE, **{column: MONDAY})
+
+    with pytest.raises(InvalidDocumentError) as caught:
+        pause(engine, uid, paused=False)
+
+    (problem,) = caught.value.problems
+    assert "minute 61" in problem.message
+    assert "actions post FILE --replace --app app" in problem.hint
+    assert 1 == count_revisions(engine, uid)
+
+
+def test_quarantine_ends_when_the_action_is_resumed(engine: sa.Engine):
+    """
+    What can be read again, after another update of a tz database, starts from now.
+    """
+    uid = post_at(engine, at("07:00"), when=MINUTELY)
+    edit_action(engine, uid, quarantined_at=MONDAY, quarantine_reason="x")
+    before = get_now(engine)
+
+    assert pause(engine, uid, paused=False)
+
+    row = fetch_action(engine, uid)
+    assert (None, None) == (row.quarantined_at, row.quarantine_reason)
+    assert row.next_due_at > before
 
 
 def fetch_undecided(engine: sa.Engine, uid: str) -> list[datetime | None]:
