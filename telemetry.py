@@ -41,7 +41,7 @@ class Event(StrEnum):
     TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."
     DATABASE_UNREACHABLE = (
         "database_unreachable",
-        "The database did not answer in time; the scheduler tries again in a second.",
+        "The database did not answer in time, or takes no writes; tried again soon.",
     )
     CLOCK_SKEWED = (
         "clock_skewed",

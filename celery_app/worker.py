@@ -21,7 +21,7 @@ import structlog
 from celery_app.app import app
 from celery_app.sender import CeleryTaskSender
 from models.database import make_engine
-from models.errors import UnreachableError
+from models.errors import MinutehandError, UnreachableError
 from operations.adapters.prune import DatabasePrune
 from operations.adapters.smtp import make_mailer
 from operations.adapters.sources import RealSources
@@ -70,7 +70,7 @@ class Heart:
                 self.start_beating()
 
     def start_beating(self) -> None:
-        """Call ``beat`` from now on, until stopped."""
+        """Call ``beat`` in a moment, and again and again until stopped."""
         threading.Thread(target=self._run, name="operation-leases", daemon=True).start()
 
     def remove(self, held: Claim) -> None:
@@ -94,9 +94,10 @@ class Heart:
             tokens = set(self._claims)
         try:
             held = renew(self._engine, tokens, lease=self._lease)
-        except UnreachableError as error:
+        except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             # The next beat tries again; the lease outlasts several.
-            log.warning(Event.HEARTBEAT_FAILED, error=str(error))
+            expected = isinstance(error, UnreachableError)
+            log.warning(Event.HEARTBEAT_FAILED, error=str(error), exc_info=not expected)
             return
         with self._lock:
             # What has just ended is no longer ours either, and removed in a moment:
@@ -108,8 +109,14 @@ class Heart:
                 log.warning(Event.CLAIM_LOST, task_id=str(gone.operation_id))
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._every_s):
+        if self._stopped.wait(self._every_s):
+            return
+        try:
             self.beat()
+        finally:
+            # Whatever became of this one (a full disk under the log): nobody else
+            # renews, and all that runs here would be taken from us.
+            self.start_beating()
 
 
 @dataclass(frozen=True, slots=True)

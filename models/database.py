@@ -230,7 +230,7 @@ def _make_postgresql_engine(
         )
         return connection
 
-    return sa.create_engine(
+    engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
         creator=connect,
         pool_size=pool_size,
@@ -239,6 +239,21 @@ def _make_postgresql_engine(
         pool_pre_ping=False,
         pool_use_lifo=True,
     )
+    sa.event.listen(engine, "handle_error", _leave_ailing_server)
+    return engine
+
+
+#: First characters of SQLSTATEs of a server that cannot serve now, which the driver
+#: does not call operational: read-only (a failover), a transaction that took too
+#: long, a snapshot too old, an internal error.
+_AILING = ("25006", "25P03", "25P04", "72", "XX")
+
+
+def _leave_ailing_server(context: sa.ExceptionContext) -> None:
+    """Drop all connections to a server that was demoted or is ill: others may serve."""
+    state = getattr(context.original_exception, "sqlstate", None) or ""
+    if state.startswith(_AILING):
+        context.is_disconnect = True
 
 
 def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Engine:
@@ -306,7 +321,7 @@ def stating(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Turn what the driver says of a database that is away into UnreachableError."""
+    """Turn what is said of a database that cannot serve now into UnreachableError."""
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as e:
@@ -324,7 +339,7 @@ def translating() -> Iterator[None]:
             raise UsageError(msg) from e
         if not e.connection_invalidated:
             raise
-        msg = f"the database went away: {str(e.orig).strip()}"
+        msg = f"the database cannot serve now: {str(e.orig).strip()}"
         raise UnreachableError(msg) from e
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from models.errors import UnreachableError
@@ -14,7 +15,7 @@ from models.operation_state import OperationState
 from scheduler_server import make_scheduler
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim, run_faulty_postgres
-from tests.scheduling import MINUTE, edit_action, fetch_all, get_now
+from tests.scheduling import MINUTE, edit_action, fetch_all, get, get_now
 from tests.servers import wait_until
 
 
@@ -68,6 +69,61 @@ def test_database_that_crashes_loses_nothing(
     assert [OperationState.SUCCEEDED] * 2 == [row.state for row in rows]
     assert installation.count_effects(waiting) == 1
     assert installation.count_effects(during) == 1
+
+
+def set_read_only(database: Victim, value: str) -> None:
+    """Demote a server that goes on answering, or promote it again."""
+    with psycopg.connect(
+        database.url.replace("+psycopg", ""), autocommit=True
+    ) as connection:
+        connection.execute(f"alter system set default_transaction_read_only = {value}")
+        connection.execute("select pg_reload_conf()")
+
+
+def test_database_that_is_read_only_for_a_while_costs_no_process(
+    installation: Installation, database: Victim
+) -> None:
+    """
+    Leader, standby and the heart of a worker go on by themselves after a failover.
+    """
+    installation.options["OPERATION_LEASE"] = "PT60S"
+    gate = installation.folder / "gate"
+    during = installation.run("wait_deaf", str(gate))
+    with (
+        installation.scheduler("first") as first,
+        installation.scheduler("second") as second,
+        installation.worker() as worker,
+    ):
+        installation.wait_for_effects(during)
+        set_read_only(database, "on")
+        try:
+            for name, event in [
+                ("first", "database_unreachable"),
+                ("second", "database_unreachable"),
+                ("worker", "heartbeat_failed"),
+            ]:
+                wait_until(
+                    lambda name=name, event=event: (  # type: ignore[misc]
+                        installation.read_log(name).count(event) > 1
+                    ),
+                    what=f"{event} of {name}",
+                    timeout_s=30,
+                )
+        finally:
+            set_read_only(database, "off")
+        beaten_at = get(installation.engine, during).lease_expires_at
+        wait_until(
+            lambda: get(installation.engine, during).lease_expires_at > beaten_at,
+            what="the next renewal",
+        )
+        gate.touch()
+        after = installation.run("sleep", 0)
+        rows = [installation.wait_until_final(each) for each in (during, after)]
+
+        assert [None] * 3 == [each.poll() for each in (first, second, worker)]
+    assert [(OperationState.SUCCEEDED, 1)] * 2 == [(r.state, r.attempt) for r in rows]
+    logs = [installation.read_log(name) for name in ("first", "second", "worker")]
+    assert [False] * 3 == ["Traceback" in each for each in logs]
 
 
 def test_frozen_database_costs_a_deadline(

@@ -1,0 +1,201 @@
+"""What is said of a database that is there and cannot serve."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, cast
+from uuid import uuid4
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+
+from actions.leader import Leader
+from celery_app.worker import Heart
+from models.database import make_engine, reading, stating, writing
+from models.errors import UnreachableError
+from operations.claim import Claim, claim
+from tests.scheduling import add_revision, get, make_operation, record_all
+from tests.servers import wait_until
+
+MINUTE = timedelta(minutes=1)
+
+#: How to let a connection refuse writes, as a server does that was demoted.
+READ_ONLY = {
+    "postgresql": "set default_transaction_read_only = on",
+    "sqlite": "pragma query_only = on",
+}
+
+
+def demote(engine: sa.Engine) -> None:
+    """Let all that is connected from now on be read-only."""
+
+    @sa.event.listens_for(engine, "connect")
+    def _demote(connection: Any, _record: object) -> None:
+        connection.execute(READ_ONLY[engine.dialect.name])
+        connection.commit()
+
+    engine.dispose()
+
+
+def fail_with(engine: sa.Engine, state: str) -> None:
+    """Let the server fail as it does with the SQLSTATE *state*."""
+    with writing(engine) as connection:
+        connection.exec_driver_sql(
+            f"do $$ begin raise exception 'it fails' using errcode = '{state}'; end $$"
+        )
+
+
+@pytest.mark.parametrize("begin", [writing, stating])
+def test_database_that_is_read_only_is_away(engine: sa.Engine, begin: Any):
+    """
+    A failover passes; until then nothing can be written.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    demote(engine)
+
+    with (
+        pytest.raises(UnreachableError, match=r"read-?only"),
+        begin(engine) as connection,
+    ):
+        connection.execute(sa.text("update operations set state = 'failed'"))
+
+    assert "pending" == get(engine, made.id).state
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *("08006", "25006", "25P03", "25P04", "40001", "40P01", "53100", "53300"),
+        *("55P03", "57014", "57P01", "57P03", "58030", "72000", "XX000", "XX001"),
+    ],
+)
+def test_server_that_cannot_serve_now_is_away(postgres_engine: sa.Engine, state: str):
+    """
+    Whatever class the driver gives it: nobody but the server is to blame.
+    """
+    with pytest.raises(UnreachableError, match="it fails"):
+        fail_with(postgres_engine, state)
+
+
+@pytest.mark.parametrize(
+    "state", ["0A000", "22003", "23505", "25001", "25P02", "42P01"]
+)
+def test_statement_that_is_wrong_is_not_the_servers_fault(
+    postgres_engine: sa.Engine, state: str
+):
+    """
+    It would be wrong for ever, so nobody should wait for better times.
+    """
+    with pytest.raises(sa.exc.DBAPIError):
+        fail_with(postgres_engine, state)
+
+
+def test_connection_to_a_server_that_cannot_serve_is_dropped(
+    postgres_engine: sa.Engine,
+):
+    """
+    The next one may lead to another server, which was promoted.
+    """
+    with reading(postgres_engine) as connection:
+        before = connection.connection.dbapi_connection
+    with pytest.raises(UnreachableError):
+        fail_with(postgres_engine, "25006")
+
+    with reading(postgres_engine) as connection:
+        assert before is not connection.connection.dbapi_connection
+    assert isinstance(before, psycopg.Connection)
+    assert before.closed
+
+
+def test_connection_that_is_killed_under_a_statement_is_away(
+    postgres_engine: sa.Engine,
+):
+    """
+    As is its server; the next call connects again.
+    """
+    kill = "select pg_terminate_backend(pg_backend_pid()), pg_sleep(9)"
+
+    with pytest.raises(UnreachableError), writing(postgres_engine) as connection:
+        connection.execute(sa.text(kill))
+
+    with writing(postgres_engine) as connection:
+        assert 1 == connection.execute(sa.text("select 1")).scalar()
+
+
+def test_leader_of_a_read_only_database_leads_on(engine: sa.Engine):
+    """
+    It neither renews nor releases the lease, and trusts it to its end.
+    """
+    now = [0.0]
+    leader = Leader(engine, monotonic=lambda: now[0])
+    assert leader.hold()
+    demote(engine)
+    now[0] = 11.0
+
+    for ask in (leader.hold, leader.release):
+        with pytest.raises(UnreachableError):
+            ask()
+
+    assert leader.fence is not None
+
+
+def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
+    """
+    A beat that renews nothing is told of, and the claim kept for the next.
+    """
+    add_revision(engine)
+    made = make_operation()
+    record_all(engine, made)
+    held = claim(engine, made.id, worker="worker")
+    assert held is not None
+    heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
+    heart.add(held)
+    demote(engine)
+
+    with capture_logs() as lines:
+        heart.beat()
+        heart.beat()
+
+    assert ["heartbeat_failed"] * 2 == [line["event"] for line in lines]
+
+
+def test_the_heart_survives_what_a_statement_says(unmigrated_url: str):
+    """
+    A schema that is away for a moment (a restore) must not end all renewals.
+    """
+    engine = make_engine(unmigrated_url)
+    heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
+    heart._claims[uuid4()] = cast("Claim", None)  # renewed, and never read
+
+    with capture_logs() as lines:
+        heart.beat()
+
+    engine.dispose()
+    assert ["heartbeat_failed"] == [line["event"] for line in lines]
+
+
+class WeakHeart(Heart):
+    """A heart each beat of which fails in a way that nobody expects."""
+
+    beats = 0
+
+    def beat(self) -> None:
+        """Fail."""
+        self.beats += 1
+        msg = "nobody expected this"
+        raise RuntimeError(msg)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_heart_beats_again_whatever_became_of_a_beat(sqlite_engine: sa.Engine):
+    """
+    Without it every operation of the process would be taken from it.
+    """
+    heart = WeakHeart(sqlite_engine, lease=MINUTE, every=timedelta(milliseconds=1))
+    heart.start_beating()
+
+    wait_until(lambda: heart.beats > 2, what="beats after one that failed")
+    heart.stop()
