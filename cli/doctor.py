@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib import import_module
 from typing import Annotated
+from urllib.request import urlopen
 
 import typer
 from rich.text import Text
@@ -32,6 +33,9 @@ _UNSENT = timedelta(minutes=1)
 
 #: Sent and not claimed for so long: is there a worker?
 _UNCLAIMED = timedelta(minutes=5)
+
+#: For metrics, which a process gives from memory.
+_ANSWERS_WITHIN_S = 3
 
 
 class Health(StrEnum):
@@ -60,6 +64,10 @@ def doctor(
         bool,
         typer.Option("--tzdata", help="Look only at what a new tz database moves."),
     ] = False,
+    scheduler: Annotated[
+        bool,
+        typer.Option("--scheduler", help="Look only at the scheduler of this host."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """
@@ -68,7 +76,10 @@ def doctor(
     Exits 1 if something is bad: no leader, no tick, a broker that does not answer,
     operations that are not sent, a schema of another version.
     """
-    results = list(_look_at_zones() if tzdata else _look_at_all())
+    if scheduler:
+        results = [look_at_own_scheduler(get_settings().metrics_port)]
+    else:
+        results = list(_look_at_zones() if tzdata else _look_at_all())
     if json:
         print_json(
             [
@@ -132,6 +143,47 @@ def _look_at_scheduler() -> Iterator[Result]:
         Health.DOUBTFUL if skewed else Health.GOOD,
         f"this host is {skew.total_seconds():+.1f} s off the database",
     )
+
+
+def look_at_own_scheduler(port: int | None) -> Result:
+    """
+    Look at the one scheduler that serves its metrics on *port* of this host.
+
+    If it leads, it must have ticked; a standby is well if somebody has.
+
+    Raises:
+        UsageError: *port* is None.
+    """
+    if port is None:
+        msg = "--scheduler asks for its metrics. Set MINUTEHAND_METRICS_PORT."
+        raise UsageError(msg)
+    try:
+        metrics = _read_metrics(port)
+    except (OSError, ValueError) as error:
+        return Result("scheduler", Health.BAD, f"no answer on port {port}: {error}")
+    with read_database() as connection:
+        now = read_clock(connection)
+        ticked_at = get_last_tick_at(connection)
+    role = "stands by, and somebody"
+    if metrics["minutehand_is_leader"]:
+        role = "leads, and"
+        stamp = metrics["minutehand_last_tick_timestamp_seconds"]
+        # What others did does not count: it may have lost the lease in its sleep.
+        ticked_at = datetime.fromtimestamp(stamp, UTC) if stamp else None
+    if ticked_at is None:
+        return Result("scheduler", Health.BAD, f"{role} has not ticked yet")
+    late = now - ticked_at > _LATE_TICK
+    found = f"{role} ticked {format_age(now - ticked_at)} ago"
+    return Result("scheduler", Health.BAD if late else Health.GOOD, found)
+
+
+def _read_metrics(port: int) -> dict[str, float]:
+    """Return the metrics without labels that a process of this host serves."""
+    url = f"http://127.0.0.1:{port}/metrics"
+    with urlopen(url, timeout=_ANSWERS_WITHIN_S) as answer:
+        lines = answer.read().decode().splitlines()
+    pairs = [line.split(" ") for line in lines if line.startswith("minutehand_")]
+    return {pair[0]: float(pair[1]) for pair in pairs if "{" not in pair[0]}
 
 
 def _look_at_broker() -> Result:

@@ -11,11 +11,13 @@ import json
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ import jsonschema
 import pytest
 import yaml
 
+from actions.leader import record_tick
+from models.database import make_engine, read_clock, writing
 from settings import PREFIX, Settings, read_settings
 from tests.servers import ROOT, find_free_port, run_process, wait_until
 
@@ -203,6 +207,7 @@ class Stack:
         """Run nothing yet."""
         self.services: dict[str, Service] = compose["services"]
         self.folder = folder
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.metrics_port = str(find_free_port())
         self.overrides = {
             "MINUTEHAND_HOME": str(folder / "data"),
@@ -250,7 +255,7 @@ class Stack:
         kind, *test = map(interpolate, self.services[name]["healthcheck"]["test"])
         line = test[0] if kind == "CMD-SHELL" else shlex.join(test)
         done = subprocess.run(
-            ["/bin/sh", "-c", line.replace("9464", self.metrics_port)],
+            ["/bin/sh", "-c", line],
             check=False,
             capture_output=True,
             cwd=ROOT,
@@ -271,7 +276,7 @@ def stack(
     stack.run("migrate", stack.command("migrate"))
     with ExitStack() as processes:
         for name in LASTING:
-            processes.enter_context(
+            stack.processes[name] = processes.enter_context(
                 run_process(
                     stack.command(name),
                     log=tmp_path / f"{name}.log",
@@ -333,3 +338,33 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
     assert {"succeeded"} == {operation["state"] for operation in done.values()}
     assert len(list((stack.folder / "data" / "mails").iterdir())) == 1
     assert healthy == dict.fromkeys(LASTING, True)
+
+
+def test_health_of_a_scheduler_is_that_of_its_loop(
+    stack: Stack, postgres_url: str
+) -> None:
+    """
+    A standby is as healthy as a leader that ticks; none is when nobody ticks.
+    """
+    wait_until(lambda: stack.is_healthy("scheduler"), timeout_s=30, what="a tick")
+    leader = stack.processes["scheduler"]
+    leader_port, stack.metrics_port = stack.metrics_port, str(find_free_port())
+    with ExitStack() as cleanup:
+        standby = run_process(
+            stack.command("scheduler"),
+            log=stack.folder / "standby.log",
+            environ=stack.environment("scheduler"),
+        )
+        cleanup.enter_context(standby)
+        wait_until(lambda: stack.is_healthy("scheduler"), timeout_s=30, what="standby")
+        leader.send_signal(signal.SIGSTOP)
+        cleanup.callback(leader.send_signal, signal.SIGCONT)
+        engine = make_engine(postgres_url)
+        with writing(engine) as connection:
+            record_tick(connection, read_clock(connection) - timedelta(minutes=4))
+        engine.dispose()
+        standby_is_healthy = stack.is_healthy("scheduler")
+        stack.metrics_port = leader_port
+        leader_is_healthy = stack.is_healthy("scheduler")
+
+    assert (False, False) == (standby_is_healthy, leader_is_healthy)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import start_http_server
 
-from actions.leader import Leader
-from cli.connection import get_engine
-from models.database import db_now, make_engine, writing
+from actions.leader import Leader, record_tick
+from cli.connection import get_engine, get_settings
+from models.database import (
+    db_now,
+    make_engine,
+    read_clock,
+    read_host_clock,
+    writing,
+)
 from models.tables import leases, operations, scheduled_actions, zones
+from telemetry import IS_LEADER, LAST_TICK
 from tests.integration.cli.calling import Answer, Call, write_action
+from tests.servers import find_free_port
 
 MINUTE = timedelta(minutes=1)
 
@@ -209,3 +219,79 @@ def test_zone_that_is_gone_is_told_with_its_actions(call: Call, shop: Path):
     assert (0, "look") == (answer.code, list_found(answer)["tzdata"])
     detail = find_detail(answer, "tzdata")
     assert detail.startswith("hello: 'Asia/Edo' is no time zone of the tz database.")
+
+
+@pytest.fixture
+def _metrics(call: Call, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve the metrics of this process, as the scheduler does, after a tick."""
+    call("tick")
+    server, thread = start_http_server(0, "127.0.0.1")
+    monkeypatch.setenv("MINUTEHAND_METRICS_PORT", str(server.server_port))
+    get_settings.cache_clear()
+    yield
+    server.shutdown()
+    server.server_close()
+    thread.join()
+    IS_LEADER.set(0)
+    LAST_TICK.set(0)
+
+
+def set_last_tick(age: timedelta) -> None:
+    """Let the last tick of whoever leads be of *age* in the database."""
+    with writing(get_engine()) as connection:
+        record_tick(connection, read_clock(connection) - age)
+
+
+@pytest.mark.usefixtures("_metrics")
+@pytest.mark.parametrize(
+    ("is_leader", "own_age", "age", "health"),
+    [
+        (1, MINUTE, MINUTE, "ok"),
+        # It hangs; whoever has the lease by now ticks.
+        (1, 4 * MINUTE, MINUTE, "bad"),
+        # It led once, and has stood by since.
+        (0, 60 * MINUTE, MINUTE, "ok"),
+        (0, None, MINUTE, "ok"),
+        (0, None, 4 * MINUTE, "bad"),
+        (1, None, MINUTE, "bad"),
+    ],
+    ids=["leads", "hangs", "led", "standby", "nobody-ticks", "never-ticked"],
+)
+def test_health_of_a_scheduler_follows_its_ticks(
+    call: Call, is_leader: int, own_age: timedelta | None, age: timedelta, health: str
+):
+    """
+    A leader is judged by what it did itself, a standby by what anybody did.
+    """
+    IS_LEADER.set(is_leader)
+    now = read_host_clock()
+    LAST_TICK.set(0 if own_age is None else (now - own_age).timestamp())
+    set_last_tick(age)
+
+    answer = call("doctor", "--scheduler", "--json")
+
+    assert {"scheduler": health} == list_found(answer)
+    assert int(health == "bad") == answer.code
+
+
+def test_scheduler_that_does_not_answer_is_bad(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Nobody listens where its metrics should be.
+    """
+    monkeypatch.setenv("MINUTEHAND_METRICS_PORT", str(find_free_port()))
+
+    answer = call("doctor", "--scheduler", "--json")
+
+    assert (1, {"scheduler": "bad"}) == (answer.code, list_found(answer))
+
+
+def test_health_of_a_scheduler_needs_its_port(call: Call):
+    """
+    Without metrics there is nothing to ask.
+    """
+    answer = call("doctor", "--scheduler")
+
+    assert 2 == answer.code
+    assert "MINUTEHAND_METRICS_PORT" in answer.err
