@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from actions.expected_events import Keeps, find_undecided
 from actions.occurrences import find_each, parse_timing
@@ -28,6 +29,7 @@ from actions.recorded import (
 from actions.when import FINDERS
 from actions.when.cron import LOOKBACK
 from models.duration import Duration
+from models.errors import RuleError
 from models.operation_state import OperationState, Trigger
 from models.when import CronModel, IntervalModel, TimeModel, TimingModel
 from models.zone import load_zone
@@ -57,6 +59,7 @@ class Fault(StrEnum):
     EARLY = "early"  # recorded before it was due
     LATE = "late"  # recorded after the window, and not as caught up
     DOUBLED = "doubled"  # two decisions about one occurrence
+    UNREADABLE = "unreadable"  # what was due from then on cannot be said
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,16 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     Returns:
         The faults, in order of occurrence; none if all is well.
     """
-    expected = set(_expect(uid, revisions, since, until))
+    findings: list[Finding] = []
+    expected: set[datetime] = set()
+    unread: list[_Term] = []
+    for term in _find_terms(revisions, since, until):
+        try:
+            expected.update(_expect(uid, revisions, term))
+        except (RuleError, CronSimError) as error:
+            unread.append(term)
+            detail = f"revision {revisions[term.number].number} cannot be read: {error}"
+            findings.append(Finding(Fault.UNREADABLE, uid, term.begin, detail))
     scheduled = [each for each in decided if each.trigger == Trigger.SCHEDULE]
     single: dict[datetime, list[RecordedOperation]] = defaultdict(list)
     ranges = []
@@ -111,8 +123,9 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
             ranges.append(missed)
         elif since <= operation.occurrence < until:
             single[operation.occurrence].append(operation)
-    findings: list[Finding] = []
     for occurrence, operations in single.items():
+        if any(term.begin <= occurrence < term.end for term in unread):
+            continue
         findings += _judge(uid, occurrence, operations, expected, lookback, catches_up)
     for occurrence in expected:
         covering = [r for r in ranges if r[0] <= occurrence <= r[1]]
@@ -199,26 +212,39 @@ def _judge(
         yield Finding(Fault.LATE, uid, occurrence, detail)
 
 
-def _expect(
-    uid: str, revisions: Sequence[Revision], since: datetime, until: datetime
-) -> Iterator[datetime]:
-    """Yield what was to be decided under each revision."""
+class _Term(NamedTuple):
+    """The part of the period in which a revision decided: ``[begin, end)``."""
+
+    number: int  # of the revision, from 0
+    timing: str
+    begin: datetime
+    end: datetime
+
+
+def _find_terms(
+    revisions: Sequence[Revision], since: datetime, until: datetime
+) -> Iterator[_Term]:
+    """Yield the terms of the revisions that were in the tick, and of time."""
     for number, revision in enumerate(revisions):
         if revision.timing is None or not revision.active:
             continue
         if find_exit(revisions[: number + 1]) is not None:
             continue
         later = revisions[number + 1 :]
+        begin = max(since, revision.effective_from)
         end = min(until, later[0].recorded_at) if later else until
-        schedule = parse_timing(revision.timing)
-        for occurrence in _read(
-            TimingModel.model_validate_json(revision.timing),
-            max(since, revision.effective_from),
-            end,
-        ):
-            due_at = schedule.due_at(occurrence, uid)
-            if is_left_to(revisions, number, occurrence, due_at):
-                yield occurrence
+        if begin < end:
+            yield _Term(number, revision.timing, begin, end)
+
+
+def _expect(uid: str, revisions: Sequence[Revision], term: _Term) -> Iterator[datetime]:
+    """Yield what was to be decided in *term*."""
+    schedule = parse_timing(term.timing)
+    timing = TimingModel.model_validate_json(term.timing)
+    for occurrence in _read(timing, term.begin, term.end):
+        due_at = schedule.due_at(occurrence, uid)
+        if is_left_to(revisions, term.number, occurrence, due_at):
+            yield occurrence
 
 
 def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datetime]:

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.occurrences import find_due, parse_timing
-from models.errors import ConflictError, NotFoundError
+from models.errors import ConflictError, NotFoundError, RuleError
 from models.tables import (
     app_documents,
     domains,
@@ -187,12 +187,23 @@ def get_action_state(row: sa.Row[Any]) -> str:
     return "active" if row.active else "inactive"
 
 
+def find_problem(row: sa.Row[Any]) -> str | None:
+    """Return why the rule of *row* (an action) cannot be read; None if it can."""
+    if row.timing is not None:
+        try:
+            parse_timing(row.timing)
+        except RuleError as error:
+            return str(error)
+    return None
+
+
 def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:
-    """Return the next *count* occurrences of *row* (an action), aware UTC."""
+    """Return the next *count* occurrences of *row* (an action) if it can be read."""
     if (
         row.timing is None
         or row.next_due_at is None
         or get_action_state(row) != "active"
+        or find_problem(row) is not None
     ):
         return []
     due = find_due(

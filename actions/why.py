@@ -22,6 +22,7 @@ from actions.recorded import (
     find_exit,
     find_superseding,
 )
+from models.errors import RuleError
 from models.operation_state import OperationState
 
 _MINUTE = timedelta(minutes=1)
@@ -48,6 +49,7 @@ class Verdict(StrEnum):
     QUARANTINED = "quarantined"
     DELETED = "deleted"
     SUPERSEDED = "superseded"
+    UNREADABLE = "unreadable"
     UNDECIDED = "not decided yet"
     UNEXPLAINED = "unexplained"
 
@@ -189,22 +191,41 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
         text = f"the action did not exist before {created_at:%F %T}Z"
         return Answer(Verdict.NOT_EFFECTIVE, text)
     revision = in_force[-1]
+    gone_at = _get_deleted_at(history)
+    if gone_at is not None and gone_at <= at:
+        return Answer(Verdict.DELETED, f"the action was deleted at {gone_at:%F %T}Z")
     if revision.timing is None:
         return _explain_event_absence(history, minute, in_force)
-    schedule = parse_timing(revision.timing)
+    try:
+        schedule = parse_timing(revision.timing)
+    except RuleError as error:
+        out = _explain_out(history, revision, in_force)
+        unreadable = Verdict.UNREADABLE, f"the rule cannot be read: {error}"
+        return Answer(*(out or unreadable))
     due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
     previous = find_last(schedule, minute - _NEAREST_WITHIN, minute - _SECOND)
     following = schedule.next_from(minute + _MINUTE)
+    text = "the rule is not due at this minute"
+    if gone_at is not None:
+        text += f"; the action was deleted at {gone_at:%F %T}Z"
+        if following is not None and following >= gone_at:
+            following = None
     if not due:
         return Answer(
             Verdict.NOT_DUE,
-            "the rule is not due at this minute",
+            text,
             previous=previous,
             following=following,
         )
     due_at = schedule.due_at(due[0], history.uid)
     verdict, text, operation_id = _explain_undone(history, revision, due[0], due_at)
     return Answer(verdict, text, operation_id, None, previous, following)
+
+
+def _get_deleted_at(history: History) -> datetime | None:
+    """Return when the action was deleted, if it was; nothing comes after that."""
+    last = history.revisions[-1]
+    return last.recorded_at if last.change == "deleted" else None
 
 
 def _explain_event_absence(

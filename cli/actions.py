@@ -16,6 +16,7 @@ from actions.listing import (
     fetch_app,
     find_action,
     find_next,
+    find_problem,
     get_action_state,
 )
 from actions.posting import delete_action, set_paused
@@ -97,7 +98,7 @@ def show_action(
             ("app", row.app),
             ("name", row.name),
             ("state", _style(row)),
-            ("why", row.quarantine_reason),
+            ("why", row.quarantine_reason or find_problem(row)),
             ("revision", str(row.revision)),
             ("when", _describe(row)),
             ("event", waits),
@@ -185,6 +186,7 @@ def _make_json(row: sa.Row[Any], following: list[datetime]) -> dict[str, object]
         "paused_at": row.paused_at,
         "quarantined_at": row.quarantined_at,
         "quarantine_reason": row.quarantine_reason,
+        "problem": find_problem(row),
         "created_at": row.created_at,
         "updated_at": row.updated_at,
         "deleted_at": row.deleted_at,
@@ -198,6 +200,9 @@ def _format_next(row: sa.Row[Any], following: list[datetime]) -> str:
 
 
 def _describe(row: sa.Row[Any]) -> str:
+    problem = find_problem(row)
+    if problem is not None:
+        return f"cannot be read: {problem}"
     try:
         return describe(read_action_object(row.document))
     except MinutehandError:

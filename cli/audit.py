@@ -45,8 +45,9 @@ def audit(
     Compare what was recorded with what the rules say.
 
     Cron rules are read with cronsim, not with the code that decided. Names each
-    occurrence that is missing, extra, early, late or doubled, and exits 1 if there
-    is any. Operations that maintenance has pruned are reported as missing.
+    occurrence that is missing, extra, early, late or doubled, and each rule that is
+    unreadable, and exits 1 if there is any. Operations that maintenance has pruned
+    are reported as missing.
     """
     begin, end = read_period(since, until)
     lookback = get_settings().lookback

@@ -191,3 +191,37 @@ def test_unreadable_rule_is_not_resumed_but_replaced(call: Call, shop: Path):
     assert "--replace" in refused.err
     assert (0, 0) == (tried.code, done.code)
     assert 0 == call("actions", "resume", "hello").code
+
+
+def test_unreadable_rule_is_told_and_hides_nobody(call: Call, shop: Path):
+    """
+    Its reason stands in its line; what reads many actions goes on with the others.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    good = write_action(shop, name="good", uid="good")
+    call("actions", "post", good, "--app", "shop")
+    call("tick")
+    break_rule()
+
+    listed = {
+        each["uid"]: each
+        for each in call("actions", "list", "--app", "shop", "--json").data
+    }
+    told = call("actions", "list", "--app", "shop")
+    shown = call("actions", "show", "hello")
+    found = call("audit", "--json")
+    (answer,) = call("why", "hello", "--at", "2099-01-01T07:00Z", "--json").data
+
+    assert [] == listed["hello"]["next"]
+    assert "minute 61" in listed["hello"]["problem"]
+    assert (1, None) == (len(listed["good"]["next"]), listed["good"]["problem"])
+    assert (0, 0) == (told.code, shown.code)
+    assert "good" in told.out
+    assert "cannot be read" in told.out
+    assert "minute 61" in shown.out
+    assert (1, [("unreadable", "hello")]) == (
+        found.code,
+        [(each["fault"], each["action_uid"]) for each in found.data],
+    )
+    assert "unreadable" == answer["verdict"]
+    assert "minute 61" in answer["text"]

@@ -288,3 +288,26 @@ def test_four_wrong_rows_among_a_hundred_thousand_are_named() -> None:
         (Fault.DOUBLED, doubled),
     ]
     assert expected == [(each.fault, each.occurrence) for each in findings]
+
+
+UNREADABLE = '{"when":[{"cron_rule":"61 * * * *","timezone":"UTC"}]}'
+
+
+def test_rule_that_cannot_be_read_is_one_finding() -> None:
+    """
+    Nothing is said of what was decided by it, and everything of the rest.
+    """
+    timing = TIMINGS["interval"]
+    decided = decide(timing)
+    edited_at = START + timedelta(days=10)
+    broken = make_revision(
+        UNREADABLE, number=2, recorded_at=edited_at, effective_from=edited_at
+    )
+    mended_at = edited_at + timedelta(days=10)
+    mended = make_revision(
+        timing, number=3, recorded_at=mended_at, effective_from=mended_at
+    )
+    lost = decided.pop().occurrence
+
+    expected = [(Fault.UNREADABLE, edited_at), (Fault.MISS, lost)]
+    assert expected == find(timing, decided, broken, mended)

@@ -366,3 +366,63 @@ def test_what_waits_to_be_sent_says_for_what() -> None:
 
     assert "recorded, waits to be sent: the next look of the leader" == free.text
     assert "recorded, waits to be sent: no scheduler" == held.text
+
+
+DELETED_AT = MONDAY + timedelta(days=3)
+DELETED = replace(FIRST, number=2, change="deleted", recorded_at=DELETED_AT)
+
+
+@pytest.mark.parametrize("minutes", [0, 1, 60 * 24 * 4])
+def test_deleted_action_is_never_due_again(minutes: int) -> None:
+    """
+    Whatever its rule says of a minute after its end.
+    """
+    history = make_history(revisions=(FIRST, DELETED))
+
+    answer = ask(history, DELETED_AT + minutes * MINUTE)
+
+    assert (Verdict.DELETED, None, None) == (
+        answer.verdict,
+        answer.previous,
+        answer.following,
+    )
+    assert answer.text.endswith("deleted at 2026-11-12 07:00:00Z")
+
+
+def test_deletion_to_come_is_told() -> None:
+    """
+    Nothing follows where the rule would be due after it.
+    """
+    answer = ask(make_history(revisions=(FIRST, DELETED)), MONDAY + MINUTE)
+
+    assert (Verdict.NOT_DUE, MONDAY, None) == (
+        answer.verdict,
+        answer.previous,
+        answer.following,
+    )
+    assert answer.text.endswith("the action was deleted at 2026-11-12 07:00:00Z")
+
+
+def test_rule_that_cannot_be_read_is_said_to_be() -> None:
+    """
+    In the words of the door.
+    """
+    broken = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
+
+    answer = ask(make_history(revisions=(broken,)))
+
+    assert Verdict.UNREADABLE == answer.verdict
+    assert "minute 61" in answer.text
+
+
+def test_quarantine_says_more_than_that_a_rule_cannot_be_read() -> None:
+    """
+    Since when it is out, and why it was at that time.
+    """
+    broken = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
+    out = replace(broken, number=2, change="quarantined", recorded_at=MONDAY)
+
+    answer = ask(make_history(revisions=(broken, out)))
+
+    assert Verdict.QUARANTINED == answer.verdict
+    assert "no such zone" in answer.text
