@@ -18,6 +18,7 @@ from models.database import db_now
 from models.operation_state import OperationState, Queue, Reason
 from models.tables import operations
 from operations.step_records import abandon_steps
+from operations.store import make_pause
 
 #: An unclaimed message is given up for lost after this, if its queue is empty.
 LOST_AFTER = timedelta(minutes=2)
@@ -31,7 +32,7 @@ _WATCHED = sa.text(
     "(operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
 )
 
-#: First pause before an operation whose worker was lost runs again; doubles.
+#: Pause before the second attempt of an operation whose worker was lost; then double.
 BACK_OFF = timedelta(seconds=10)
 
 
@@ -40,7 +41,7 @@ _EXPIRED = (
     operations.c.state == OperationState.RUNNING,
     operations.c.lease_expires_at <= db_now(),
 )
-_EXHAUSTED = operations.c.attempt >= operations.c.attempts_allowed
+_attempts_left = operations.c.attempts_allowed - operations.c.attempt
 
 # The statements that mostly find nothing are built once: they run all day long.
 
@@ -63,7 +64,7 @@ def _canceled_statement() -> sa.Executable:
 def _exhausted_statement() -> sa.Executable:
     return (
         sa.update(operations)
-        .where(*_EXPIRED, _EXHAUSTED)
+        .where(*_EXPIRED, _attempts_left <= 0)
         .values(
             state=OperationState.FAILED,
             reason=Reason.WORKER_LOST,
@@ -80,7 +81,7 @@ def _exhausted_statement() -> sa.Executable:
 def _expired_statement() -> sa.Select[int]:
     # Time goes on between two statements: another lease may have run out since,
     # and its operation may have no attempt left.
-    return sa.select(operations.c.attempt).where(*_EXPIRED, ~_EXHAUSTED).distinct()
+    return sa.select(_attempts_left).where(*_EXPIRED, _attempts_left > 0).distinct()
 
 
 def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
@@ -96,16 +97,15 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     for operation_id in failed_ids:
         abandon_steps(connection, operation_id, error=Reason.WORKER_LOST)
     returned = 0
-    # One statement for each attempt number: the pause doubles with it.
-    attempts = connection.execute(_expired_statement()).scalars()
-    for attempt in attempts.all():
+    # One statement for each number of attempts left: the pause depends on it.
+    for left in connection.execute(_expired_statement()).scalars().all():
         returned += connection.execute(
             sa.update(operations)
-            .where(*_EXPIRED, ~_EXHAUSTED, operations.c.attempt == attempt)
+            .where(*_EXPIRED, _attempts_left == left)
             .values(
                 state=OperationState.PENDING,
                 reason=Reason.WORKER_LOST,
-                send_at=db_now(BACK_OFF * 2 ** (attempt - 1)),
+                send_at=db_now(make_pause(BACK_OFF, left=left)),
                 claim_token=None,
                 lease_expires_at=None,
             )

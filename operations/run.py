@@ -48,11 +48,12 @@ from operations.step_records import (
     start_step,
 )
 from operations.steps import STEPS
+from operations.store import make_pause
 from telemetry import Event
 
 log = structlog.get_logger()
 
-#: Pause before the second attempt of an operation whose step failed; doubles.
+#: Pause before the second attempt of an operation whose step failed; then twice that.
 RETRY_DELAY = timedelta(seconds=30)
 
 #: Progress is written, and cancellation noticed, this often at most.
@@ -245,14 +246,15 @@ class Attempt:
     def _handle_failure(self, name: str, error: StepError) -> OperationState:
         """Put the operation back for another attempt, or let it fail."""
         held = self.held
-        again = not error.permanent and held.attempt < held.attempts_allowed
+        left = held.attempts_allowed - held.attempt
+        again = not error.permanent and left > 0
         text = str(error)
         log.warning(Event.STEP_FAILED, step=name, error=text, again=again)
         with writing(self.engine) as connection:
             guard(connection, held)
             finish_step(connection, held, name, StepState.FAILED, error=text)
             if again:
-                delay = RETRY_DELAY * 2 ** (held.attempt - 1)
+                delay = make_pause(RETRY_DELAY, left=left)
                 retry_later(connection, held, delay=delay, error=f"{name}: {text}")
                 return OperationState.PENDING
             skip_open_steps(connection, held.operation_id)

@@ -41,6 +41,9 @@ from operations.step_records import skip_open_steps
 #: How many operations of one action and user ``overlap: queue`` holds (design: 100).
 QUEUE_LIMIT = 100
 
+#: Attempts of an operation in all, and again after each ``operations retry``.
+ATTEMPTS = 3
+
 _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "id": Identifier,
     "action_uid": sa.Text(),
@@ -339,5 +342,7 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
     return reopened.rowcount == 1
 
 
-#: Attempts of an operation in all, and again after each ``operations retry``.
-ATTEMPTS = 3
+def make_pause(first: timedelta, *, left: int) -> timedelta:
+    """Return how long the first of *left* attempts waits: *first*, or twice as long."""
+    pause: timedelta = first * 2 ** (ATTEMPTS - 1 - left)
+    return pause
