@@ -1,9 +1,8 @@
 """
 README.md: each command it shows does what the line beside it says.
 
-The commands are taken from the file, and run as they stand there, with the ids that
-were printed before in the place of ``UID`` and ``ID``, and with servers of the tests
-in the place of those that the production block names.
+The commands are taken from the file, and run as they stand there, those of production
+with servers of the tests in the place of those that it names.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import pytest
 
 from cli.main import main
 from settings import read_settings
-from tests.servers import ROOT, run_process, wait_until
+from tests.servers import ROOT, run_process
 
 # Two tests start dozens of processes, one after the other.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -34,46 +33,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
 
-#: What the json block of the README is posted to: the app of its commands.
-APP = {
-    "uid": "sales",
-    "name": "Sales",
-    "users": [
-        {"id": "toco@tou.can", "activated_at": "2026-01-01T00:00:00Z"},
-        {
-            "id": "ada@example.com",
-            "groups": ["manager"],
-            "activated_at": "2026-01-01T00:00:00Z",
-        },
-    ],
-    "domains": [
-        {"name": "a", "source": {"file": "a.csv"}},
-        {"name": "b", "source": {"file": "a.csv"}},
-    ],
-}
+EXAMPLES = ROOT / "docs" / "examples"
 
-#: Which test runs it, for every command; the tests read the commands from here.
-MAKE, EMBEDDED, PRODUCTION = "make", "embedded", "production"
-CASES = {
-    "make demo": MAKE,
-    "make test": MAKE,
-    "minutehand up": EMBEDDED,
-    "minutehand apps apply app.json": EMBEDDED,
-    "minutehand preview action.json": EMBEDDED,
-    "minutehand actions post action.json --app sales": EMBEDDED,
-    "minutehand actions run UID --wait": EMBEDDED,
-    "minutehand operations list --app sales": EMBEDDED,
-    "minutehand operations show ID --json": EMBEDDED,
-    "minutehand why UID --at 2026-11-23T07:00+01:00": EMBEDDED,
-    "minutehand audit --from 2026-11-01T00:00Z --until 2026-12-01T00:00Z": EMBEDDED,
-    "export MINUTEHAND_DATABASE_URL=postgresql://minutehand@db/minutehand"
-    " MINUTEHAND_BROKER_URL=redis://redis:6379/0": PRODUCTION,
-    "minutehand migrate": PRODUCTION,
-    "python scheduler_server.py": PRODUCTION,
-    "celery -A celery_app worker -Q quick": PRODUCTION,
-    "celery -A celery_app worker -Q heavy,celery -c 2": PRODUCTION,
-    "minutehand status": PRODUCTION,
-}
+#: Stands between the outputs of two commands.
+_MARK = "-- next --"
 
 
 def read_blocks(language: str) -> list[str]:
@@ -81,16 +44,13 @@ def read_blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def read_commands() -> list[str]:
-    """Return the commands of the README, without their comments."""
-    lines = "".join(read_blocks("sh")).splitlines()
-    words = [shlex.split(line, comments=True) for line in lines]
-    return [shlex.join(command) for command in words if command]
+#: One test for each; another block would end the collection here.
+MAKE, EMBEDDED, PRODUCTION = map(str.splitlines, read_blocks("sh"))
 
 
-def get_commands(case: str) -> list[str]:
-    """Return the commands of *case*, in the order of the README."""
-    return [command for command in read_commands() if CASES.get(command) == case]
+def strip_comment(line: str) -> str:
+    """Return the command of a line that is one word after the other."""
+    return shlex.join(shlex.split(line, comments=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,26 +104,27 @@ class Home:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """Give a user who has written app.json, and action.json as in the README."""
+    """Give a user who has set nothing."""
     for name in os.environ:
         if name.startswith("MINUTEHAND_"):
             monkeypatch.delenv(name)
-    (document,) = read_blocks("json")
-    (tmp_path / "action.json").write_text(document)
-    (tmp_path / "app.json").write_text(json.dumps(APP))
-    (tmp_path / "a.csv").write_text("product,sold\ntea,7\n")
     return Home(tmp_path, {})
 
 
-def test_each_command_has_a_case() -> None:
+def test_the_action_it_shows_is_the_example() -> None:
     """
-    What the README shows is run here; what it no longer shows is not kept here.
+    What is posted below is what was read above.
     """
-    assert list(CASES) == read_commands()
+    (document,) = read_blocks("json")
+
+    assert (EXAMPLES / "action.json").read_text() == document
 
 
-@pytest.mark.parametrize("command", get_commands(MAKE))
-def test_targets_run_programs_that_are_there(command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [*zip(map(strip_comment, MAKE), ("minutehand", "pytest"), strict=True)],
+)
+def test_targets_run_programs_that_are_there(command: str, program: str) -> None:
     """
     The recipe of the target ends in a program of the environment that starts.
 
@@ -178,36 +139,36 @@ def test_targets_run_programs_that_are_there(command: str) -> None:
         # inside of ``make test`` these would be its own
         env={"PATH": os.environ["PATH"]},
     )
-    program = Path(shlex.split(done.stdout.splitlines()[-1])[0])
+    last = Path(shlex.split(done.stdout.splitlines()[-1])[0])
 
-    assert Path(".venv/bin") == program.parent
-    assert {"make demo": "minutehand", "make test": "pytest"}[command] == program.name
-    assert shutil.which(program.name, path=str(BIN))
+    assert Path(".venv/bin") / program == last
+    assert shutil.which(program, path=str(BIN))
 
 
 def test_embedded_commands_do_what_they_say(home: Home) -> None:
     """
-    One after the other, as they stand there, in an empty home.
+    One after the other, to the letter, in a shell that knows none of our programs.
     """
-    up, apply, preview, post, run, listing, show, why, audit = get_commands(EMBEDDED)
+    (home.folder / "docs").symlink_to(ROOT / "docs")
+    (home.folder / ".venv").symlink_to(sys.prefix)
+    lines = [each for line in EMBEDDED for each in (line, f"echo {_MARK}")]
+    # What is left in the background if a line fails.
+    lines.insert(0, "set -e; trap 'kill $(jobs -p) 2>/dev/null || true' EXIT")
+    home.environ["PATH"] = "/usr/bin:/bin"
 
-    with home.start(up) as log:
-        wait_until(lambda: "tick_done" in log.read_text(), timeout_s=30, what="a tick")
-        applied = home.run(apply)
-        previewed = home.run(preview)
-        uid = find_id(home.run(post))
-        operation_id = find_id(home.run(run.replace("UID", uid)))
-        listed = home.run(listing)
-        shown = json.loads(home.run(show.replace("ID", operation_id)))
-        explained = home.run(why.replace("UID", uid))
-        audited = home.run(audit)
+    outputs = home.run("\n".join(lines)).split(f"{_MARK}\n")
 
+    _, _, applied, previewed, _, _, listed, shown, explained, audited, *rest = outputs
+    operation = json.loads(shown)
+    assert ["", ""] == rest
     assert "small app sales" in applied
     assert "Mondays at 07:00, Europe/Paris" in previewed
-    assert operation_id in listed
-    assert (operation_id, uid) == (shown["id"], shown["action_uid"])
-    assert ["refresh", "publish", "send_execsum"] == [s["name"] for s in shown["steps"]]
-    assert {"succeeded"} == {step["state"] for step in shown["steps"]}
+    assert operation["id"] in listed
+    assert ["refresh", "publish", "send_execsum"] == [
+        step["name"] for step in operation["steps"]
+    ]
+    assert {"succeeded"} == {step["state"] for step in operation["steps"]}
+    assert 2 == len(list((home.folder / ".minutehand" / "mails").iterdir()))
     # What it says depends on the day on which it is asked.
     assert "2026-11-30 06:00:00Z" in explained
     assert ", 0 faults, " in audited
@@ -227,12 +188,13 @@ def test_production_commands_do_what_they_say(
     """
     From an empty database to a heavy and a quick operation that each worker did.
     """
-    export, migrate, scheduler, quick, heavy, status = get_commands(PRODUCTION)
+    commands = map(strip_comment, PRODUCTION)
+    export, migrate, scheduler, quick, heavy, status = commands
     exported = dict(each.split("=", 1) for each in shlex.split(export)[1:])
     read_settings(exported, env_file=None)  # would refuse what is no setting
     ours = (unmigrated_url, redis_url)
     home.environ.update(zip(exported, ours, strict=True))
-    document = json.loads((home.folder / "action.json").read_text())
+    document = json.loads((EXAMPLES / "action.json").read_text())
     document["name"], document["operations"] = "summary", {"send_execsum": True}
     (home.folder / "quick.json").write_text(json.dumps(document))
 
@@ -240,10 +202,10 @@ def test_production_commands_do_what_they_say(
         home.run(migrate)
         for command in (scheduler, quick, heavy):
             processes.enter_context(home.start(command, cwd=ROOT))
-        home.run("minutehand apps apply app.json")
+        home.run(f"minutehand apps apply {EXAMPLES}")
         states = {}
-        for name in ("action.json", "quick.json"):
-            uid = find_id(home.run(f"minutehand actions post {name} --app sales"))
+        for path in (EXAMPLES / "action.json", home.folder / "quick.json"):
+            uid = find_id(home.run(f"minutehand actions post {path} --app sales"))
             operation_id = find_id(home.run(f"minutehand actions run {uid} --wait"))
             shown = home.run(f"minutehand operations show {operation_id} --json")
             states[json.loads(shown)["queue"]] = json.loads(shown)["state"]
