@@ -10,6 +10,7 @@ from typing import Annotated
 import structlog
 import typer
 
+from actions.maintenance import ensure_maintenance
 from actions.tick import Bad, Dispatched, TickReport, run_tick
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant
@@ -67,6 +68,13 @@ def tick(
         print_note("Recorded operations are sent by minutehand up (broker memory://).")
     _lead(scheduler, wait=not no_wait)
     try:
+        # of the scheduler's own, which each start of it looks after
+        ensure_maintenance(
+            scheduler.engine,
+            at=settings.maintenance_at,
+            timezone=settings.timezone,
+            enabled=settings.maintenance_enabled,
+        )
         _warn_of_future(instant)
         report = _tick(scheduler, instant)
     finally:

@@ -42,6 +42,8 @@ def embedded(
 def call(embedded: Call, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Give a function that runs a command line on a database of this test."""
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
+    # so that what a tick finds due does not depend on the hour the test runs at
+    monkeypatch.setenv("MINUTEHAND_MAINTENANCE_ENABLED", "false")
     return embedded
 
 

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader
+from actions.maintenance import MAINTENANCE_UID
 from cli.connection import get_engine
 from models.database import db_now, writing
 from models.occurrence import make_operation_id
@@ -329,6 +330,25 @@ def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
     assert [expected] == [each["id"] for each in listed]
     assert (1, 0) == (first.data["recorded"], second.data["recorded"])
     assert [(at, "pending")] == [(e["occurrence"], e["state"]) for e in listed]
+
+
+def test_tick_looks_after_the_daily_maintenance(embedded: Call):
+    """
+    In an empty home it is due at four, once, though no scheduler has ever started;
+    what was due before it was made is not.
+    """
+    now = datetime.now(UTC)
+    four = now.replace(hour=4, minute=0, second=0, microsecond=0)
+    four += timedelta(days=four <= now)
+
+    before = embedded("tick", "--at", (now - timedelta(days=1)).isoformat(), "--json")
+    ticks = [embedded("tick", "--at", four.isoformat(), "--json") for _ in range(2)]
+
+    listed = embedded("operations", "list", "--json").data
+    assert 0 == before.data["due"]
+    assert [1, 0] == [each.data["recorded"] for each in ticks]
+    assert [MAINTENANCE_UID] == [each["action_uid"] for each in listed]
+    assert [four] == [datetime.fromisoformat(each["occurrence"]) for each in listed]
 
 
 @pytest.mark.usefixtures("shop")

@@ -111,7 +111,7 @@ def test_audit_agrees_with_what_a_tick_recorded(call: Call, minutely: datetime):
     since = (minutely - 2 * HOUR).isoformat()
 
     answer = call("audit", "--from", since, "--json")
-    told = call("audit", "--from", since).out
+    told = call("audit", "--app", "shop", "--from", since).out
 
     assert (0, []) == (answer.code, answer.data)
     assert "1 actions, 0 faults" in told
