@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import sys
 import threading
 from contextlib import ExitStack
 from datetime import timedelta
@@ -149,6 +152,12 @@ def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
 def _say_where(settings: Settings) -> None:
     out().print(f"Mails:    {settings.smtp_url}", soft_wrap=True)
     out().print(f"Log:      {settings.home}/demo.log", soft_wrap=True)
-    print_note(
-        f"Look around: MINUTEHAND_HOME={settings.home} minutehand operations list"
-    )
+    home = shlex.quote(str(settings.home))
+    print_note(f"Look around: MINUTEHAND_HOME={home} {_find_program()} operations list")
+
+
+def _find_program() -> str:
+    """Return how to call us from here; ``make demo`` activates no environment."""
+    if shutil.which("minutehand"):
+        return "minutehand"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("minutehand")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -34,12 +35,15 @@ def _run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
     """
-    A run is seen within seconds, its mails are files, Ctrl-C stops it with code 0.
+    A run is seen within seconds, its mails are files, Ctrl-C stops it with code 0,
+    and the command it names in the end works in that shell.
     """
     home, log = tmp_path / "demo", tmp_path / "log"
     command = [*_MINUTEHAND, "demo", "--home", str(home)]
 
-    with run_process(command, log=log) as process:
+    # As make calls it: nobody has activated the environment.
+    environ = {"PATH": "/usr/bin:/bin"}
+    with run_process(command, log=log, environ=environ) as process:
         wait_until(
             lambda: "weekly update: succeeded" in log.read_text(),
             timeout_s=30,
@@ -49,6 +53,17 @@ def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
         code = process.wait(STOPS_WITHIN_S)
 
     assert 0 == code, log.read_text()
+    (advice,) = re.findall(r"Look around: (.*)", log.read_text())
+    looked = subprocess.run(
+        ["/bin/sh", "-c", advice],
+        env=environ,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "weekly update" in looked.stdout, looked.stderr
     assert 3 <= len(list((home / "mails").glob("*.eml")))
     assert "Traceback" not in log.read_text() + (home / "demo.log").read_text()
 
