@@ -40,6 +40,7 @@ from operations.store import (
     OperationFilter,
     cancel,
     fetch_operations,
+    get_live_beside,
     reopen,
 )
 
@@ -190,12 +191,20 @@ def retry_operation(operation: OperationArgument, *, json: JsonOption = False) -
     """
     Run a failed or canceled operation again.
 
-    Steps that succeeded are not repeated, and nobody gets a mail twice.
+    Steps that succeeded are not repeated, and nobody gets a mail twice. If its
+    overlap is skip and another run of its action is under way: exit 5.
     """
     operation_id = read_operation_id(operation)
     with write_database() as connection:
         reopened = reopen(connection, operation_id)
         shown = read_operation(connection, operation_id)
+        beside = get_live_beside(connection, operation_id)
+    if not reopened and beside is not None:
+        msg = (
+            f"operation {beside} of the action is under way, "
+            "and its overlap is skip; wait for it, or cancel it"
+        )
+        raise ConflictError(msg)
     if not reopened:
         msg = (
             f"operation {operation_id} is {shown.row.state}; "

@@ -35,7 +35,7 @@ from models.operation_state import (
     Overlap,
     Reason,
 )
-from models.tables import operation_steps, operations
+from models.tables import operation_steps, operations, scheduled_actions
 from operations.step_records import skip_open_steps
 
 #: How many operations of one action and user ``overlap: queue`` holds (design: 100).
@@ -320,14 +320,26 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
     delivery marks stay, so nobody gets a mail twice. If a worker has not yet noticed
     that it was canceled, it waits for that.
 
+    Holds the row of the action until the commit, as do those who record: what
+    ``overlap`` finds live cannot change before.
+
     Returns:
-        False if it is in another state, or unknown.
+        False if it is in another state, or unknown, or ``get_live_beside`` is not None.
     """
+    action_uid = sa.select(operations.c.action_uid).where(
+        operations.c.id == operation_id
+    )
+    connection.execute(
+        sa.select(scheduled_actions.c.uid)
+        .where(scheduled_actions.c.uid == action_uid.scalar_subquery())
+        .with_for_update()
+    )
     reopened = connection.execute(
         sa.update(operations)
         .where(
             operations.c.id == operation_id,
             operations.c.state.in_([OperationState.FAILED, OperationState.CANCELED]),
+            ~_select_live_beside().exists(),
         )
         .values(
             state=OperationState.PENDING,
@@ -340,6 +352,26 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
         )
     )
     return reopened.rowcount == 1
+
+
+def get_live_beside(connection: sa.Connection, operation_id: UUID) -> UUID | None:
+    """Return what is not final, if ``overlap: skip`` lets nothing run beside it."""
+    return connection.execute(
+        _select_live_beside().where(operations.c.id == operation_id).limit(1)
+    ).scalar_one_or_none()
+
+
+def _select_live_beside() -> sa.Select[UUID]:
+    """Select what is live of the same action and user, if an operation is to skip."""
+    other = operations.alias("other")
+    return sa.select(other.c.id).where(
+        operations.c.overlap == Overlap.SKIP,
+        other.c.id != operations.c.id,
+        other.c.action_uid == operations.c.action_uid,
+        other.c.user_id.is_not_distinct_from(operations.c.user_id),
+        # word for word as in the index, or SQLite would not use it
+        sa.text("other.state IN ('pending', 'queued', 'running')"),
+    )
 
 
 def make_pause(first: timedelta, *, left: int) -> timedelta:
