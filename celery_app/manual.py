@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from actions.revisions import lock_action
 from models.database import read_clock, writing
 from models.decision import NewOperation, make_triggered_by
-from models.errors import ConflictError
+from models.errors import ConflictError, UsageError
 from models.occurrence import make_manual_id
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from operations.store import fetch_operation, record
@@ -33,7 +33,7 @@ def run_now(
 
         key: Idempotency key: the same key is the same run. None: a new run.
 
-        user_id: For an event-driven action: the user to act as if triggered by.
+        user_id: The user to act as if triggered by; of an event-driven action only.
 
         force: Refresh even what has not changed at its source.
 
@@ -43,11 +43,20 @@ def run_now(
     Raises:
         NotFoundError: No such action, or deleted.
 
+        UsageError: *user_id* is given, and the action is driven by time: its runs are
+            for all its recipients, and overlap whoever they are for.
+
         ConflictError: A run of the action is under way, and its ``overlap`` is skip.
             (Nothing is recorded then.)
     """
     with writing(engine) as connection:
         action = lock_action(connection, action_uid)
+        if user_id is not None and action.event is None:
+            msg = (
+                f"action {action_uid!r} is not driven by an event, so no user triggers"
+                f" it: run it without the user {user_id!r}"
+            )
+            raise UsageError(msg)
         operation_id = make_manual_id(action_uid, key or str(uuid4()))
         new = NewOperation(
             id=operation_id,

@@ -27,7 +27,11 @@ def run(  # noqa: PLR0913 - the options of the command
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="ID", help="Run as if this user triggered it."),
+        typer.Option(
+            "--user",
+            metavar="ID",
+            help="Run as if this user triggered it; of event-driven actions.",
+        ),
     ] = None,
     force: Annotated[
         bool,

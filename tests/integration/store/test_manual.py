@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from actions.posting import delete_action, set_paused
 from celery_app.manual import run_now
 from models.database import writing
-from models.errors import ConflictError, NotFoundError
+from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
 from tests.scheduling import (
     REFRESH,
@@ -118,6 +118,19 @@ def test_collision_is_judged_by_user(engine: sa.Engine):
     run_now(engine, uid, user_id="bob")
     with pytest.raises(ConflictError):
         run_now(engine, uid, user_id="ann")
+
+
+def test_user_triggers_no_action_of_time(engine: sa.Engine):
+    """
+    Its runs would not be seen to overlap, for each would have a user of its own.
+    """
+    uid = post(engine, overlap="skip").uid
+    run_now(engine, uid)
+
+    with pytest.raises(UsageError, match="not driven by an event"):
+        run_now(engine, uid, user_id="ann")
+
+    assert 1 == len(fetch_all(engine))
 
 
 def test_paused_action_runs_by_hand_and_a_deleted_one_does_not(engine: sa.Engine):
