@@ -1,7 +1,7 @@
 """
 An independent check: what the rules say against what was recorded.
 
-Reads cron rules with cronsim and intervals with plain arithmetic, not with the
+Reads cron rules anew (with cronsim) and intervals with plain arithmetic, not with the
 finders that the tick uses, so that a mistake there cannot hide itself here.
 Calendar rules have no second reader here; theirs is systemd, in the tests.
 """
@@ -15,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from cronsim import CronSim, CronSimError
+from cronsim import CronSimError
 
+from actions.cron_reading import read_cron
 from actions.expected_events import Keeps, find_undecided
 from actions.occurrences import find_each, parse_timing
 from actions.recorded import (
@@ -34,21 +35,8 @@ from models.operation_state import OperationState, Trigger
 from models.when import CronModel, IntervalModel, TimeModel, TimingModel
 from models.zone import load_zone
 
-#: Macros that cronsim leaves to its callers.
-_MACROS = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-
 #: The window is as seen from the tick, which takes up to a minute to come.
 _TICK = timedelta(minutes=1)
-
-_SECOND = timedelta(seconds=1)
 
 
 class Fault(StrEnum):
@@ -263,7 +251,7 @@ def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datet
 
 def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[datetime]:
     if isinstance(rule, CronModel):
-        yield from _read_cron(rule, begin, end)
+        yield from read_cron(rule, begin, end)
     elif isinstance(rule, IntervalModel) and _is_elapsed(rule):
         every = Duration.parse(rule.every).rest
         anchor = _read_anchor(rule)
@@ -275,17 +263,6 @@ def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[date
             occurrence += every
     else:
         yield from find_each(FINDERS[type(rule)](rule), begin, end)
-
-
-def _read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datetime]:
-    text = _MACROS.get(rule.cron_rule.strip().lower(), rule.cron_rule)
-    local = (begin - _SECOND).astimezone(load_zone(rule.timezone))
-    for found in CronSim(text, local):
-        occurrence = found.astimezone(UTC)
-        if occurrence >= end:
-            return
-        if occurrence >= begin:
-            yield occurrence
 
 
 def _is_elapsed(rule: IntervalModel) -> bool:

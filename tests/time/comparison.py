@@ -1,8 +1,9 @@
 """
 Our occurrences held against the daemon's and cronsim's, around one clock change.
 
-The daemon is right by definition, and we differ from it nowhere. cronsim differs in
-the cases that ``cronsim_differs`` names, each with its reason.
+The daemon is right by definition, and we differ from it nowhere: neither the tick nor
+the audit, whose readings have no code in common. cronsim differs in the cases that
+``cronsim_differs`` names, each with its reason.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
+from actions.cron_reading import read_cron
 from actions.occurrences import find_occurrences
 from actions.when.cron import CronFinder
 from models.cron_rule import CronRule
+from models.when import CronModel
 from models.zone import load_zone
 from tests.time.oracles import (
     PlainRule,
@@ -108,6 +111,9 @@ def compare(name: str, change: Transition) -> list[str]:
         daemon = [instant for instant in ran if instant >= start]
         if ours != daemon:
             differences.append(f"{name} {change.at} {rule!r}: daemon {daemon}")
+        audited = list(read_cron(CronModel(cron_rule=rule, timezone=name), start, end))
+        if audited != daemon:
+            differences.append(f"{name} {change.at} {rule!r}: audit {audited}")
         if cronsim_differs(rule, change):
             continue
         if ours != run_cronsim(rule, zone, start, end):
