@@ -17,6 +17,7 @@ from actions.occurrences import next_due, parse_timing
 from actions.posting import fetch_holidays
 from actions.revisions import change_action
 from models.door import read_action_object
+from models.errors import InvalidDocumentError
 from models.tables import holidays, scheduled_actions
 from models.timing import DayRange, make_timing, merge_days, timing_text
 from models.when import DateRangeModel, HolidaysModel
@@ -107,7 +108,10 @@ def _retime(
     ).all()
     retimed = []
     for row in rows:
-        action = read_action_object(row.document)
+        try:
+            action = read_action_object(row.document)
+        except InvalidDocumentError:
+            continue  # in quarantine, or will be when it is due
         named = {
             each.calendar for each in action.except_ if isinstance(each, HolidaysModel)
         }

@@ -262,6 +262,30 @@ def test_changed_holidays_move_the_actions_that_name_them(engine: sa.Engine):
     ] == _fetch(engine, kept.uid, kept.revision, kept.change)
 
 
+def test_action_that_cannot_be_read_is_left_as_it_is(engine: sa.Engine):
+    """
+    A gap that a new tz database has where it is due does not keep its app from change.
+    """
+    _apply(engine, holidays={"fr": []})
+    document = {
+        "name": "lost",
+        "operations": {"send_execsum": True},
+        "when": {"due_date": "2099-12-25T07:00:00Z"},
+        "except": [{"calendar": "fr"}],
+        "recipients": {"groups": ["all"]},
+    }
+    gap = {"due_date": "2027-03-28T02:30", "timezone": "Europe/Paris"}
+    with writing(engine) as connection:
+        post_action(connection, "shop", read_action(json.dumps(document)))
+        connection.execute(
+            sa.update(scheduled_actions).values(document={**document, "when": gap})
+        )
+
+    applied = _apply(engine, holidays={"fr": ["2099-12-25"]})
+
+    assert () == applied.retimed
+
+
 def test_unlisted_calendar_becomes_empty(engine: sa.Engine):
     """
     A calendar that actions may name stays, with a version without days.
