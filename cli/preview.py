@@ -122,6 +122,7 @@ def _answer_lines(name: str, zone: str, holidays: dict[str, list[DayRange]]) -> 
         if line.strip():
             answer = preview_batch_line(line, default_timezone=zone, holidays=holidays)
             sys.stdout.write(f"{answer}\n")
+            sys.stdout.flush()
 
 
 def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) -> None:
