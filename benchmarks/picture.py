@@ -55,9 +55,8 @@ def _draw_rates(parts: list[str], results: Sequence[Result], y: float) -> float:
         return y
     size = max(by_size, key=lambda registered: (len(by_size[registered]), registered))
     rates = {peer: statistics.median(all_) for peer, all_ in by_size[size].items()}
-    parts.append(
-        _text(0, y, f"Messages a second, {size:,} schedules all due", bold=True)
-    )
+    title = f"Messages a second, {size:,} schedules all due (logarithmic)"
+    parts.append(_text(0, y, title, bold=True))
     y += 16
     most = math.log10(max(rates.values()))
     for peer, rate in sorted(rates.items(), key=lambda item: -item[1]):
