@@ -107,3 +107,10 @@ def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, A
 
 
 app.add_defaults(lambda: make_config(read_settings()))
+
+
+def make_app(settings: Settings) -> Celery:
+    """Return an application without tasks, for a sender beside the process's own."""
+    made = Celery("minutehand", set_as_current=False)
+    made.conf.update(make_config(settings))
+    return made

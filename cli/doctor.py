@@ -191,9 +191,9 @@ def _look_at_broker() -> Result:
     if settings.broker_url.startswith("memory"):
         return Result("broker", Health.GOOD, "within minutehand up")
     # Celery takes half a second to import.
-    module = import_module("celery_app.sender")
-    sender = module.CelerySender(
-        import_module("celery_app.app").app, timeout=settings.broker_timeout
+    app = import_module("celery_app.app").make_app(settings)
+    sender = import_module("celery_app.sender").CelerySender(
+        app, timeout=settings.broker_timeout
     )
     try:
         sender.find_empty_queues()

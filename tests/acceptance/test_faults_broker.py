@@ -12,10 +12,9 @@ from uuid import uuid4
 import pytest
 import redis
 import sqlalchemy as sa
-from celery import Celery
 
 from actions.leader import Leader, get_holder
-from celery_app.app import make_config
+from celery_app.app import make_app
 from celery_app.sender import CelerySender
 from models.errors import BrokerUnreachableError
 from models.operation_state import OperationState, Queue
@@ -47,8 +46,7 @@ def make_settings(url: str) -> Settings:
 def make_sender(url: str) -> CelerySender:
     """Return a sender on a Celery app of its own."""
     settings = make_settings(url)
-    app = Celery("tests", set_as_current=False)
-    app.conf.update(make_config(settings))
+    app = make_app(settings)
     return CelerySender(app, timeout=settings.broker_timeout)
 
 

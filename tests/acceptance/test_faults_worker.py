@@ -7,9 +7,8 @@ from uuid import UUID
 
 import redis
 import sqlalchemy as sa
-from celery import Celery
 
-from celery_app.app import make_config
+from celery_app.app import make_app
 from celery_app.sender import CelerySender
 from models.database import reading, writing
 from models.operation_state import OperationState, Queue, Reason, StepState
@@ -29,8 +28,7 @@ def fetch_step_states(installation: Installation, operation_id: UUID) -> list[st
 
 def restore_visible(installation: Installation) -> None:
     """Hand out again what is not acknowledged, as each consumer does now and then."""
-    app = Celery("tests", set_as_current=False)
-    app.conf.update(make_config(installation.settings))
+    app = make_app(installation.settings)
     with app.connection_for_read() as connection:
         connection.default_channel.qos.restore_visible(interval=1)
 
@@ -165,8 +163,7 @@ def test_message_that_comes_again_runs_nothing(scheduled: Installation) -> None:
 
 def make_sender(installation: Installation) -> CelerySender:
     """Return a sender to the broker of *installation*."""
-    app = Celery("tests", set_as_current=False)
-    app.conf.update(make_config(installation.settings))
+    app = make_app(installation.settings)
     return CelerySender(app, timeout=installation.settings.broker_timeout)
 
 

@@ -14,10 +14,9 @@ from uuid import UUID, uuid4
 
 import redis
 import sqlalchemy as sa
-from celery import Celery
 from kombu.utils.json import loads
 
-from celery_app.app import make_config
+from celery_app.app import make_app
 from celery_app.enforced_id import EnforcedIdTask
 from celery_app.manual import run_now
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
@@ -159,8 +158,7 @@ def test_operations_run_for_real_and_once(
 
 def make_tasks(environ: dict[str, str]) -> EnforcedIdTask:
     """Return the quick task as an application of its own would send it."""
-    app = Celery("tests", set_as_current=False)
-    app.conf.update(make_config(read_settings(environ, env_file=None)))
+    app = make_app(read_settings(environ, env_file=None))
     app.conf.task_routes = {EXECUTE_SCHEDULED_ACTION_QUICK: {"queue": "quick"}}
 
     @app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask)

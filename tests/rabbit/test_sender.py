@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import amqp
 import pytest
-from celery import Celery
 
-from celery_app.app import make_config
+from celery_app.app import make_app
 from celery_app.confirms import SLICE
 from celery_app.sender import CelerySender
 from models.errors import BrokerUnreachableError
@@ -36,8 +35,7 @@ def sender(rabbit: Victim) -> Iterator[CelerySender]:
         },
         env_file=None,
     )
-    app = Celery("tests", set_as_current=False)
-    app.conf.update(make_config(settings))
+    app = make_app(settings)
     made = CelerySender(app, timeout=settings.broker_timeout)
     yield made
     made.close()
