@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from typing import Literal, Self, TextIO
 
@@ -193,13 +194,16 @@ def configure_logging(
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    renderers = _make_renderers(log_format, color=color, on_terminal=target.isatty())
+    # Only what libraries tell goes through logging: its way takes twice as long, and a
+    # worker tells of each operation.
     handler = logging.StreamHandler(target)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_make_renderers(log_format, color=color, on_terminal=target.isatty()),
+                *renderers,
             ],
         )
     )
@@ -207,15 +211,31 @@ def configure_logging(
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.root.level))
 
+    lines = _Lines(target)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[*shared, *renderers],
+        logger_factory=lambda *_arguments: lines,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.root.level),
     )
+
+
+class _Lines:
+    """
+    Writes rendered lines to *stream*, one call a line, or drops them.
+
+    As with logging, a full disk under the log ends nothing. Without a lock of its own,
+    which a process could be forked with while another thread holds it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def _write(self, line: str) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = _write
 
 
 def _make_renderers(

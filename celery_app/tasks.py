@@ -7,12 +7,18 @@ operation claimed or done, and is dropped.
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any
 
 import structlog
 from celery.exceptions import Reject
-from celery.signals import setup_logging, worker_process_shutdown, worker_shutdown
+from celery.signals import (
+    setup_logging,
+    worker_init,
+    worker_process_shutdown,
+    worker_shutdown,
+)
 
 from celery_app import routing
 from celery_app.app import app
@@ -71,6 +77,12 @@ def _configure_logging(**_arguments: object) -> None:
     """Log as the scheduler does; Celery leaves logging alone if this is connected."""
     settings = read_settings()
     configure_logging(level=settings.log_level, log_format=settings.log_format)
+
+
+@worker_init.connect
+def _spare_what_stays(**_arguments: object) -> None:
+    """Keep the collector off what is loaded before the pool forks: never garbage."""
+    gc.freeze()
 
 
 @worker_process_shutdown.connect

@@ -9,8 +9,7 @@ inside the statement, never by the host.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -18,13 +17,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from models.errors import UnreachableError, UsageError
+from models.postgresql import make_postgresql_engine, make_unreachable
 from models.sqlite_place import prepare_place
 
 #: What a connection costs at most, and how long any statement may take.
@@ -130,36 +129,6 @@ def read_clock(connection: sa.Connection) -> datetime:
 _SELECT_NOW = sa.select(db_now())
 
 
-class _DeadlineConnection(psycopg.Connection[Any]):
-    """
-    A connection on which no call waits longer than ``deadline_s``.
-
-    ``statement_timeout`` is the server's promise; a server that is stopped, or
-    a network that swallows packets, keeps none. libpq has no read timeout.
-    """
-
-    deadline_s = DEFAULT_TIMEOUT.total_seconds()
-
-    def wait(
-        self,
-        gen: Generator[Any, Any, Any],
-        interval: float = 0.1,
-        timeout: float | None = None,
-    ) -> Any:
-        """Consume *gen* as psycopg does, but give up after ``deadline_s``."""
-        limit_s = self.deadline_s if timeout is None else timeout
-        give_up_at = time.monotonic() + limit_s
-        try:
-            return super().wait(gen, interval, limit_s)
-        except psycopg.Error as error:
-            if time.monotonic() < give_up_at or timeout is not None:
-                raise
-            # What was asked may still be answered: the session is of no more use.
-            self.pgconn.finish()
-            msg = f"no answer from the database within {limit_s:g} s"
-            raise psycopg.OperationalError(msg) from error
-
-
 def make_engine(
     url: str,
     *,
@@ -193,67 +162,9 @@ def make_engine(
     if backend == "sqlite":
         return _make_sqlite_engine(parsed, timeout, clock)
     if backend == "postgresql":
-        return _make_postgresql_engine(parsed, timeout, pool_size)
+        return make_postgresql_engine(parsed, timeout=timeout, pool_size=pool_size)
     msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"
     raise UsageError(msg)
-
-
-def _make_postgresql_engine(
-    url: sa.URL, timeout: timedelta, pool_size: int
-) -> sa.Engine:
-    milliseconds = int(timeout.total_seconds() * 1000)
-    limits = " ".join(
-        f"-c {name}={milliseconds}"
-        for name in (
-            "statement_timeout",
-            "lock_timeout",
-            "idle_in_transaction_session_timeout",
-        )
-    )
-
-    class Connection(_DeadlineConnection):
-        # a little later than the server's own timeout, whose message says more
-        deadline_s = timeout.total_seconds() + 2
-
-    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
-
-    def connect() -> psycopg.Connection[Any]:
-        connection: psycopg.Connection[Any] = Connection.connect(
-            dsn,
-            connect_timeout=max(2, int(timeout.total_seconds() / 2)),
-            options=f"-c timezone=UTC {limits}",
-            application_name="minutehand",
-            tcp_user_timeout=milliseconds,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-        )
-        return connection
-
-    engine = sa.create_engine(
-        url.set(drivername="postgresql+psycopg"),
-        creator=connect,
-        pool_size=pool_size,
-        max_overflow=10,
-        pool_timeout=timeout.total_seconds(),
-        pool_pre_ping=False,
-        pool_use_lifo=True,
-    )
-    sa.event.listen(engine, "handle_error", _leave_ailing_server)
-    return engine
-
-
-#: First characters of SQLSTATEs of a server that cannot serve now, which the driver
-#: does not call operational: read-only (a failover), a transaction that took too
-#: long, a snapshot too old, an internal error.
-_AILING = ("25006", "25P03", "25P04", "72", "XX")
-
-
-def _leave_ailing_server(context: sa.ExceptionContext) -> None:
-    """Drop all connections to a server that was demoted or is ill: others may serve."""
-    state = getattr(context.original_exception, "sqlstate", None) or ""
-    if state.startswith(_AILING):
-        context.is_disconnect = True
 
 
 def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Engine:
@@ -305,31 +216,12 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 @contextmanager
-def stating(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """
-    Give a connection for one statement that is a transaction of its own.
-
-    It saves PostgreSQL the round trips of BEGIN and COMMIT; SQLite is told both.
-    """
-    if engine.dialect.name != "postgresql":
-        with writing(engine) as connection:
-            yield connection
-        return
-    with translating(), engine.connect() as connection:
-        yield connection.execution_options(isolation_level="AUTOCOMMIT")
-
-
-@contextmanager
 def translating() -> Iterator[None]:
     """Turn what is said of a database that cannot serve now into UnreachableError."""
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as e:
-        cause = getattr(e, "orig", None) or e
-        msg = (
-            f"the database did not answer: {str(cause).strip() or type(cause).__name__}"
-        )
-        raise UnreachableError(msg) from e
+        raise make_unreachable(getattr(e, "orig", None) or e) from e
     except sa.exc.DBAPIError as e:
         if str(e.orig) == "file is not a database":
             msg = (

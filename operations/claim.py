@@ -16,9 +16,10 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from models.database import db_now, stating, writing
+from models.database import db_now, writing
 from models.errors import CanceledError, ClaimLostError
 from models.operation_state import OperationState, Queue, Reason
+from models.postgresql import execute_at_once
 from models.tables import operations
 from operations.claim_statements import (
     CLAIMED,
@@ -94,18 +95,11 @@ def claim(
         heavy operation of the app is claimed. The message is then dropped: the
         table sends it again when its time has come.
     """
-    token = uuid4()
-    values = {"operation_id": operation_id, "token": token, "worker": worker}
-    held = None
-    at_once = prepare is not None and engine.dialect.name == "postgresql"
-    make = claim_and_begin_statement if at_once else claim_statement
     try:
-        with stating(engine) as connection:
-            row = connection.execute(make(lease), values).one_or_none()
-            if row is not None:
-                held = _make_claim(row, operation_id, token, lease)
-                if prepare is not None and not at_once:
-                    prepare(connection, held)
+        if prepare is None or engine.dialect.name != "postgresql":
+            held = _take(engine, operation_id, worker, lease, prepare)
+        else:
+            held = _take_and_begin(engine, operation_id, worker, lease)
     except sa.exc.IntegrityError:
         held = None  # another heavy one was claimed between our look and our write
     if held is None:
@@ -113,19 +107,43 @@ def claim(
     return held
 
 
-def _make_claim(
-    row: sa.Row[Any], operation_id: UUID, token: UUID, lease: timedelta
-) -> Claim:
+def _take(
+    engine: sa.Engine,
+    operation_id: UUID,
+    worker: str,
+    lease: timedelta,
+    prepare: Callable[[sa.Connection, Claim], None] | None,
+) -> Claim | None:
+    values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
+    with writing(engine) as connection:
+        row = connection.execute(claim_statement(lease), values).one_or_none()
+        if row is None:
+            return None
+        held = _make_claim(row, lease)
+        if prepare is not None:
+            prepare(connection, held)
+        return held
+
+
+def _take_and_begin(
+    engine: sa.Engine, operation_id: UUID, worker: str, lease: timedelta
+) -> Claim | None:
+    values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
+    row = execute_at_once(engine, claim_and_begin_statement(lease), values)
+    return None if row is None else _make_claim(row, lease, begun=row.begun)
+
+
+def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:
     return Claim(
-        operation_id=operation_id,
-        token=token,
+        operation_id=row.id,
+        token=row.claim_token,
         details=row.details or {},
         **{name: getattr(row, name) for name in CLAIMED if name != "details"},
         document=row.document,
         action_active=row.action_active,
         claimed_at=row.claimed_at,
         lease=lease,
-        begun=getattr(row, "begun", 0),
+        begun=begun,
     )
 
 

@@ -64,7 +64,10 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
         .scalar_subquery()
     )
     waits = sa.and_(
-        operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
+        sa.or_(
+            operations.c.state == OperationState.PENDING,
+            operations.c.state == OperationState.QUEUED,
+        ),
         # Canceled and tried again: the worker of then may be at it still.
         operations.c.claim_token.is_(None),
     )
@@ -91,6 +94,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
         )
         .returning(
             operations.c.id,
+            operations.c.claim_token,
             *(operations.c[name] for name in CLAIMED),
             document.label("document"),
             active.label("action_active"),
@@ -100,7 +104,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
 
 
 @cache
-def claim_and_begin_statement(lease: timedelta) -> sa.Executable:
+def claim_and_begin_statement(lease: timedelta) -> sa.Select[Any]:
     """
     Claim, and write down the steps if this is the first attempt; for PostgreSQL.
 
@@ -129,7 +133,7 @@ def claim_and_begin_statement(lease: timedelta) -> sa.Executable:
         .where(
             claimed.c.attempt == 1,
             claimed.c.action_active,
-            asked[("when", "after")].astext.is_distinct_from(EventName.USER_LAST_SEEN),
+            asked["when"]["after"].astext.is_distinct_from(EventName.USER_LAST_SEEN),
         )
     )
     columns = ["operation_id", "position", "name", "state", "attempt", "started_at"]

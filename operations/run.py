@@ -86,6 +86,7 @@ class Attempt:
     monotonic: Callable[[], float] = time.monotonic
     _step: str | None = None
     _todo: list[KeptStep] | None = None
+    _action: ScheduledActionModel | None = None
 
     def prepare(self, connection: sa.Connection) -> None:
         """Write down the steps in the transaction of the claim, and start the first."""
@@ -154,7 +155,7 @@ class Attempt:
         todo = self._todo
         if not todo:  # its last worker died between the last step and the end
             return self._finish(OperationState.SUCCEEDED)
-        action = _parse(self.held)
+        action = self._read_action()
         for step, following in zip_longest(todo, todo[1:]):
             state = self._run_step(
                 action, step, None if following is None else following.name
@@ -167,15 +168,20 @@ class Attempt:
         """Return the steps, if all were written down for us when we claimed."""
         if self.held.begun == 0:
             return None
-        names = _parse(self.held).operations.step_names
+        names = self._read_action().operations.step_names
         if self.held.begun != len(names):
             return None
         return [KeptStep(name, StepState.PENDING, {}) for name in names]
 
     def _start(self, connection: sa.Connection) -> None:
         """Find out which steps are left, and mark the first of them running."""
-        names = _parse(self.held).operations.step_names
+        names = self._read_action().operations.step_names
         self._todo = prepare_steps(connection, self.held, names)
+
+    def _read_action(self) -> ScheduledActionModel:
+        if self._action is None:
+            self._action = _parse(json.dumps(self.held.document))
+        return self._action
 
     def _find_obstacle(
         self, connection: sa.Connection
@@ -320,12 +326,8 @@ class Attempt:
         )
 
 
-def _parse(held: Claim) -> ScheduledActionModel:
-    return _parse_document(json.dumps(held.document))
-
-
 @lru_cache(maxsize=256)
-def _parse_document(text: str) -> ScheduledActionModel:
+def _parse(text: str) -> ScheduledActionModel:
     """Actions come again each day or minute, and reading one costs most of a run."""
     return ScheduledActionModel.model_validate(json.loads(text))
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.sql.dml import ReturningUpdate
 
-from models.database import Identifier, UtcDateTime, db_now, stating, writing
+from models.database import Identifier, UtcDateTime, db_now, writing
 from models.operation_state import OperationState, StepState
+from models.postgresql import execute_at_once
 from models.tables import deliveries, operation_steps, operations
 from operations.claim import Claim, finish, finish_statement, finish_values
 from operations.ports import DeliveryState
@@ -142,16 +146,14 @@ def finish_last_step(
         **finish_values(held, OperationState.SUCCEEDED),
         "step": name,
         "new_state": StepState.SUCCEEDED,
-        "new_result": result,
+        "new_result": Jsonb(result),
         "new_error": None,
     }
-    with stating(engine) as connection:
-        ended = connection.execute(_last_step_statement(), values)
-        return ended.one_or_none() is not None
+    return execute_at_once(engine, _last_step_statement(), values) is not None
 
 
 @cache
-def _last_step_statement() -> sa.Executable:
+def _last_step_statement() -> ReturningUpdate[Any]:
     """Do in one statement what SQLite needs two for."""
     ended = finish_statement().returning(operations.c.id).cte("ended")
     return (

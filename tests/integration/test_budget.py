@@ -6,12 +6,14 @@ More statements or commits are a slower product, even where no clock shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 
 from celery_app.execute import execute
@@ -137,29 +139,65 @@ def test_idle_tick_costs_one_statement(postgres_engine: sa.Engine):
     assert Counts(statements=1, commits=0) == counts
 
 
-def test_operation_of_one_step_costs_two_transactions(
-    engine: sa.Engine, tmp_path: Path
-):
-    """
-    Claim and steps, then the end of both: a statement each, on SQLite two.
-    """
+@contextmanager
+def listening(engine: sa.Engine, wire: Path) -> Iterator[list[str]]:
+    """Collect the round trips to PostgreSQL within the block, by their kind."""
+    asked: list[str] = []
+    engine.dispose()
+    with wire.open("w") as file:
+
+        def trace(connection: psycopg.Connection[Any], *_arguments: object) -> None:
+            connection.pgconn.trace(file.fileno())
+
+        sa.event.listen(engine, "connect", trace)
+        yield asked
+        sa.event.remove(engine, "connect", trace)
+        engine.dispose()  # libpq writes the rest of the trace
+    parts = [line.split("\t") for line in wire.read_text().splitlines()]
+    from_us = [part[3] for part in parts if part[1:2] == ["F"]]
+    asked += [kind for kind in from_us if kind in {"Sync", "Query"}]
+
+
+@contextmanager
+def three_operations(engine: sa.Engine, folder: Path) -> Iterator[Callable[[], None]]:
+    """Record three operations of one step, and give what runs them as a worker does."""
     add_revision(engine)
     operations = [make_operation(number) for number in range(3)]
     record_all(engine, *operations)
-    ports = World(tmp_path).make_context().ports
     lease = timedelta(minutes=1)
     heart = Heart(engine, lease=lease, every=lease)
-    worker = Worker(engine, ports, heart, lease)
+    worker = Worker(engine, World(folder).make_context().ports, heart, lease)
 
-    with counting(engine) as counts:
+    def run() -> None:
         for operation in operations:
             execute(worker, str(operation.id), "celery@host")
-    heart.stop()
 
+    yield run
+    heart.stop()
     assert ["succeeded"] * 3 == [row.state for row in fetch_all(engine)]
-    if engine.dialect.name == "postgresql":
-        # each statement is a transaction of its own, which nobody is told of
-        assert Counts(statements=3 * 2, commits=0) == counts
-    else:
-        # BEGIN is a statement of ours
+
+
+def test_operation_of_one_step_costs_two_round_trips(
+    postgres_engine: sa.Engine, tmp_path: Path
+):
+    """
+    Claim and steps, then the end of both: each a transaction of its own.
+    """
+    with three_operations(postgres_engine, tmp_path) as run:
+        with listening(postgres_engine, tmp_path / "wire") as asked:
+            run()
+
+        assert ["Sync"] * 3 * 2 == asked
+
+
+def test_operation_of_one_step_costs_two_transactions(
+    sqlite_engine: sa.Engine, tmp_path: Path
+):
+    """
+    Two statements in each, and BEGIN, which is one of ours.
+    """
+    with three_operations(sqlite_engine, tmp_path) as run:
+        with counting(sqlite_engine) as counts:
+            run()
+
         assert Counts(statements=3 * (2 + 4), commits=3 * 2) == counts

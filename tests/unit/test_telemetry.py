@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,17 @@ def test_levels_below_the_one_asked_for_are_dropped() -> None:
     structlog.get_logger().info(Event.TICK_DONE)
 
     assert stream.getvalue() == ""
+
+
+@pytest.mark.usefixtures("_restored_logging")
+def test_full_disk_under_the_log_ends_nothing() -> None:
+    """
+    What a line is about goes on, whoever wrote it.
+    """
+    with Path("/dev/full").open("w") as full:
+        configure_logging(stream=full)
+
+        structlog.get_logger().info(Event.TICK_DONE)
+
+        with suppress(OSError):
+            full.close()

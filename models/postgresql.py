@@ -1,0 +1,187 @@
+"""
+PostgreSQL as no other database is: connections that keep deadlines, and the driver.
+
+What both databases can do is in database.py; ask there first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import sql
+from psycopg.rows import namedtuple_row
+
+from models.errors import UnreachableError
+
+
+class _DeadlineConnection(psycopg.Connection[Any]):
+    """
+    A connection on which no call waits longer than ``deadline_s``.
+
+    ``statement_timeout`` is the server's promise; a server that is stopped, or
+    a network that swallows packets, keeps none. libpq has no read timeout.
+    """
+
+    deadline_s: float
+
+    def wait(
+        self,
+        gen: Generator[Any, Any, Any],
+        interval: float = 0.1,
+        timeout: float | None = None,
+    ) -> Any:
+        """Consume *gen* as psycopg does, but give up after ``deadline_s``."""
+        limit_s = self.deadline_s if timeout is None else timeout
+        give_up_at = time.monotonic() + limit_s
+        try:
+            return super().wait(gen, interval, limit_s)
+        except psycopg.Error as error:
+            if time.monotonic() < give_up_at or timeout is not None:
+                raise
+            # What was asked may still be answered: the session is of no more use.
+            self.pgconn.finish()
+            msg = f"no answer from the database within {limit_s:g} s"
+            raise psycopg.OperationalError(msg) from error
+
+
+def make_postgresql_engine(
+    url: sa.URL, *, timeout: timedelta, pool_size: int
+) -> sa.Engine:
+    """Return an engine for ``models.database.make_engine``, which says more."""
+    milliseconds = int(timeout.total_seconds() * 1000)
+    limits = " ".join(
+        f"-c {name}={milliseconds}"
+        for name in (
+            "statement_timeout",
+            "lock_timeout",
+            "idle_in_transaction_session_timeout",
+        )
+    )
+
+    class Connection(_DeadlineConnection):
+        # a little later than the server's own timeout, whose message says more
+        deadline_s = timeout.total_seconds() + 2
+
+    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    def connect() -> psycopg.Connection[Any]:
+        connection: psycopg.Connection[Any] = Connection.connect(
+            dsn,
+            connect_timeout=max(2, int(timeout.total_seconds() / 2)),
+            options=f"-c timezone=UTC {limits}",
+            application_name="minutehand",
+            tcp_user_timeout=milliseconds,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+        return connection
+
+    engine = sa.create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        creator=connect,
+        pool_size=pool_size,
+        max_overflow=10,
+        pool_timeout=timeout.total_seconds(),
+        pool_pre_ping=False,
+        pool_use_lifo=True,
+    )
+    sa.event.listen(engine, "handle_error", _leave_ailing_server)
+    return engine
+
+
+#: First characters of SQLSTATEs of a server that cannot serve now, which the driver
+#: does not call operational: read-only (a failover), a transaction that took too
+#: long, a snapshot too old, an internal error.
+_AILING = ("25006", "25P03", "25P04", "72", "XX")
+
+
+def _leave_ailing_server(context: sa.ExceptionContext) -> None:
+    """Drop all connections to a server that was demoted or is ill: others may serve."""
+    if _is_ailing(context.original_exception):
+        context.is_disconnect = True
+
+
+def _is_ailing(error: BaseException | None) -> bool:
+    state = getattr(error, "sqlstate", None) or ""
+    return state.startswith(_AILING)
+
+
+def execute_at_once(
+    engine: sa.Engine, statement: sa.ClauseElement, values: Mapping[str, object]
+) -> Any:
+    """
+    Execute *statement* as a transaction of its own, straight on the driver.
+
+    For the few statements that every operation of a worker costs: SQLAlchemy would
+    take as much CPU for each as all else that a short operation does.
+
+    Args:
+        engine: Of ``make_postgresql_engine``.
+
+        statement: Kept for good once it was rendered; give the same object each time.
+
+        values: Of the bind parameters without a value, as psycopg takes them.
+
+    Returns:
+        Its first row, a named tuple; None if there is none.
+
+    Raises:
+        UnreachableError: As ``models.database.translating``.
+
+        sqlalchemy.exc.IntegrityError: A constraint was violated; nothing changed.
+    """
+    query = _render(statement, engine.dialect)
+    try:
+        pooled = engine.raw_connection()
+    except psycopg.Error as error:
+        raise make_unreachable(error) from error
+    try:
+        driver: Any = pooled.driver_connection
+        driver.autocommit = True
+        row = driver.cursor(row_factory=namedtuple_row).execute(query, values)
+        row = row.fetchone()
+        driver.autocommit = False
+    except BaseException as error:
+        # Where it stopped is not known, so nobody else may get this connection.
+        pooled.invalidate(error)
+        if isinstance(error, psycopg.IntegrityError):
+            raise sa.exc.IntegrityError(query, None, error) from error
+        if isinstance(error, psycopg.Error) and _cannot_serve(error):
+            engine.dispose()  # nor its others
+            raise make_unreachable(error) from error
+        raise
+    pooled.close()
+    return row
+
+
+@lru_cache(maxsize=64)
+def _render(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
+    """Return *statement* for psycopg: its constants written out, the rest as names."""
+    compiled: Any = statement.compile(dialect=dialect)
+    # What is not the name of a parameter is doubled: once for us, once for psycopg.
+    return str(compiled).replace("%%", "%%%%") % {
+        name: f"%({name})s" if bind.required else _quote(bind.value)
+        for name, bind in compiled.binds.items()
+    }
+
+
+def _quote(value: object) -> str:
+    return sql.quote(value).replace("%", "%%")
+
+
+def _cannot_serve(error: psycopg.Error) -> bool:
+    operational = psycopg.OperationalError | psycopg.InterfaceError
+    return isinstance(error, operational) or _is_ailing(error)
+
+
+def make_unreachable(error: BaseException) -> UnreachableError:
+    """Return what is said of a database that cannot serve now."""
+    said = str(error).strip() or type(error).__name__
+    return UnreachableError(f"the database did not answer: {said}")

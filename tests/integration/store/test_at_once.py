@@ -1,0 +1,120 @@
+"""Statements that are a transaction of their own, straight on the driver."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import make_engine, reading, writing
+from models.errors import UnreachableError
+from models.postgresql import execute_at_once
+from models.tables import small_apps
+
+ADD = (
+    sa.insert(small_apps)
+    .values(uid=sa.bindparam("uid"), name="100 % ours %(uid)s %s")
+    .returning(small_apps.c.uid, small_apps.c.name)
+)
+RENAME = (
+    sa.update(small_apps)
+    .where(small_apps.c.uid == sa.bindparam("app_uid"))
+    .values(name="renamed")
+    .returning(small_apps.c.uid)
+)
+
+PID = sa.text("select pg_backend_pid()")
+
+
+def fetch_names(engine: sa.Engine) -> list[str]:
+    """Return the names of all small apps."""
+    with reading(engine) as connection:
+        return list(connection.execute(sa.select(small_apps.c.name)).scalars())
+
+
+def test_row_is_returned_and_kept(postgres_engine: sa.Engine):
+    """
+    Constants are written out as they are, whatever the driver makes of a percent sign.
+    """
+    row = execute_at_once(postgres_engine, ADD, {"uid": "shop"})
+
+    assert ("shop", "100 % ours %(uid)s %s") == (row.uid, row.name)
+    assert ["100 % ours %(uid)s %s"] == fetch_names(postgres_engine)
+
+
+def test_statement_that_finds_nothing_returns_none(postgres_engine: sa.Engine):
+    """
+    As of a claim that somebody else has.
+    """
+    assert execute_at_once(postgres_engine, RENAME, {"app_uid": "nobody"}) is None
+
+
+def test_violated_constraint_changes_nothing(postgres_engine: sa.Engine):
+    """
+    The error is the one that SQLAlchemy would raise.
+    """
+    execute_at_once(postgres_engine, ADD, {"uid": "shop"})
+
+    with pytest.raises(sa.exc.IntegrityError, match="pk_small_apps"):
+        execute_at_once(postgres_engine, ADD, {"uid": "shop"})
+
+    assert 1 == len(fetch_names(postgres_engine))
+
+
+def test_transactions_are_whole_again_afterwards(postgres_engine: sa.Engine):
+    """
+    The connection goes back to the pool as it came.
+    """
+    execute_at_once(postgres_engine, ADD, {"uid": "shop"})
+
+    with postgres_engine.connect() as connection:
+        connection.execute(sa.delete(small_apps))
+        connection.rollback()
+
+    assert 1 == len(fetch_names(postgres_engine))
+
+
+@pytest.mark.parametrize("state", ["25006", "40001", "57P01", "XX000"])
+def test_server_that_cannot_serve_is_away(postgres_engine: sa.Engine, state: str):
+    """
+    As in any transaction; the next statement has a connection of its own.
+    """
+    fail = f"fail_{uuid4().hex}"
+    with writing(postgres_engine) as connection:
+        connection.exec_driver_sql(
+            f"create function {fail}() returns int language plpgsql as $$"
+            f" begin raise exception 'it fails' using errcode = '{state}'; end $$"
+        )
+
+    with pytest.raises(UnreachableError, match="it fails"):
+        execute_at_once(postgres_engine, sa.text(f"select {fail}()"), {})
+
+    assert execute_at_once(postgres_engine, ADD, {"uid": "shop"}) is not None
+    with writing(postgres_engine) as connection:
+        connection.exec_driver_sql(f"drop function {fail}()")
+
+
+def test_connection_that_was_cut_is_replaced(postgres_url: str):
+    """
+    Also one that lay idle in the pool while the server was restarted.
+    """
+    engine = make_engine(postgres_url)
+    other = make_engine(postgres_url)
+    (pid,) = execute_at_once(engine, PID, {})
+    execute_at_once(other, sa.text(f"select pg_terminate_backend({pid})"), {})
+    other.dispose()
+
+    with pytest.raises(UnreachableError):
+        execute_at_once(engine, ADD, {"uid": "shop"})
+
+    assert execute_at_once(engine, ADD, {"uid": "shop"}) is not None
+    engine.dispose()
+
+
+def test_mistake_of_ours_is_no_outage(postgres_engine: sa.Engine):
+    """
+    A statement that is wrong would be wrong again.
+    """
+    with pytest.raises(Exception, match="no_such_column"):
+        execute_at_once(postgres_engine, sa.text("select no_such_column"), {})
