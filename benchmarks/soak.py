@@ -35,10 +35,10 @@ _LOOK_EVERY_S = 0.001
 #: Of a minute in which not all has come by then, something is wrong.
 _PATIENCE_S = 55.0
 
-_MINUTE = timedelta(minutes=1)
+MINUTE = timedelta(minutes=1)
 
 #: Left for starting the scheduler before its first full minute.
-_HEAD_START_S = 15.0
+HEAD_START_S = 15.0
 
 _BAR = 50
 
@@ -72,7 +72,7 @@ def soak(servers: Servers, due: int, minutes: int) -> tuple[Lags, list[float]]:
     """
     servers = empty(servers, "soak")
     peer = Quick(servers, due, due)
-    first = find_first_minute(time.time() + _HEAD_START_S + due / 5_000)
+    first = find_first_minute(time.time() + HEAD_START_S + due / 5_000)
     peer.register_from(first)
     lags: list[float] = []
     with (
@@ -82,7 +82,7 @@ def soak(servers: Servers, due: int, minutes: int) -> tuple[Lags, list[float]]:
         scheduler = psutil.Process(process.pid)
         cpu_s = 0.0
         for number in range(minutes):
-            lags += watch_minute(client, first + number * _MINUTE, number * due, due)
+            lags += watch_minute(client, first + number * MINUTE, number * due, due)
             if number == 0:
                 cpu_s = sum(scheduler.cpu_times()[:2])
         cpu_s = sum(scheduler.cpu_times()[:2]) - cpu_s
@@ -103,7 +103,7 @@ def soak(servers: Servers, due: int, minutes: int) -> tuple[Lags, list[float]]:
 def find_first_minute(after: float) -> datetime:
     """Return the next whole minute after *after*, in seconds since the epoch."""
     at = datetime.fromtimestamp(after, UTC)
-    return at.replace(second=0, microsecond=0) + _MINUTE
+    return at.replace(second=0, microsecond=0) + MINUTE
 
 
 @contextmanager

@@ -41,6 +41,10 @@ class Minutehand(Peer):
     #: Of a schedule by its number.
     queue_of = staticmethod(queue_of)
 
+    def app_of(self, number: int) -> str:
+        """Return the small app of a schedule by its number."""
+        return f"app {number}" if self.queue_of(number) == "heavy" else "app"
+
     def register(self) -> None:
         """Store actions as ``actions post`` stores them, but with COPY."""
         self.register_from(this_minute())
@@ -50,13 +54,13 @@ class Minutehand(Peer):
         engine = make_engine(self.servers.postgres, timeout=timedelta(minutes=10))
         migrate(engine)
         engine.dispose()
-        heavy = (n for n in range(self.registered) if self.queue_of(n) == "heavy")
+        apps = {self.app_of(number) for number in range(self.registered)}
         with psycopg.connect(self.servers.dsn) as connection:
             cursor = connection.cursor()
             with cursor.copy(
                 "copy small_apps (uid, name, created_at, updated_at) from stdin"
             ) as copy:
-                for uid in ("app", *(f"app {number}" for number in heavy)):
+                for uid in sorted(apps):
                     copy.write_row((uid, uid, now, now))
             with cursor.copy(
                 f"copy scheduled_actions ({', '.join(_COLUMNS)}) from stdin"
@@ -83,7 +87,7 @@ class Minutehand(Peer):
             due = is_due(number, self.registered, self.due)
             yield (
                 f"action-{number}",
-                f"app {number}" if heavy else "app",
+                self.app_of(number),
                 document["name"],
                 1,
                 json.dumps(document),
