@@ -85,7 +85,14 @@ class Heart:
             claims = list(self._claims.values())
             self._claims.clear()
         for held in claims:
-            if give_back(self._engine, held):
+            try:
+                given_back = give_back(self._engine, held)
+            except UnreachableError as error:
+                # Then the leases run out, and any worker goes on; and the others of
+                # ours would wait in vain as well.
+                log.warning(Event.CLAIM_LOST, error=str(error))
+                return
+            if given_back:
                 log.info(Event.OPERATION_GIVEN_BACK, task_id=str(held.operation_id))
 
     def beat(self) -> None:

@@ -229,6 +229,12 @@ def translating() -> Iterator[None]:
                 " MINUTEHAND_DATABASE_URL to another file."
             )
             raise UsageError(msg) from e
+        if str(e.orig) == "database disk image is malformed":
+            msg = (
+                f"the {e.orig}: its file is damaged. Put a copy of it in its place, or"
+                " what `sqlite3 FILE .recover` can still read."
+            )
+            raise UsageError(msg) from e
         if not e.connection_invalidated:
             raise
         msg = f"the database cannot serve now: {str(e.orig).strip()}"

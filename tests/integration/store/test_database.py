@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from structlog.testing import capture_logs
 from actions.leader import Leader
 from celery_app.worker import Heart
 from models.database import make_engine, reading, writing
-from models.errors import UnreachableError
+from models.errors import UnreachableError, UsageError
 from operations.claim import Claim, claim
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
@@ -159,6 +160,43 @@ def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
         heart.beat()
 
     assert ["heartbeat_failed"] * 2 == [line["event"] for line in lines]
+
+
+def test_worker_stops_while_the_database_is_read_only(engine: sa.Engine):
+    """
+    What it cannot give back is taken over when its lease has run out.
+    """
+    add_revision(engine)
+    made = make_operation()
+    record_all(engine, made)
+    held = claim(engine, made.id, worker="worker")
+    assert held is not None
+    heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
+    heart.add(held)
+    demote(engine)
+
+    with capture_logs() as lines:
+        heart.stop()
+
+    assert ["claim_lost"] == [line["event"] for line in lines]
+
+
+def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
+    """
+    Someone at 3 a.m. needs to know what to do, not where in our code it showed.
+    """
+    path = tmp_path / "minutehand.sqlite3"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    engine = make_engine(sqlite_url)
+
+    with (
+        pytest.raises(UsageError, match=r"damaged.*\.recover"),
+        reading(engine) as connection,
+    ):
+        connection.execute(sa.text("select * from operations")).all()
+
+    engine.dispose()
 
 
 def test_the_heart_survives_what_a_statement_says(unmigrated_url: str):
