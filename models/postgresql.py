@@ -140,13 +140,13 @@ def execute_at_once(
     query = _render(statement, engine.dialect)
     try:
         pooled = engine.raw_connection()
-    except psycopg.Error as error:
+    except (psycopg.Error, sa.exc.TimeoutError) as error:
         raise make_unreachable(error) from error
     try:
         driver: Any = pooled.driver_connection
         driver.autocommit = True
-        row = driver.cursor(row_factory=namedtuple_row).execute(query, values)
-        row = row.fetchone()
+        cursor = driver.cursor(row_factory=namedtuple_row)
+        row = cursor.execute(query, values).fetchone()
         driver.autocommit = False
     except BaseException as error:
         # Where it stopped is not known, so nobody else may get this connection.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -109,6 +111,22 @@ def test_connection_that_was_cut_is_replaced(postgres_url: str):
         execute_at_once(engine, ADD, {"uid": "shop"})
 
     assert execute_at_once(engine, ADD, {"uid": "shop"}) is not None
+    engine.dispose()
+
+
+def test_pool_that_is_used_up_is_no_mistake(postgres_url: str):
+    """
+    Whoever holds them all gives one back: the message returns to its queue.
+    """
+    engine = make_engine(postgres_url, timeout=timedelta(milliseconds=200))
+    with ExitStack() as held:
+        for _ in range(15):  # five kept open, ten more
+            held.enter_context(engine.connect())
+
+        with pytest.raises(UnreachableError, match="QueuePool"):
+            execute_at_once(engine, PID, {})
+
+    assert execute_at_once(engine, PID, {}) is not None
     engine.dispose()
 
 
