@@ -76,6 +76,10 @@ class Event(StrEnum):
         "operation_given_back",
         "A worker stopped before the end of an operation; another will go on with it.",
     )
+    OPERATIONS_NOT_GIVEN_BACK = (
+        "operations_not_given_back",
+        "A worker stopped without the database; others go on when its leases end.",
+    )
     CHILD_LOST = (
         "child_lost",
         "A worker settled what a process of its own ran that was killed.",

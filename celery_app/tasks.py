@@ -81,7 +81,7 @@ def _configure_logging(**_arguments: object) -> None:
 
 @worker_init.connect
 def _spare_what_stays(**_arguments: object) -> None:
-    """Keep the collector off what is loaded before the pool forks: never garbage."""
+    """Keep the collector off what is loaded before the pool starts: it stays."""
     gc.freeze()
 
 

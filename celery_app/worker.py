@@ -84,16 +84,18 @@ class Heart:
         with self._lock:
             claims = list(self._claims.values())
             self._claims.clear()
-        for held in claims:
+        ids = [str(held.operation_id) for held in claims]
+        for number, held in enumerate(claims):
             try:
                 given_back = give_back(self._engine, held)
-            except UnreachableError as error:
-                # Then the leases run out, and any worker goes on; and the others of
-                # ours would wait in vain as well.
-                log.warning(Event.CLAIM_LOST, error=str(error))
+            except (MinutehandError, sa.exc.SQLAlchemyError) as error:
+                # The others would wait for the same.
+                log.warning(
+                    Event.OPERATIONS_NOT_GIVEN_BACK, ids=ids[number:], error=str(error)
+                )
                 return
             if given_back:
-                log.info(Event.OPERATION_GIVEN_BACK, task_id=str(held.operation_id))
+                log.info(Event.OPERATION_GIVEN_BACK, task_id=ids[number])
 
     def beat(self) -> None:
         """Renew all leases once; forget those that are no longer ours."""

@@ -221,7 +221,7 @@ def translating() -> Iterator[None]:
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as e:
-        raise make_unreachable(getattr(e, "orig", None) or e) from e
+        raise make_unreachable(e) from e
     except sa.exc.DBAPIError as e:
         if str(e.orig) == "file is not a database":
             msg = (

@@ -125,7 +125,8 @@ def execute_at_once(
     Args:
         engine: Of ``make_postgresql_engine``.
 
-        statement: Kept for good once it was rendered; give the same object each time.
+        statement: Rendered once; give the same object each time. No lists for IN, and
+            no constants but those that psycopg knows: nothing expands or converts them.
 
         values: Of the bind parameters without a value, as psycopg takes them.
 
@@ -136,11 +137,13 @@ def execute_at_once(
         UnreachableError: As ``models.database.translating``.
 
         sqlalchemy.exc.IntegrityError: A constraint was violated; nothing changed.
+
+        psycopg.Error: The statement is wrong.
     """
     query = _render(statement, engine.dialect)
     try:
         pooled = engine.raw_connection()
-    except (psycopg.Error, sa.exc.TimeoutError) as error:
+    except (psycopg.Error, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
         raise make_unreachable(error) from error
     try:
         driver: Any = pooled.driver_connection
@@ -153,18 +156,21 @@ def execute_at_once(
         pooled.invalidate(error)
         if isinstance(error, psycopg.IntegrityError):
             raise sa.exc.IntegrityError(query, None, error) from error
-        if isinstance(error, psycopg.Error) and _cannot_serve(error):
-            engine.dispose()  # nor its others
+        if isinstance(error, _OPERATIONAL) or _is_ailing(error):
             raise make_unreachable(error) from error
         raise
     pooled.close()
     return row
 
 
+_OPERATIONAL = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
 @lru_cache(maxsize=64)
 def _render(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
     """Return *statement* for psycopg: its constants written out, the rest as names."""
     compiled: Any = statement.compile(dialect=dialect)
+    assert not compiled.post_compile_params, "a list for IN would have to be expanded"
     # What is not the name of a parameter is doubled: once for us, once for psycopg.
     return str(compiled).replace("%%", "%%%%") % {
         name: f"%({name})s" if bind.required else _quote(bind.value)
@@ -176,12 +182,8 @@ def _quote(value: object) -> str:
     return sql.quote(value).replace("%", "%%")
 
 
-def _cannot_serve(error: psycopg.Error) -> bool:
-    operational = psycopg.OperationalError | psycopg.InterfaceError
-    return isinstance(error, operational) or _is_ailing(error)
-
-
 def make_unreachable(error: BaseException) -> UnreachableError:
     """Return what is said of a database that cannot serve now."""
-    said = str(error).strip() or type(error).__name__
+    cause = getattr(error, "orig", None) or error
+    said = str(cause).strip() or type(cause).__name__
     return UnreachableError(f"the database did not answer: {said}")

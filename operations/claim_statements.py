@@ -64,7 +64,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
         .scalar_subquery()
     )
     waits = sa.and_(
-        sa.or_(
+        sa.or_(  # IN would have to be expanded at each execution
             operations.c.state == OperationState.PENDING,
             operations.c.state == OperationState.QUEUED,
         ),

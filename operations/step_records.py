@@ -146,7 +146,7 @@ def finish_last_step(
         **finish_values(held, OperationState.SUCCEEDED),
         "step": name,
         "new_state": StepState.SUCCEEDED,
-        "new_result": Jsonb(result),
+        "new_result": None if result is None else Jsonb(result),
         "new_error": None,
     }
     return execute_at_once(engine, _last_step_statement(), values) is not None

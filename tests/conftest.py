@@ -9,6 +9,7 @@ servers to use instead of our own.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import hypothesis
 import pytest
 import redis
 import sqlalchemy as sa
+import structlog
 
 from migrations.schema import migrate
 from models.database import make_engine
@@ -35,6 +37,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("minutehand")
 
 DIALECTS = ("postgresql", "sqlite")
+
+
+@pytest.fixture(autouse=True)
+def _restored_logging() -> Iterator[None]:
+    """Leave logging as it was: a test that configures it must not mute the others."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    structlog.reset_defaults()
+
 
 _numbers = count(1)
 

@@ -150,9 +150,11 @@ def listening(engine: sa.Engine, wire: Path) -> Iterator[list[str]]:
             connection.pgconn.trace(file.fileno())
 
         sa.event.listen(engine, "connect", trace)
-        yield asked
-        sa.event.remove(engine, "connect", trace)
-        engine.dispose()  # libpq writes the rest of the trace
+        try:
+            yield asked
+        finally:
+            sa.event.remove(engine, "connect", trace)
+            engine.dispose()  # libpq writes the rest of the trace
     parts = [line.split("\t") for line in wire.read_text().splitlines()]
     from_us = [part[3] for part in parts if part[1:2] == ["F"]]
     asked += [kind for kind in from_us if kind in {"Sync", "Query"}]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
+import errno
 import io
 import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-import pytest
 import structlog
 
 from telemetry import METRICS, Event, LogFormat, configure_logging
@@ -45,16 +44,6 @@ def find_log_calls(path: Path) -> Iterator[ast.Call]:
 def fail_with(password: str) -> None:
     """Raise while *password* is in a variable."""
     raise ValueError(len(password))
-
-
-@pytest.fixture
-def _restored_logging() -> Iterator[None]:
-    """Leave logging as it was for the other tests."""
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def test_every_log_call_takes_a_declared_event() -> None:
@@ -138,7 +127,6 @@ def test_metrics_are_called_what_prometheus_calls_them() -> None:
     assert exposed == {name: {name.removesuffix("_total")} for name in METRICS}
 
 
-@pytest.mark.usefixtures("_restored_logging")
 def test_logs_are_one_json_object_a_line_off_terminals() -> None:
     """
     A log collector can read them, tracebacks and lines of libraries included.
@@ -155,7 +143,6 @@ def test_logs_are_one_json_object_a_line_off_terminals() -> None:
     assert (second["event"], second["logger"]) == ("lost broker", "celery.worker")
 
 
-@pytest.mark.usefixtures("_restored_logging")
 def test_tracebacks_show_no_local_variables() -> None:
     """
     A password that is in a variable when something fails is not logged.
@@ -173,7 +160,6 @@ def test_tracebacks_show_no_local_variables() -> None:
         assert PASSWORD not in stream.getvalue()
 
 
-@pytest.mark.usefixtures("_restored_logging")
 def test_levels_below_the_one_asked_for_are_dropped() -> None:
     """
     "warning" hides what went well.
@@ -186,15 +172,24 @@ def test_levels_below_the_one_asked_for_are_dropped() -> None:
     assert stream.getvalue() == ""
 
 
-@pytest.mark.usefixtures("_restored_logging")
+class FullDisk(io.StringIO):
+    """Refuses whatever is written, as /dev/full does."""
+
+    refused = 0
+
+    def write(self, _text: str) -> int:
+        """Refuse."""
+        self.refused += 1
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_full_disk_under_the_log_ends_nothing() -> None:
     """
     What a line is about goes on, whoever wrote it.
     """
-    with Path("/dev/full").open("w") as full:
-        configure_logging(stream=full)
+    stream = FullDisk()
+    configure_logging(stream=stream)
 
-        structlog.get_logger().info(Event.TICK_DONE)
+    structlog.get_logger().info(Event.TICK_DONE)
 
-        with suppress(OSError):
-            full.close()
+    assert 1 == stream.refused

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -66,15 +68,22 @@ def test_violated_constraint_changes_nothing(postgres_engine: sa.Engine):
 
 def test_transactions_are_whole_again_afterwards(postgres_engine: sa.Engine):
     """
-    The connection goes back to the pool as it came.
+    The connection goes back to the pool as it came, or not at all.
     """
     execute_at_once(postgres_engine, ADD, {"uid": "shop"})
+    assert rolls_back(postgres_engine)
+    with suppress(sa.exc.IntegrityError):
+        execute_at_once(postgres_engine, ADD, {"uid": "shop"})
 
-    with postgres_engine.connect() as connection:
+    assert rolls_back(postgres_engine)
+
+
+def rolls_back(engine: sa.Engine) -> bool:
+    """Tell whether what is not committed is undone."""
+    with engine.connect() as connection:
         connection.execute(sa.delete(small_apps))
         connection.rollback()
-
-    assert 1 == len(fetch_names(postgres_engine))
+    return len(fetch_names(engine)) == 1
 
 
 @pytest.mark.parametrize("state", ["25006", "40001", "57P01", "XX000"])
@@ -114,11 +123,51 @@ def test_connection_that_was_cut_is_replaced(postgres_url: str):
     engine.dispose()
 
 
+def test_server_that_dies_while_we_connect_is_away(postgres_url: str):
+    """
+    Also in what SQLAlchemy itself asks of the first connection.
+    """
+    engine = make_engine(postgres_url)
+
+    @sa.event.listens_for(engine, "connect")
+    def _die(connection: psycopg.Connection[Any], _record: object) -> None:
+        connection.close()
+
+    with pytest.raises(UnreachableError):
+        execute_at_once(engine, PID, {})
+
+    engine.dispose()
+
+
+def test_statement_that_takes_too_long_costs_one_connection(postgres_url: str):
+    """
+    Its own: the others of the pool are as good as they were.
+    """
+    engine = make_engine(postgres_url)
+    with engine.connect() as connection, engine.connect() as other:
+        idle = {fetch_pid(connection), fetch_pid(other)}
+    cancel = sa.text("select pg_cancel_backend(pg_backend_pid()), pg_sleep(9)")
+
+    with pytest.raises(UnreachableError, match="user request"):
+        execute_at_once(engine, cancel, {})
+
+    with engine.connect() as connection, engine.connect() as other:
+        now = {fetch_pid(connection), fetch_pid(other)}
+    assert 1 == len(idle & now)
+    engine.dispose()
+
+
+def fetch_pid(connection: sa.Connection) -> int:
+    """Return which server process serves *connection*."""
+    pid: int = connection.execute(PID).scalar_one()
+    return pid
+
+
 def test_pool_that_is_used_up_is_no_mistake(postgres_url: str):
     """
     Whoever holds them all gives one back: the message returns to its queue.
     """
-    engine = make_engine(postgres_url, timeout=timedelta(milliseconds=200))
+    engine = make_engine(postgres_url, timeout=timedelta(seconds=1))
     with ExitStack() as held:
         for _ in range(15):  # five kept open, ten more
             held.enter_context(engine.connect())
@@ -134,5 +183,5 @@ def test_mistake_of_ours_is_no_outage(postgres_engine: sa.Engine):
     """
     A statement that is wrong would be wrong again.
     """
-    with pytest.raises(Exception, match="no_such_column"):
+    with pytest.raises(psycopg.errors.UndefinedColumn):
         execute_at_once(postgres_engine, sa.text("select no_such_column"), {})

@@ -178,7 +178,8 @@ def test_worker_stops_while_the_database_is_read_only(engine: sa.Engine):
     with capture_logs() as lines:
         heart.stop()
 
-    assert ["claim_lost"] == [line["event"] for line in lines]
+    assert ["operations_not_given_back"] == [line["event"] for line in lines]
+    assert [[str(made.id)]] == [line["ids"] for line in lines]
 
 
 def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
