@@ -129,7 +129,7 @@ def test_server_that_dies_while_we_connect_is_away(postgres_url: str):
     """
     engine = make_engine(postgres_url)
 
-    @sa.event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect", insert=True)
     def _die(connection: psycopg.Connection[Any], _record: object) -> None:
         connection.close()
 
