@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -46,23 +47,6 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
         sa.text("other.queue = 'heavy' AND other.claim_token IS NOT NULL"),
         other.c.id != operations.c.id,
     )
-    revision = scheduled_action_revisions
-    document = (
-        sa.select(revision.c.document)
-        .where(
-            revision.c.uid == operations.c.action_uid,
-            revision.c.revision == operations.c.action_revision,
-        )
-        .scalar_subquery()
-    )
-    active = (
-        sa.select(scheduled_actions.c.active)
-        .where(
-            scheduled_actions.c.uid == operations.c.action_uid,
-            scheduled_actions.c.deleted_at.is_(None),
-        )
-        .scalar_subquery()
-    )
     waits = sa.and_(
         sa.or_(  # IN would have to be expanded at each execution
             operations.c.state == OperationState.PENDING,
@@ -96,11 +80,33 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
             operations.c.id,
             operations.c.claim_token,
             *(operations.c[name] for name in CLAIMED),
-            document.label("document"),
-            active.label("action_active"),
+            *_look_up_action(),
             db_now().label("claimed_at"),
         )
     )
+
+
+def _look_up_action() -> Iterator[sa.Label[Any]]:
+    """Give the action as it was then, and whether it is still there and active."""
+    revision = scheduled_action_revisions
+    document = (
+        sa.select(revision.c.document)
+        .where(
+            revision.c.uid == operations.c.action_uid,
+            revision.c.revision == operations.c.action_revision,
+        )
+        .scalar_subquery()
+    )
+    active = (
+        sa.select(scheduled_actions.c.active)
+        .where(
+            scheduled_actions.c.uid == operations.c.action_uid,
+            scheduled_actions.c.deleted_at.is_(None),
+        )
+        .scalar_subquery()
+    )
+    yield document.label("document")
+    yield active.label("action_active")
 
 
 @cache

@@ -36,7 +36,7 @@ PURE = (
     "actions/when/",
     "models/",
 )
-IMPURE_MODELS = ("models/database.py", "models/tables.py")
+IMPURE_MODELS = ("models/database.py", "models/postgresql.py", "models/tables.py")
 
 CLOCKS = {
     *("datetime.now", "datetime.utcnow", "datetime.today", "date.today"),
