@@ -142,10 +142,8 @@ def test_leader_of_a_read_only_database_leads_on(engine: sa.Engine):
     assert leader.fence is not None
 
 
-def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
-    """
-    A beat that renews nothing is told of, and the claim kept for the next.
-    """
+def demote_while_one_runs(engine: sa.Engine) -> tuple[Heart, Claim]:
+    """Claim an operation, and make the database read-only."""
     add_revision(engine)
     made = make_operation()
     record_all(engine, made)
@@ -154,6 +152,14 @@ def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
     heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
     heart.add(held)
     demote(engine)
+    return heart, held
+
+
+def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
+    """
+    A beat that renews nothing is told of, and the claim kept for the next.
+    """
+    heart, _held = demote_while_one_runs(engine)
 
     with capture_logs() as lines:
         heart.beat()
@@ -166,20 +172,13 @@ def test_worker_stops_while_the_database_is_read_only(engine: sa.Engine):
     """
     What it cannot give back is taken over when its lease has run out.
     """
-    add_revision(engine)
-    made = make_operation()
-    record_all(engine, made)
-    held = claim(engine, made.id, worker="worker")
-    assert held is not None
-    heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
-    heart.add(held)
-    demote(engine)
+    heart, held = demote_while_one_runs(engine)
 
     with capture_logs() as lines:
         heart.stop()
 
     assert ["operations_not_given_back"] == [line["event"] for line in lines]
-    assert [[str(made.id)]] == [line["ids"] for line in lines]
+    assert [[str(held.operation_id)]] == [line["ids"] for line in lines]
 
 
 def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
