@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -231,8 +232,11 @@ def test_the_heart_beats_again_whatever_became_of_a_beat(sqlite_engine: sa.Engin
     """
     Without it every operation of the process would be taken from it.
     """
+    before = set(threading.enumerate())
     heart = WeakHeart(sqlite_engine, lease=MINUTE, every=timedelta(milliseconds=1))
     heart.start_beating()
 
     wait_until(lambda: heart.beats > 2, what="beats after one that failed")
     heart.stop()
+    # What fails in a thread after the end of a test is told of the next one.
+    wait_until(lambda: before.issuperset(threading.enumerate()), what="the last beat")
