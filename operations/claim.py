@@ -95,11 +95,12 @@ def claim(
         heavy operation of the app is claimed. The message is then dropped: the
         table sends it again when its time has come.
     """
+    values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
     try:
         if prepare is None or engine.dialect.name != "postgresql":
-            held = _take(engine, operation_id, worker, lease, prepare)
+            held = _take(engine, values, lease, prepare)
         else:
-            held = _take_and_begin(engine, operation_id, worker, lease)
+            held = _take_and_begin(engine, values, lease)
     except sa.exc.IntegrityError:
         held = None  # another heavy one was claimed between our look and our write
     if held is None:
@@ -109,12 +110,10 @@ def claim(
 
 def _take(
     engine: sa.Engine,
-    operation_id: UUID,
-    worker: str,
+    values: dict[str, object],
     lease: timedelta,
     prepare: Callable[[sa.Connection, Claim], None] | None,
 ) -> Claim | None:
-    values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
     with writing(engine) as connection:
         row = connection.execute(claim_statement(lease), values).one_or_none()
         if row is None:
@@ -126,9 +125,8 @@ def _take(
 
 
 def _take_and_begin(
-    engine: sa.Engine, operation_id: UUID, worker: str, lease: timedelta
+    engine: sa.Engine, values: dict[str, object], lease: timedelta
 ) -> Claim | None:
-    values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
     row = execute_at_once(engine, claim_and_begin_statement(lease), values)
     return None if row is None else _make_claim(row, lease, begun=row.begun)
 
