@@ -187,7 +187,6 @@ class Settings(BaseSettings):
     heavy_hard_limit: Elapsed = timedelta(hours=2, minutes=10)
     database_timeout: Elapsed = timedelta(seconds=10)
     broker_timeout: Elapsed = timedelta(seconds=5)
-    visibility_timeout: Elapsed = timedelta(hours=1)
     #: Rows written, or messages sent, at once: small enough for a statement to
     #: end well within ``database_timeout``.
     chunk: int = Field(default=1000, ge=1, le=5000)

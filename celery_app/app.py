@@ -2,13 +2,14 @@
 The Celery application. Configured from the settings when it is first used.
 
 JSON only, no result backend (the operations table tells what happened), prefetch
-1 and late acknowledgement: a message is gone only after its operation is final
-or back in the table.
+1. RabbitMQ gets a message acknowledged when its operation is final or back in the
+table, Redis never (redis_transport.py).
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
+from ssl import CERT_REQUIRED
 from typing import Any
 
 from celery import Celery
@@ -24,13 +25,25 @@ from settings import Settings, read_settings
 
 app = Celery("minutehand", include=["celery_app.tasks"], set_as_current=False)
 
+#: By the scheme of the broker's URL; otherwise kombu's own. Loaded when needed.
+_TRANSPORTS = {
+    "redis": "celery_app.redis_transport:Transport",
+    "rediss": "celery_app.redis_transport:TlsTransport",
+}
+
 
 def make_config(settings: Settings) -> dict[str, Any]:
     """Return Celery's configuration; every broker call has a deadline."""
     timeout_s = settings.broker_timeout.total_seconds()
-    is_amqp = settings.broker_url.startswith("amqp")
+    scheme = settings.broker_url.partition(":")[0]
+    is_amqp = scheme in {"amqp", "amqps"}
     return {
         "broker_url": settings.broker_url,
+        "broker_transport": _TRANSPORTS.get(scheme),
+        # By default, kombu takes any certificate.
+        "broker_use_ssl": {"ssl_cert_reqs": CERT_REQUIRED}
+        if scheme == "rediss"
+        else False,
         "broker_connection_retry_on_startup": True,
         # A worker outlives any outage of its broker; by default it gives up.
         "broker_connection_max_retries": None,
@@ -85,9 +98,6 @@ def _limits(settings: Settings, queue: str) -> dict[str, float]:
 def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, Any]:
     if settings.broker_url.startswith("redis"):
         return {
-            # Then Redis hands out an unacknowledged message again, whether or not
-            # it is still being worked on. The claim turns the second copy away.
-            "visibility_timeout": settings.visibility_timeout.total_seconds(),
             "socket_timeout": timeout_s,
             "socket_connect_timeout": timeout_s,
             "socket_keepalive": True,

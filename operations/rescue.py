@@ -8,23 +8,24 @@ look into the outbox.
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database import db_now
+from models.database import UtcDateTime, db_now
 from models.operation_state import OperationState, Queue, Reason
 from models.tables import operations
 from operations.step_records import abandon_steps
 from operations.store import make_pause
 
-#: An unclaimed message is given up for lost after this, if its queue is empty.
+#: An unclaimed message is given up for lost after this, if its queue is empty, or if
+#: one that was sent so much later is running: queues are first in, first out.
 LOST_AFTER = timedelta(minutes=2)
 
-#: If the queue is not empty (or nobody knows), it is sent again after 1 h, 2 h,
-#: 4 h, ...: long enough not to flood a queue that is merely slow.
+#: If neither is known, it is sent again after 1 h, 2 h, 4 h, ...: long enough not to
+#: flood a queue that is merely slow.
 RESEND_AFTER = timedelta(hours=1)
 
 #: Word for word as in the index, or SQLite would not use it.
@@ -206,6 +207,8 @@ def resend_lost_messages(
     """
     Make pending again what was sent and never claimed.
 
+    A message that is not lost after all arrives twice, and is turned away once.
+
     Args:
         connection: In a transaction of its own.
 
@@ -215,9 +218,30 @@ def resend_lost_messages(
     Returns:
         How many will be sent again, under the same id.
     """
+    newest = dict(connection.execute(_newest_running_statement()).all())
+    overtaken = {
+        _overtaken_before(queue): newest[queue] - LOST_AFTER
+        if newest.get(queue)
+        else None
+        for queue in Queue
+    }
     return connection.execute(
-        _lost_statement(), {"empty_queues": sorted(empty_queues)}
+        _lost_statement(), {"empty_queues": sorted(empty_queues), **overtaken}
     ).rowcount
+
+
+def _overtaken_before(queue: Queue) -> str:
+    return f"{queue.value}_overtaken_before"
+
+
+@cache
+def _newest_running_statement() -> sa.Select[str, datetime]:
+    """Find when the last message was sent of those that run, queue by queue."""
+    return (
+        sa.select(operations.c.queue, sa.func.max(operations.c.sent_at))
+        .where(_WATCHED, operations.c.state == OperationState.RUNNING)
+        .group_by(operations.c.queue)
+    )
 
 
 @cache
@@ -230,15 +254,25 @@ def _lost_statement() -> sa.Update:
         else_=db_now(-RESEND_AFTER * 4),
     )
     lost = sa.or_(
-        sa.and_(
-            operations.c.queue.in_(sa.bindparam("empty_queues", expanding=True)),
-            operations.c.sent_at <= db_now(-LOST_AFTER),
+        operations.c.queue.in_(sa.bindparam("empty_queues", expanding=True)),
+        *(
+            sa.and_(
+                operations.c.queue == queue,
+                operations.c.sent_at
+                <= sa.bindparam(_overtaken_before(queue), type_=UtcDateTime),
+            )
+            for queue in Queue
         ),
         operations.c.sent_at <= age,
     )
     return (
         sa.update(operations)
-        .where(_WATCHED, operations.c.state == OperationState.QUEUED, lost)
+        .where(
+            _WATCHED,
+            operations.c.state == OperationState.QUEUED,
+            operations.c.sent_at <= db_now(-LOST_AFTER),
+            lost,
+        )
         .values(state=OperationState.PENDING, send_at=db_now())
     )
 

@@ -365,6 +365,36 @@ def test_unclaimed_message_is_given_up_in_time(
     assert ([made.id] if lost else []) == fetch_ids(engine)
 
 
+@pytest.mark.parametrize(
+    ("lead", "queue", "lost"),
+    [
+        (LOST_AFTER + SECOND, Queue.QUICK, True),
+        (LOST_AFTER - SECOND, Queue.QUICK, False),
+        (LOST_AFTER + SECOND, Queue.HEAVY, False),
+    ],
+)
+def test_message_is_lost_if_one_sent_minutes_later_runs(
+    engine: sa.Engine, lead: timedelta, queue: Queue, *, lost: bool
+):
+    """
+    Queues are first in, first out: no need to wait until a busy one is empty.
+    """
+    add_revision(engine)
+    made, later = make_operation(), make_operation(1, queue=queue)
+    record_all(engine, made, later)
+    mark(engine, *fetch(engine))
+    sent_at = get_now(engine) - LOST_AFTER - 30 * SECOND
+    edit(engine, made.id, sent_at=sent_at)
+    edit(engine, later.id, sent_at=sent_at + lead)
+    assert 0 == resend(engine)
+    assert claim(engine, later.id, worker="w") is not None
+
+    assert int(lost) == resend(engine)
+
+    assert ("pending" if lost else "queued") == get(engine, made.id).state
+    assert "running" == get(engine, later.id).state
+
+
 @pytest.mark.parametrize("state", [s for s in OperationState if s != "queued"])
 def test_only_queued_messages_can_be_lost(engine: sa.Engine, state: OperationState):
     """

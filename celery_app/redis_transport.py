@@ -1,0 +1,68 @@
+"""
+Redis for messages that need no acknowledgement, for the row of each says what ran.
+
+Redis itself knows none: kombu keeps each message that was taken in two more
+structures until it is acknowledged, at the price of two transactions a message. What
+a dead worker had taken then comes back after an hour; the table knows after seconds
+or minutes (operations/rescue.py).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from kombu import Connection
+from kombu.transport import redis, virtual
+
+# In logs they are still called as in the URL.
+Connection.resolve_aliases |= {
+    f"{__name__}:Transport": "redis",
+    f"{__name__}:TlsTransport": "rediss",
+}
+
+
+class _QoS(virtual.QoS):
+    """Remembers what was taken in this process, to hold it to its prefetch count."""
+
+    def restore_unacked(self) -> list[Any]:
+        """
+        Put back what was taken and not ended, as this worker stops or lost its broker.
+
+        Returns:
+            No errors, of which kombu would make files: what cannot be put back is
+            sent again.
+        """
+        taken = [
+            message
+            for tag, message in self._delivered.items()
+            if tag not in self._dirty  # ended
+        ]
+        self._delivered.clear()
+        transport = self.channel.connection
+        # After the first that fails, each of the others would wait for the same.
+        with suppress(*transport.connection_errors, *transport.channel_errors):
+            for message in taken:
+                self.channel._restore(message)  # noqa: SLF001 - as kombu's own does
+        return []
+
+
+class Channel(redis.Channel):
+    """Takes messages off Redis for good."""
+
+    ack_emulation = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Connect, as kombu's own does."""
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self.QoS: Any = _QoS  # which it sets by itself to one with errors
+
+
+class Transport(redis.Transport):
+    """Redis without acknowledgements."""
+
+    Channel = Channel
+
+
+class TlsTransport(Transport):
+    """The same through TLS."""
