@@ -156,7 +156,7 @@ def fetch_messages(installation: Installation) -> list[str]:
     """Return the keys under which Redis holds messages, taken or not."""
     with redis.Redis.from_url(installation.broker_url) as client:
         keys = [key.decode() for key in client.scan_iter()]
-    return [key for key in keys if not key.startswith("_kombu.binding.")]
+    return [key for key in keys if not key.startswith("_kombu.binding")]
 
 
 def make_sender(installation: Installation) -> CelerySender:
