@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+#: An example of ours.
+WEEKLY = Path(__file__).parents[3] / "cli" / "examples" / "weekly-update.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

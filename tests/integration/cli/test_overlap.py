@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.cli.calling import Call
-from tests.integration.cli.test_commands import WEEKLY
+from tests.integration.cli.calling import WEEKLY, Call
 
 
 @pytest.fixture

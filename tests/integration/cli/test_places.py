@@ -128,3 +128,13 @@ def test_file_that_is_no_database_is_refused(
     assert 2 == answer.code
     assert "MINUTEHAND_DATABASE_URL" in answer.err
     assert "buy milk\n" == path.read_text()
+
+
+def test_migrate_says_where_the_database_is(call: Call):
+    """
+    Migrating twice changes nothing the second time.
+    """
+    answer = call("migrate", "--json")
+
+    assert 0 == answer.code
+    assert answer.data["before"] == answer.data["after"]

@@ -136,3 +136,14 @@ def test_audit_finds_what_was_never_decided(call: Call, minutely: datetime):
     assert ("miss", "hello") == (found["fault"], found["action_uid"])
     assert minutely == datetime.fromisoformat(found["occurrence"])
     assert "1 actions, 1 faults" in told.out
+
+
+@pytest.mark.usefixtures("shop")
+def test_audit_of_what_is_not_decided_says_so(call: Call):
+    """
+    A period after the last tick has no faults, and no decisions either.
+    """
+    answer = call("audit", "--from", "2999-01-01T00:00Z", "--json")
+
+    assert (0, []) == (answer.code, answer.data)
+    assert "Nothing is decided after" in answer.err

@@ -1,0 +1,23 @@
+"""Actions, once they are posted: shown, paused, resumed, deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.cli.calling import Call, write_action
+
+
+def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
+    """
+    Each state is seen by list and show; a deleted uid is found, not listed.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    seen = []
+    for command in ("pause", "resume", "delete"):
+        answer = call("actions", command, "hello", "--json")
+        seen.append((answer.code, answer.data["state"], len(answer.data["next"])))
+
+    assert [(0, "paused", 0), (0, "active", 1), (0, "deleted", 0)] == seen
+    assert [] == call("actions", "list", "--json").data
+    assert "deleted" == call("actions", "show", "hello", "--json").data["state"]
+    assert 4 == call("actions", "delete", "hello").code

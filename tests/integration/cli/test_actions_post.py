@@ -1,0 +1,122 @@
+"""``actions post``: what is stored, refused, or only tried."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.calling import WEEKLY, Call, write_action
+
+
+@pytest.mark.usefixtures("shop")
+def test_example_is_posted_in_the_zone_it_names(call: Call):
+    """
+    The answer to a post has uid, revision and the next occurrences in UTC.
+    """
+    answer = call("actions", "post", str(WEEKLY), "--app", "shop", "--json")
+
+    assert 0 == answer.code
+    assert 1 == answer.data["revision"]
+    following = [datetime.fromisoformat(at) for at in answer.data["next"]]
+    assert [0] * 5 == [at.weekday() for at in following]
+    assert all(text.endswith(":00:00Z") for text in answer.data["next"])
+
+
+def test_zone_of_the_app_is_the_default(call: Call, shop: Path):
+    """
+    A rule without a zone is read in that of its small app.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+
+    shown = call("actions", "show", "hello", "--json")
+
+    assert "Europe/Paris" == shown.data["document"]["when"]["timezone"]
+
+
+def test_name_that_is_taken_is_a_conflict(call: Call, shop: Path):
+    """
+    Posting an existing name exits with 5; --replace makes it a new revision.
+    """
+    path = write_action(shop)
+    call("actions", "post", path, "--app", "shop")
+
+    again = call("actions", "post", path, "--app", "shop", "--json")
+    replaced = call("actions", "post", path, "--app", "shop", "--json", "--replace")
+
+    assert (5, "") == (again.code, again.out)
+    assert "--replace" in again.err
+    assert (0, 2) == (replaced.code, replaced.data["revision"])
+
+
+def test_bad_document_names_each_problem(call: Call, shop: Path):
+    """
+    Every problem is one line on standard error: pointer, message, hint.
+    """
+    path = write_action(shop, when={"cron_rule": "61 * * * *"}, colour="red")
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert (3, "") == (answer.code, answer.out)
+    lines = answer.err.splitlines()
+    assert ["error: /when/cron_rule:", "error: /colour:"] == [
+        " ".join(line.split()[:2]) for line in lines
+    ]
+
+
+def test_many_actions_are_posted_at_once(call: Call, shop: Path):
+    """
+    A list or lines: all are stored, or, for a trial or one that is wrong, none.
+    """
+    documents = [json.loads(Path(write_action(shop)).read_text()) for _ in range(2)]
+    documents[1] |= {"uid": "bye", "name": "bye"}
+    lines = shop / "actions.jsonl"
+    lines.write_text("\n".join(json.dumps(each) for each in documents))
+
+    tried = call("actions", "post", str(lines), "--app", "shop", "--dry-run")
+    assert "Would post 2 and replace 0." in tried.out
+    assert [] == call("actions", "list", "--json").data
+    posted = call("actions", "post", str(lines), "--app", "shop", "--json")
+    again = call("actions", "post", str(lines), "--app", "shop", "--replace")
+    documents[1]["when"] = {"cron_rule": "61 * * * *"}
+    lines.write_text(json.dumps(documents))
+    refused = call("actions", "post", str(lines), "--app", "shop", "--replace")
+
+    assert ["hello", "bye"] == [each["uid"] for each in posted.data]
+    assert [1, 1] == [len(each["next"]) for each in posted.data]
+    assert "Posted 0 and replaced 2." in again.out
+    assert 3 == refused.code
+    assert "/1/when/cron_rule" in refused.err
+    assert 2 == call("actions", "show", "hello", "--json").data["revision"]
+
+
+def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Path):
+    """
+    An edit is compared with what is stored: moved occurrences, and no revision.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    edited = write_action(shop, when={"cron_rule": "0 8 * * *"})
+
+    answer = call(
+        *("actions", "post", edited, "--app", "shop"),
+        *("--replace", "--dry-run", "--json"),
+    )
+
+    assert 0 == answer.code
+    assert 29 <= len(answer.data["moved"]) <= 31
+    # between the two hours, one of today's occurrences is still to come
+    assert len(answer.data["added"]) + len(answer.data["removed"]) <= 1
+    assert 1 == call("actions", "show", "hello", "--json").data["revision"]
+
+
+def test_dry_run_of_a_new_action_adds(call: Call, shop: Path):
+    """
+    A first post only adds, and makes no action.
+    """
+    answer = call("actions", "post", write_action(shop), "--app", "shop", "--dry-run")
+
+    assert 0 == answer.code
+    assert "and 20 more added" in answer.out or "and 21 more added" in answer.out
+    assert 4 == call("actions", "show", "hello").code

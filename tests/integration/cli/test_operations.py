@@ -1,0 +1,159 @@
+"""Operations: run by hand, shown, watched, canceled and retried."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from cli.connection import get_engine
+from models.database import db_now, writing
+from models.tables import operations
+from tests.integration.cli.calling import WEEKLY, Call, write_action
+
+MINUTE = timedelta(minutes=1)
+
+#: What others read; these names are contracts.
+OPERATION_KEYS = [
+    *("id", "action_uid", "app", "occurrence", "user", "trigger", "triggerrer"),
+    *("queue", "state", "reason", "attempt", "recorded_at", "sent_at"),
+    *("started_at", "finished_at", "worker", "progress", "steps", "error"),
+]
+STEP_KEYS = {
+    *("name", "state", "attempt", "started_at", "finished_at"),
+    *("progress", "result", "error"),
+}
+
+
+@pytest.mark.usefixtures("shop")
+def test_manual_run_shows_the_steps_to_come(call: Call):
+    """
+    Before a worker has it, an operation has every key of the contract, and its
+    steps are those of the document, pending.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+
+    answer = call("actions", "run", "weekly update", "--key", "k", "--json")
+
+    shown = call("operations", "show", answer.data["id"], "--json").data
+    assert answer.data == shown
+    assert set(OPERATION_KEYS) <= set(shown)
+    assert ("pending", "manual", "heavy") == (
+        shown["state"],
+        shown["trigger"],
+        shown["queue"],
+    )
+    assert 'Scheduled action "weekly update"' == shown["triggerrer"]
+    assert ["refresh", "publish", "send_execsum"] == [s["name"] for s in shown["steps"]]
+    assert all(STEP_KEYS == set(step) for step in shown["steps"])
+    assert {"pending"} == {step["state"] for step in shown["steps"]}
+    assert shown["id"] in call("operations", "show", shown["id"]).out
+
+
+@pytest.mark.usefixtures("shop")
+def test_same_key_is_the_same_run(call: Call):
+    """
+    A key makes a manual run idempotent; another key collides with it: exit 5.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+
+    first, second, other = (
+        call("actions", "run", "weekly update", "--key", key) for key in "aab"
+    )
+
+    assert (0, 0, 5) == (first.code, second.code, other.code)
+    assert first.out == second.out
+
+
+@pytest.mark.usefixtures("shop")
+def test_operation_is_canceled_and_retried(call: Call):
+    """
+    Cancel and retry change the state; what is final cannot be canceled: exit 5.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    operation_id = call("actions", "run", "weekly update").out.strip()
+
+    canceled = call("operations", "cancel", operation_id, "--json")
+    again = call("operations", "cancel", operation_id)
+    retried = call("operations", "retry", operation_id, "--json")
+    once_more = call("operations", "retry", operation_id)
+
+    assert ("canceled", "pending") == (canceled.data["state"], retried.data["state"])
+    assert (0, 5, 0, 5) == (canceled.code, again.code, retried.code, once_more.code)
+
+
+@pytest.mark.usefixtures("shop")
+def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call):
+    """
+    Canceled is final at once; its worker stops a little later, and a retry waits.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    operation_id = call("actions", "run", "weekly update").out.strip()
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(operations).values(
+                state="running", claim_token=uuid4(), lease_expires_at=db_now(MINUTE)
+            )
+        )
+
+    canceled = call("operations", "cancel", operation_id)
+    retried = call("operations", "retry", operation_id)
+
+    assert "Its worker stops" in canceled.err
+    assert "it waits for that" in retried.err
+
+
+@pytest.mark.usefixtures("shop")
+def test_watch_ends_with_the_operation(call: Call):
+    """
+    Watching what is final says how it ended, with exit code 1 unless it succeeded.
+    """
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    operation_id = call("actions", "run", "weekly update").out.strip()
+    call("operations", "cancel", operation_id)
+
+    answer = call("operations", "watch", operation_id, "--json")
+
+    assert (1, "canceled") == (answer.code, answer.data["state"])
+    assert "canceled" in answer.err
+
+
+def test_operations_are_filtered(call: Call, shop: Path):
+    """
+    By occurrence (from inclusive, until exclusive), state and number.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    at = call("actions", "show", "hello", "--json").data["next"][0]
+    call("tick", "--at", at)
+    later = datetime.fromisoformat(at) + timedelta(seconds=1)
+
+    def count(*arguments: str) -> int:
+        found = call("operations", "list", "--app", "shop", "--json", *arguments)
+        return len(found.data)
+
+    assert 1 == count("--from", at)
+    assert 0 == count("--until", at)
+    assert 1 == count("--until", later.isoformat(), "--limit", "1")
+    assert 0 == count("--from", later.isoformat())
+    assert (1, 0) == (count("--state", "pending"), count("--state", "failed"))
+
+
+def test_missed_range_tells_how_many(call: Call, shop: Path):
+    """
+    A missed row is shown with its reason and its range, and steps that never ran.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    at = datetime.fromisoformat(
+        call("actions", "show", "hello", "--json").data["next"][0]
+    )
+    call("tick", "--at", (at + timedelta(days=3, hours=1)).isoformat())
+
+    missed = call("operations", "list", "--state", "missed", "--json").data
+
+    assert [("outage", 4)] == [(e["reason"], e["details"]["count"]) for e in missed]
+    assert {"skipped"} == {step["state"] for step in missed[0]["steps"]}
+    assert "4, " in call("operations", "show", missed[0]["id"]).out
+    assert "outage: 4, " in call("operations", "list").out

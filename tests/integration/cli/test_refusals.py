@@ -1,0 +1,55 @@
+"""What several commands refuse alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.cli.calling import WEEKLY, Call
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("apps", "show", "nope"),
+        ("actions", "show", "nope"),
+        ("actions", "run", "nope"),
+        ("actions", "list", "--app", "nope"),
+        ("actions", "post", str(WEEKLY), "--app", "nope"),
+        ("operations", "show", "nope"),
+        ("operations", "show", "6b0d4f2e-3a51-5c7e-9d8a-4f1f0c9b7e21"),
+        ("operations", "cancel", "6b0d4f2e-3a51-5c7e-9d8a-4f1f0c9b7e21"),
+        ("operations", "list", "--action", "nope"),
+        ("events", "send", "--app", "nope", "--event", "app.x", "--user", "u"),
+    ],
+)
+def test_unknown_thing_is_not_found(call: Call, arguments: tuple[str, ...]):
+    """
+    What is not there exits with 4, and no data is printed.
+    """
+    answer = call(*arguments)
+
+    assert (4, "") == (answer.code, answer.out)
+    assert answer.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "command", [("audit",), ("operations", "list"), ("preview", str(WEEKLY))]
+)
+@pytest.mark.parametrize(
+    ("since", "until", "said"),
+    [
+        ("2026-11-23T07:00+01:00", "2026-11-23T05:00Z", "later than --until"),
+        ("2026-11-23T07:00+01:00", "2026-11-23T06:00Z", "the same instant"),
+    ],
+)
+def test_period_without_an_instant_is_refused(
+    call: Call, command: tuple[str, ...], since: str, until: str, said: str
+):
+    """
+    Nothing lies between bounds that are swapped or equal, whatever their zones.
+    """
+    answer = call(*command, "--from", since, "--until", until)
+
+    assert (2, "") == (answer.code, answer.out)
+    assert said in answer.err
+    assert "2026-11-23T06:00:00Z" in answer.err

@@ -1,0 +1,68 @@
+"""``tick``: one tick by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from actions.leader import Leader
+from actions.maintenance import MAINTENANCE_UID
+from cli.connection import get_engine
+from models.occurrence import make_operation_id
+from tests.integration.cli.calling import Call, write_action
+
+
+def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
+    """
+    A tick of another time records each occurrence once, under its own id.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    at = call("actions", "show", "hello", "--json").data["next"][0]
+    foreseen = call("tick", "--at", at, "--dry-run", "--json").data
+
+    first = call("tick", "--at", at, "--json")
+    second = call("tick", "--at", at, "--json")
+
+    listed = call("operations", "list", "--action", "hello", "--json").data
+    expected = str(make_operation_id("hello", datetime.fromisoformat(at)))
+    assert [expected] == [each["id"] for each in foreseen]
+    assert [expected] == [each["id"] for each in listed]
+    assert (1, 0) == (first.data["recorded"], second.data["recorded"])
+    assert [(at, "pending")] == [(e["occurrence"], e["state"]) for e in listed]
+
+
+def test_tick_looks_after_the_daily_maintenance(embedded: Call):
+    """
+    In an empty home it is due at four, once, though no scheduler has ever started;
+    what was due before it was made is not.
+    """
+    now = datetime.now(UTC)
+    four = now.replace(hour=4, minute=0, second=0, microsecond=0)
+    four += timedelta(days=four <= now)
+
+    before = embedded("tick", "--at", (now - timedelta(days=1)).isoformat(), "--json")
+    ticks = [embedded("tick", "--at", four.isoformat(), "--json") for _ in range(2)]
+
+    listed = embedded("operations", "list", "--json").data
+    assert 0 == before.data["due"]
+    assert [1, 0] == [each.data["recorded"] for each in ticks]
+    assert [MAINTENANCE_UID] == [each["action_uid"] for each in listed]
+    assert [four] == [datetime.fromisoformat(each["occurrence"]) for each in listed]
+
+
+@pytest.mark.usefixtures("shop")
+def test_second_leader_is_a_conflict(call: Call):
+    """
+    A tick that will not wait for the lease names who holds it.
+    """
+    engine = get_engine()
+
+    leader = Leader(engine)
+    assert leader.hold()
+
+    answer = call("tick", "--no-wait")
+
+    assert 5 == answer.code
+    assert "leads since" in answer.err
