@@ -213,6 +213,9 @@ def _take_statement(ttl: timedelta) -> sa.Executable:
             heartbeat_at=db_now(),
             expires_at=db_now(ttl),
             fence=leases.c.fence + 1,
+            # That was told to another one.
+            send_failing_since=None,
+            send_error=None,
         )
         .returning(leases.c.fence)
     )
@@ -248,6 +251,45 @@ def get_last_tick_at(connection: sa.Connection) -> datetime | None:
     return connection.execute(
         sa.select(leases.c.last_tick_at).where(leases.c.name == LEASE_NAME)
     ).scalar_one_or_none()
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailure:
+    """The leader cannot send: since when (aware UTC), and what it was told last."""
+
+    since: datetime
+    error: str
+
+
+def record_send_failure(connection: sa.Connection, error: str) -> None:
+    """Store that the broker took nothing, and why; call ``check`` first."""
+    connection.execute(
+        sa.update(leases)
+        .where(leases.c.name == LEASE_NAME)
+        .values(
+            send_failing_since=sa.func.coalesce(leases.c.send_failing_since, db_now()),
+            send_error=error,
+        )
+    )
+
+
+def clear_send_failure(connection: sa.Connection) -> None:
+    """Store that the broker takes what is sent; call ``check`` first."""
+    connection.execute(
+        sa.update(leases)
+        .where(leases.c.name == LEASE_NAME, leases.c.send_failing_since.is_not(None))
+        .values(send_failing_since=None, send_error=None)
+    )
+
+
+def get_send_failure(connection: sa.Connection) -> SendFailure | None:
+    """Return why the leader cannot send, for people; None if it can, or never tried."""
+    row = connection.execute(
+        sa.select(leases.c.send_failing_since, leases.c.send_error).where(
+            leases.c.name == LEASE_NAME, leases.c.send_failing_since.is_not(None)
+        )
+    ).one_or_none()
+    return None if row is None else SendFailure(row.send_failing_since, row.send_error)
 
 
 def expire_lease(connection: sa.Connection) -> bool:

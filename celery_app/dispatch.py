@@ -17,7 +17,12 @@ from typing import Protocol
 import sqlalchemy as sa
 import structlog
 
-from actions.leader import Leader, LeadershipLostError
+from actions.leader import (
+    Leader,
+    LeadershipLostError,
+    clear_send_failure,
+    record_send_failure,
+)
 from actions.store import advance, quarantine
 from actions.tick import Bad, Dispatched
 from models.database import read_clock, writing
@@ -87,6 +92,7 @@ class Dispatcher:
     chunk: int
     monotonic: Callable[[], float] = time.monotonic
     _silent_until: float = float("-inf")
+    _is_failing: bool = False
 
     def dispatch(
         self,
@@ -170,11 +176,18 @@ class Dispatcher:
             self._silent_until = self.monotonic() + SILENCE_S
             SEND_ERRORS.inc()
             log.warning(Event.SEND_FAILED, error=str(error))
+            self._is_failing = True
+            with writing(self.engine) as connection:
+                self.leader.check(connection)
+                record_send_failure(connection, str(error))
             return 0
         with writing(self.engine) as connection:
             self.leader.check(connection)
             mark_sent(connection, messages)
+            if self._is_failing:
+                clear_send_failure(connection)
             now = read_clock(connection)
+        self._is_failing = False
         for message in messages:
             if message.send_at is not None:
                 SEND_LAG.observe((now - message.send_at).total_seconds())

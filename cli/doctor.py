@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import typer
 from rich.text import Text
 
-from actions.leader import get_holder, get_last_tick_at
+from actions.leader import get_holder, get_last_tick_at, get_send_failure
 from actions.listing import fetch_quarantined
 from actions.zones import find_moved, find_unreadable
 from cli.connection import get_engine, get_settings, read_database
@@ -124,6 +124,7 @@ def _look_at_scheduler() -> Iterator[Result]:
     with read_database() as connection:
         now = read_clock(connection)
         ticked_at = get_last_tick_at(connection)
+        failure = get_send_failure(connection)
     if holder is None or holder.is_stale:
         yield Result("leader", Health.BAD, "no scheduler leads: start one")
     else:
@@ -136,6 +137,9 @@ def _look_at_scheduler() -> Iterator[Result]:
         late = now - ticked_at > _LATE_TICK
         found = f"the last was {format_age(now - ticked_at)} ago"
         yield Result("tick", Health.BAD if late else Health.GOOD, found)
+    if failure is not None:
+        found = f"the scheduler's attempts fail since {format_both(failure.since)}"
+        yield Result("sending", Health.BAD, f"{found}: {failure.error}")
     skew = read_host_clock() - now
     skewed = abs(skew) > TOLERATED_SKEW
     yield Result(

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from actions.leader import Holder, get_holder, get_last_tick_at
+from actions.leader import (
+    Holder,
+    SendFailure,
+    get_holder,
+    get_last_tick_at,
+    get_send_failure,
+)
 from actions.listing import fetch_next_due, fetch_quarantined
 from cli.connection import get_engine, read_database
 from cli.options import JsonOption
@@ -30,11 +36,13 @@ def status(*, json: JsonOption = False) -> None:
     """
     Show who leads and what waits.
 
-    The backlog is what is recorded and not final, by queue and state.
+    The backlog is what is recorded and not final, by queue and state. While the
+    scheduler cannot send, it says since when, and why.
     """
     with read_database() as connection:
         now = read_clock(connection)
         last_tick_at = get_last_tick_at(connection)
+        failure = get_send_failure(connection)
         counts = count_backlog(connection)
         quarantined = fetch_quarantined(connection)
         following = fetch_next_due(connection, limit=_SHOWN)
@@ -49,6 +57,7 @@ def status(*, json: JsonOption = False) -> None:
                 "now": now,
                 "leader": _make_leader_json(holder),
                 "last_tick_at": last_tick_at,
+                "send_failure": _make_failure_json(failure),
                 "backlog": backlog,
                 "quarantined": [_make_json(row) for row in quarantined],
                 "next_due": [_make_json(row) for row in following],
@@ -63,6 +72,7 @@ def status(*, json: JsonOption = False) -> None:
             ("fence", None if holder is None else str(holder.fence)),
             ("heartbeat", _describe_heartbeat(holder)),
             ("last tick", f"{format_both(last_tick_at)} ({age})"),
+            ("sending", _describe_failure(failure)),
         ]
     )
     out().print()
@@ -100,6 +110,12 @@ def _describe_heartbeat(holder: Holder | None) -> str | None:
     return None if holder is None else f"{format_age(holder.heartbeat_age)} ago"
 
 
+def _describe_failure(failure: SendFailure | None) -> str | None:
+    if failure is None:
+        return None
+    return f"fails since {format_both(failure.since)}: {failure.error}"
+
+
 def _make_leader_json(holder: Holder | None) -> dict[str, object] | None:
     if holder is None:
         return None
@@ -113,6 +129,10 @@ def _make_leader_json(holder: Holder | None) -> dict[str, object] | None:
         "expires_at": holder.expires_at,
         "stale": holder.is_stale,
     }
+
+
+def _make_failure_json(failure: SendFailure | None) -> dict[str, object] | None:
+    return None if failure is None else {"since": failure.since, "error": failure.error}
 
 
 def _make_json(row: Any) -> dict[str, object]:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import typer
 
 from actions.history import fetch_history
-from actions.leader import get_holder
+from actions.leader import get_holder, get_send_failure
 from actions.listing import find_action
 from actions.why import Answer, History, explain
 from cli.connection import get_engine, read_database
@@ -83,8 +83,12 @@ def _find_what_they_wait_for(
     if not pending:
         return {}
     holder = get_holder(get_engine())
+    failure = get_send_failure(connection)
     if holder is None or holder.is_stale:
         program = "no scheduler leads. Start one: minutehand scheduler"
+    elif failure is not None:
+        since = format_both(failure.since)
+        program = f"the scheduler cannot send since {since}: {failure.error}"
     else:
         program = (
             "a scheduler leads, so the broker may not take it. Ask: minutehand doctor"

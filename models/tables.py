@@ -316,6 +316,9 @@ leases = sa.Table(
     # raised at each take-over; what an older leader writes changes nothing
     Column("fence", sa.BigInteger, nullable=False),
     Column("last_tick_at", UtcDateTime),
+    # since when the broker takes nothing, and what it said last; null if it does
+    Column("send_failing_since", UtcDateTime),
+    Column("send_error", sa.Text),
 )
 
 #: The rules of every time zone in use, as they were when instants were computed.

@@ -26,6 +26,8 @@ def upgrade() -> None:
         sa.Column("expires_at", UtcDateTime, nullable=False),
         sa.Column("fence", sa.BigInteger(), nullable=False),
         sa.Column("last_tick_at", UtcDateTime, nullable=True),
+        sa.Column("send_failing_since", UtcDateTime, nullable=True),
+        sa.Column("send_error", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
     )
     op.create_table(

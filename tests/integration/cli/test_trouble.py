@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from actions.leader import Leader, record_send_failure
 from cli.connection import get_engine, get_settings
 from models.database import writing
 from models.tables import events, operations, scheduled_action_revisions
@@ -87,6 +88,39 @@ def test_why_of_what_is_not_sent_says_what_to_start(
 
     assert ["waiting"] == [each["verdict"] for each in answer.data]
     assert "no scheduler leads" in answer.data[0]["text"]
+
+
+def test_error_of_the_scheduler_is_told_to_who_asks(
+    call: Call, shop: Path, tmp_path: Path
+):
+    """
+    The broker may answer here and not there: what the scheduler heard is what counts.
+    """
+    del shop
+    engine = get_engine()
+    assert 0 == call("actions", "post", write_action(tmp_path), "--app", "shop").code
+    ran = call("actions", "run", "hello", "--json")
+    (row,) = call("operations", "list", "--json").data
+    edit(engine, ran.data["id"], send_at=get_now(engine) - timedelta(minutes=2))
+    leader = Leader(engine)
+    assert leader.hold()
+    assert call("status", "--json").data["send_failure"] is None
+    assert "sending" not in diagnose(call)
+    with writing(engine) as connection:
+        record_send_failure(connection, "NOAUTH Authentication required")
+
+    asked = call("why", "hello", "--at", row["occurrence"], "--json")
+    found = call("status", "--json").data["send_failure"]
+    shown = call("status").out
+    leader.release()
+
+    assert "the scheduler cannot send since" in asked.data[0]["text"]
+    assert "NOAUTH Authentication required" in asked.data[0]["text"]
+    assert "NOAUTH Authentication required" == found["error"]
+    assert "NOAUTH Authentication required" in shown
+    health, detail = diagnose(call)["sending"]
+    assert "bad" == health
+    assert detail.endswith("NOAUTH Authentication required")
 
 
 def test_a_tick_of_the_future_warns_and_is_explained(

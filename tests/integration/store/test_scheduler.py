@@ -9,9 +9,15 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from actions.leader import Leader
+from actions.leader import (
+    Leader,
+    SendFailure,
+    get_send_failure,
+    record_send_failure,
+)
 from celery_app.dispatch import SILENCE_S, Sender
-from models.database import make_engine, writing
+from models.database import make_engine, reading, writing
+from models.errors import BrokerUnreachableError
 from models.tables import leases
 from scheduler_server import PAUSE_S, RESCUE_EVERY_S, Scheduler
 from settings import read_settings
@@ -178,6 +184,40 @@ def test_broker_that_is_down_stops_no_decision(engine: sa.Engine):
     assert ["queued"] * 5 == [row.state for row in rows]
     # MONDAY's comes first by occurrence, and was recorded last
     assert [*(row.id for row in rows[1:]), late.id] == sender.ids
+
+
+def fetch_send_failure(engine: sa.Engine) -> SendFailure | None:
+    with reading(engine) as connection:
+        return get_send_failure(connection)
+
+
+def test_what_the_broker_says_is_kept_until_it_takes_something(engine: sa.Engine):
+    """
+    The first time and the last word; a new leader has heard nothing yet.
+    """
+    record_all(engine, make_operation())
+    sender, clock = FakeSender(error=BROKER_DOWN), Clock()
+    scheduler = make_scheduler(engine, sender, clock)
+    wake_to_send(scheduler)
+    first = fetch_send_failure(engine)
+    assert first is not None
+    assert "the broker is down" == first.error
+    sender.error = BrokerUnreachableError("out of memory")
+    clock.now += SILENCE_S + 0.1
+    scheduler.wake()
+    assert SendFailure(first.since, "out of memory") == fetch_send_failure(engine)
+    sender.error = None
+    clock.now += SILENCE_S + 0.1
+    scheduler.wake()
+    assert ["queued"] == [row.state for row in fetch_all(engine)]
+    assert fetch_send_failure(engine) is None
+    with writing(engine) as connection:
+        record_send_failure(connection, "once more")
+    scheduler.leader.release()
+
+    make_scheduler(engine, sender, clock).wake()
+
+    assert fetch_send_failure(engine) is None
 
 
 def test_broker_that_is_away_is_asked_once_for_all(engine: sa.Engine):
