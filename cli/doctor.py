@@ -138,7 +138,9 @@ def _look_at_scheduler() -> Iterator[Result]:
         found = f"the last was {format_age(now - ticked_at)} ago"
         yield Result("tick", Health.BAD if late else Health.GOOD, found)
     if failure is not None:
-        found = f"the scheduler's attempts fail since {format_both(failure.since)}"
+        found = (
+            f"the scheduler's attempts have failed since {format_both(failure.since)}"
+        )
         yield Result("sending", Health.BAD, f"{found}: {failure.error}")
     skew = read_host_clock() - now
     skewed = abs(skew) > TOLERATED_SKEW
@@ -202,7 +204,8 @@ def _look_at_broker() -> Result:
     try:
         sender.find_empty_queues()
     except BrokerUnreachableError as error:
-        return Result("broker", Health.BAD, f"{error}. Start it, or mend its URL.")
+        found = str(error).removesuffix(".")
+        return Result("broker", Health.BAD, f"{found}. Start it, or mend its URL.")
     finally:
         sender.close()
     return Result("broker", Health.GOOD, "answers, and has all queues")

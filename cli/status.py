@@ -113,7 +113,7 @@ def _describe_heartbeat(holder: Holder | None) -> str | None:
 def _describe_failure(failure: SendFailure | None) -> str | None:
     if failure is None:
         return None
-    return f"fails since {format_both(failure.since)}: {failure.error}"
+    return f"has failed since {format_both(failure.since)}: {failure.error}"
 
 
 def _make_leader_json(holder: Holder | None) -> dict[str, object] | None:

@@ -88,7 +88,7 @@ def _find_what_they_wait_for(
         program = "no scheduler leads. Start one: minutehand scheduler"
     elif failure is not None:
         since = format_both(failure.since)
-        program = f"the scheduler cannot send since {since}: {failure.error}"
+        program = f"the scheduler has failed to send since {since}: {failure.error}"
     else:
         program = (
             "a scheduler leads, so the broker may not take it. Ask: minutehand doctor"

@@ -47,6 +47,7 @@ def test_doctor_finds_a_broker_that_does_not_answer(
 
     assert "bad" == health
     assert "the broker did not take it" in detail or "refused" in detail
+    assert ".." not in detail
 
 
 @pytest.mark.usefixtures("shop")
@@ -114,7 +115,7 @@ def test_error_of_the_scheduler_is_told_to_who_asks(
     shown = call("status").out
     leader.release()
 
-    assert "the scheduler cannot send since" in asked.data[0]["text"]
+    assert "the scheduler has failed to send since" in asked.data[0]["text"]
     assert "NOAUTH Authentication required" in asked.data[0]["text"]
     assert "NOAUTH Authentication required" == found["error"]
     assert "NOAUTH Authentication required" in shown
