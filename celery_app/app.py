@@ -57,6 +57,7 @@ def make_config(settings: Settings) -> dict[str, Any]:
         "accept_content": ["json"],
         "result_backend": None,
         "task_ignore_result": True,
+        # On Redis this frees a slot, no more: nothing is taken ahead of its time.
         "task_acks_late": True,
         "task_acks_on_failure_or_timeout": True,
         "worker_prefetch_multiplier": 1,
