@@ -10,7 +10,13 @@ from typing import Annotated
 import structlog
 import typer
 
-from actions.maintenance import ensure_maintenance
+from actions.decide import decide_time
+from actions.maintenance import (
+    MAINTENANCE_UID,
+    ensure_maintenance,
+    foresee_maintenance,
+)
+from actions.sentences import describe
 from actions.tick import Bad, Dispatched, TickReport, run_tick
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant
@@ -155,25 +161,10 @@ class _NoWorkers:
 def _show(instant: datetime | None, *, json: bool) -> None:
     """Decide what is due, and show it instead of recording it."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    engine, settings = get_engine(), get_settings()
-    found: list[NewOperation] = []
-
-    def keep(decisions: Sequence[Decision], bad: Sequence[Bad] = ()) -> Dispatched:
-        found.extend(each for made in decisions for each in made.operations)
-        for action, reason in bad:
-            print_note(f"Would be quarantined: {action.uid}: {reason}")
-        return Dispatched(0, 0)
-
     if instant is None:
-        with reading(engine) as connection:
+        with read_database() as connection:
             instant = read_clock(connection)
-    run_tick(
-        instant,
-        engine=engine,
-        dispatch=keep,
-        lookback=settings.lookback,
-        chunk=settings.chunk,
-    )
+    found = _foresee(instant)
     if json:
         print_json([_make_json(each) for each in found])
         return
@@ -193,6 +184,47 @@ def _show(instant: datetime | None, *, json: bool) -> None:
         ),
         empty=f"Nothing is due by {format_both(instant)}.",
     )
+
+
+def _foresee(instant: datetime) -> list[NewOperation]:
+    """Return what a tick of *instant* would record, and tell what else it would do."""
+    engine, settings = get_engine(), get_settings()
+    maintenance = foresee_maintenance(
+        engine,
+        by=instant,
+        at=settings.maintenance_at,
+        timezone=settings.timezone,
+        enabled=settings.maintenance_enabled,
+    )
+    found: list[NewOperation] = []
+
+    def keep(decisions: Sequence[Decision], bad: Sequence[Bad] = ()) -> Dispatched:
+        found.extend(
+            each
+            for made in decisions
+            # What is stored of it gives way first.
+            if maintenance is None or made.action_uid != MAINTENANCE_UID
+            for each in made.operations
+        )
+        for action, reason in bad:
+            print_note(f"Would be quarantined: {action.uid}: {reason}")
+        return Dispatched(0, 0)
+
+    run_tick(
+        instant,
+        engine=engine,
+        dispatch=keep,
+        lookback=settings.lookback,
+        chunk=settings.chunk,
+    )
+    if maintenance is not None:
+        verb = "post" if maintenance.created else "replace"
+        in_words = describe(maintenance.action)
+        print_note(f"Would {verb} {MAINTENANCE_UID}: {in_words}")
+        for action in maintenance.due:
+            made = decide_time(action, now=instant, lookback=settings.lookback, memo={})
+            found.extend(made.operations)
+    return found
 
 
 def _make_json(each: NewOperation) -> dict[str, object]:

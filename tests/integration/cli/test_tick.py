@@ -9,9 +9,11 @@ import pytest
 
 from actions.leader import Leader
 from actions.maintenance import MAINTENANCE_UID
-from cli.connection import get_engine
+from cli.connection import get_engine, get_settings
 from models.occurrence import make_operation_id
 from tests.integration.cli.calling import Call, write_action
+
+HOUR = timedelta(hours=1)
 
 
 def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
@@ -50,6 +52,62 @@ def test_tick_looks_after_the_daily_maintenance(embedded: Call):
     assert [1, 0] == [each.data["recorded"] for each in ticks]
     assert [MAINTENANCE_UID] == [each["action_uid"] for each in listed]
     assert [four] == [datetime.fromisoformat(each["occurrence"]) for each in listed]
+
+
+def set_maintenance(monkeypatch: pytest.MonkeyPatch, at: datetime) -> None:
+    """Let the daily maintenance be at *at*, a whole minute of UTC."""
+    monkeypatch.setenv("MINUTEHAND_MAINTENANCE_ENABLED", "true")
+    monkeypatch.setenv("MINUTEHAND_MAINTENANCE_AT", f"{at:%H:%M}")
+    get_settings.cache_clear()
+
+
+def foresee(call: Call, until: datetime) -> tuple[list[str], str]:
+    """Return the ids and the notes of a dry run."""
+    answer = call("tick", "--at", until.isoformat(), "--dry-run", "--json")
+    assert 0 == answer.code
+    return [each["id"] for each in answer.data], answer.err
+
+
+def test_dry_run_foresees_the_maintenance_that_a_tick_would_make(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Its operation is shown, its action is told, and neither is stored.
+    """
+    due_at = datetime.now(UTC).replace(second=0, microsecond=0) + 2 * HOUR
+    set_maintenance(monkeypatch, due_at)
+
+    early = foresee(call, due_at - HOUR)
+    foreseen = foresee(call, due_at)
+    stored = call("apps", "list", "--json").data
+    call("tick", "--at", due_at.isoformat())
+    recorded = call("operations", "list", "--json").data
+
+    told = f"Would post {MAINTENANCE_UID}: Every day at {due_at:%H:%M}, UTC\n"
+    assert ([], told) == early
+    assert ([str(make_operation_id(MAINTENANCE_UID, due_at))], told) == foreseen
+    assert [] == stored
+    assert foreseen[0] == [each["id"] for each in recorded]
+
+
+def test_dry_run_foresees_maintenance_at_another_time(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    What is stored gives way to what the settings say: only the latter is due.
+    """
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    set_maintenance(monkeypatch, now + 2 * HOUR)
+    call("tick")
+    kept = foresee(call, now + 2 * HOUR)
+    set_maintenance(monkeypatch, now + 4 * HOUR)
+
+    ids, told = foresee(call, now + 4 * HOUR)
+
+    assert [str(make_operation_id(MAINTENANCE_UID, now + 2 * HOUR))] == kept[0]
+    assert [str(make_operation_id(MAINTENANCE_UID, now + 4 * HOUR))] == ids
+    assert ("", True) == (kept[1], told.startswith(f"Would replace {MAINTENANCE_UID}"))
+    assert 1 == call("actions", "show", MAINTENANCE_UID, "--json").data["revision"]
 
 
 @pytest.mark.usefixtures("shop")
