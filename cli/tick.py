@@ -28,6 +28,7 @@ from cli.output import (
     print_table,
     style_state,
 )
+from migrations.schema import check_schema
 from models.database import read_clock, reading
 from models.decision import Decision, NewOperation
 from models.errors import BrokerUnreachableError, ConflictError
@@ -161,6 +162,7 @@ class _NoWorkers:
 def _show(instant: datetime | None, *, json: bool) -> None:
     """Decide what is due, and show it instead of recording it."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    check_schema(get_engine())
     if instant is None:
         with read_database() as connection:
             instant = read_clock(connection)

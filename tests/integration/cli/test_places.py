@@ -19,8 +19,14 @@ def test_embedded_database_is_made_by_the_first_call(embedded: Call):
     assert (0, "[]\n") == (answer.code, answer.out)
 
 
+@pytest.mark.parametrize(
+    "command", [("operations", "list"), ("tick",), ("tick", "--dry-run")]
+)
 def test_unmigrated_database_says_what_to_run(
-    unmigrated_url: str, embedded: Call, monkeypatch: pytest.MonkeyPatch
+    unmigrated_url: str,
+    embedded: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
 ):
     """
     A database without our tables is a matter of usage, not a traceback.
@@ -31,7 +37,7 @@ def test_unmigrated_database_says_what_to_run(
     engine.dispose()
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", unmigrated_url)
 
-    answer = embedded("operations", "list")
+    answer = embedded(*command)
 
     assert 2 == answer.code
     assert "minutehand migrate" in answer.err
