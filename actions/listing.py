@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.occurrences import find_due, parse_timing
+from models.duration import Duration
 from models.errors import ConflictError, NotFoundError, RuleError
 from models.tables import (
     app_documents,
@@ -25,6 +26,7 @@ from models.tables import (
     templates,
     users,
 )
+from models.zone import load_zone
 
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
@@ -189,11 +191,14 @@ def get_action_state(row: sa.Row[Any]) -> str:
 
 def find_problem(row: sa.Row[Any]) -> str | None:
     """Return why the rule of *row* (an action) cannot be read; None if it can."""
-    if row.timing is not None:
-        try:
+    try:
+        if row.timing is not None:
             parse_timing(row.timing)
-        except RuleError as error:
-            return str(error)
+        else:
+            load_zone(row.zone)
+            Duration.parse(row.delay or "PT0S")
+    except RuleError as error:
+        return str(error)
     return None
 
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from actions.listing import find_problem
 from actions.naming import Taken, refuse_repeated
 from actions.occurrences import find_due, next_due, parse_timing
 from actions.revisions import change_action, lock_action, log_revisions
@@ -301,20 +302,22 @@ def set_paused(connection: sa.Connection, uid: str, *, paused: bool) -> bool:
     Raises:
         NotFoundError: No such action, or deleted.
 
-        InvalidDocumentError: Its rule cannot be read any more.
+        InvalidDocumentError: Its rule cannot be read any more, so it cannot be resumed,
+            paused or not.
     """
     row = lock_action(connection, uid)
-    in_quarantine = row.quarantined_at is not None
-    is_out = row.paused_at is not None or (in_quarantine and not paused)
-    if is_out == paused:
-        return False
     now = read_clock(connection)
     if paused:
+        if row.paused_at is not None:
+            return False
         change_action(connection, uid, "paused", paused_at=now)
-    else:
-        timing = _read_stored(row)
-        started = start_from(uid, timing, now, timedelta(0))
-        change_action(connection, uid, "resumed", paused_at=None, **started)
+        return True
+    # First of all: what the tick has yet to put into quarantine is not "so already".
+    timing = _read_stored(row)
+    if row.paused_at is None and row.quarantined_at is None:
+        return False
+    started = start_from(uid, timing, now, timedelta(0))
+    change_action(connection, uid, "resumed", paused_at=None, **started)
     return True
 
 
@@ -347,15 +350,14 @@ def fetch_holidays(
 
 def _read_stored(row: sa.Row[Any]) -> TimingModel | None:
     """Return the timing of an action; None if events drive it."""
-    if row.timing is None:
-        return None
-    try:
-        parse_timing(row.timing)
-    except RuleError as error:
-        message = f"the stored rule cannot be read: {error}"
+    found = find_problem(row)
+    if found is not None:
+        message = f"the stored rule cannot be read: {found}"
         hint = "Put another in its place: minutehand actions post FILE --replace"
         problem = Problem("/when", message, f"{hint} --app {row.app}")
-        raise InvalidDocumentError((problem,)) from None
+        raise InvalidDocumentError((problem,))
+    if row.timing is None:
+        return None
     return TimingModel.model_validate_json(row.timing)
 
 

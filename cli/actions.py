@@ -167,6 +167,8 @@ def _switch(given: str, app: str | None, *, paused: bool, json: bool) -> None:
     out().print(f"{word} {row.name} (uid {uid}).", markup=False)
     if not changed:
         print_note("It was so already.")
+    if not paused and not row.active:
+        print_note('It is inactive: to let it run, post it again with "active": true.')
 
 
 def _make_json(row: sa.Row[Any], following: list[datetime]) -> dict[str, object]:

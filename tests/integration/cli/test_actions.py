@@ -21,3 +21,18 @@ def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
     assert [] == call("actions", "list", "--json").data
     assert "deleted" == call("actions", "show", "hello", "--json").data["state"]
     assert 4 == call("actions", "delete", "hello").code
+
+
+def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):
+    """
+    It is not paused any more, and still nothing runs.
+    """
+    path = write_action(shop, active=False)
+    call("actions", "post", path, "--app", "shop")
+    call("actions", "pause", "hello")
+
+    answer = call("actions", "resume", "hello")
+
+    assert (0, "Resumed hello (uid hello).\n") == (answer.code, answer.out)
+    assert "It is inactive" in answer.err
+    assert '"active": true' in answer.err

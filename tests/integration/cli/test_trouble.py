@@ -208,13 +208,16 @@ def break_rule() -> None:
         )
 
 
-def test_unreadable_rule_is_not_resumed_but_replaced(call: Call, shop: Path):
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_unreadable_rule_is_not_resumed_but_replaced(
+    call: Call, shop: Path, command: str
+):
     """
     The refusal (exit code 3) names the way out, which works, and --dry-run before it.
     """
     post = ("actions", "post", write_action(shop), "--app", "shop")
     call(*post)
-    call("actions", "pause", "hello")
+    call("actions", command, "hello")
     break_rule()
 
     refused = call("actions", "resume", "hello")

@@ -151,13 +151,17 @@ def test_rule_that_cannot_be_read_gives_way(
     assert fetch_action(engine, uid).quarantined_at is None
 
 
-@pytest.mark.parametrize("column", ["paused_at", "quarantined_at"])
-def test_rule_that_cannot_be_read_is_not_resumed(engine: sa.Engine, column: str):
+@pytest.mark.parametrize(
+    "state", [{}, {"paused_at": MONDAY}, {"quarantined_at": MONDAY}], ids=str
+)
+def test_rule_that_cannot_be_read_is_not_resumed(
+    engine: sa.Engine, state: dict[str, datetime]
+):
     """
-    Its admin is told why, and what to do; nothing has changed.
+    Its admin is told why, and what to do, also of one that the tick has yet to find.
     """
     uid = post_at(engine, at("07:00"), when=MINUTELY)
-    edit_action(engine, uid, timing=UNREADABLE, **{column: MONDAY})
+    edit_action(engine, uid, timing=UNREADABLE, **state)
 
     with pytest.raises(InvalidDocumentError) as caught:
         pause(engine, uid, paused=False)
@@ -166,6 +170,27 @@ def test_rule_that_cannot_be_read_is_not_resumed(engine: sa.Engine, column: str)
     assert "minute 61" in problem.message
     assert "actions post FILE --replace --app app" in problem.hint
     assert 1 == count_revisions(engine, uid)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "said"),
+    [({"zone": "Mars/Olympus"}, "Mars/Olympus"), ({"delay": "P1X"}, "P1X")],
+    ids=["zone", "delay"],
+)
+def test_event_that_cannot_be_read_is_not_resumed(
+    engine: sa.Engine, unreadable: dict[str, str], said: str
+):
+    """
+    The next event would put the action into quarantine again.
+    """
+    when = {"after": "instance.user.last_seen", "delay": "P1M"}
+    uid = post(engine, when=when).uid
+    edit_action(engine, uid, quarantined_at=MONDAY, **unreadable)
+
+    with pytest.raises(InvalidDocumentError, match=said):
+        pause(engine, uid, paused=False)
+
+    assert fetch_action(engine, uid).quarantined_at is not None
 
 
 def test_quarantine_ends_when_the_action_is_resumed(engine: sa.Engine):
