@@ -35,6 +35,7 @@ from pydantic_settings import (
 
 from models.duration import Duration
 from models.errors import RuleError, UsageError
+from models.server_url import read_broker_url, read_database_url, read_smtp_url
 from models.zone import load_zone
 
 if TYPE_CHECKING:
@@ -44,13 +45,6 @@ PREFIX = "MINUTEHAND_"
 
 #: Variables of the test suite (tests/servers.py), which are no settings.
 _FOREIGN_PREFIX = "MINUTEHAND_TEST_"
-
-_DATABASE_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg", "postgres")
-_BROKER_SCHEMES = ("memory", "redis", "rediss", "amqp", "amqps")
-_SMTP_SCHEMES = ("smtp", "smtps")
-#: kombu offers these, but its file queue loses messages and its SQL queue polls
-#: and never deletes.
-_UNSOUND_BROKERS = ("filesystem", "sqla", "sqlalchemy")
 
 #: A lease must survive two lost renewals: its length in threes of seconds.
 _THREE_SECONDS = timedelta(seconds=3)
@@ -109,38 +103,9 @@ def _check_timezone(name: str) -> str:
     return load_zone(name).key
 
 
-def _check_database_url(url: str) -> str:
-    """Accept PostgreSQL and SQLite, and name the one driver that we ship."""
-    scheme, separator, rest = url.partition("://")
-    if not separator or scheme not in _DATABASE_SCHEMES:
-        message = "is no database we support."
-        hint = "Write postgresql://user:password@host/name or sqlite:////path/to/file."
-        raise RuleError(message, hint)
-    if scheme == "sqlite":
-        return url
-    return f"postgresql+psycopg://{rest}"
-
-
-def _check_broker_url(url: str) -> str:
-    """Accept the brokers that do not lose messages."""
-    scheme = url.partition("://")[0]
-    hint = "Write redis://host:6379/0, amqp://user:password@host// or memory://."
-    if scheme.partition("+")[0] in _UNSOUND_BROKERS:
-        raise RuleError("is a broker that loses or never deletes messages.", hint)
-    if scheme not in _BROKER_SCHEMES or "://" not in url:
-        raise RuleError("is no broker we support.", hint)
-    return url
-
-
-def _check_smtp_url(url: str) -> str:
+def _read_smtp_url(url: str) -> str:
     """Accept a mail server, or a folder in which mails land as files."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return str(_read_path(url))
-    if scheme not in _SMTP_SCHEMES or not rest:
-        hint = "Write smtp://user:password@host:587, smtps://host or a folder."
-        raise RuleError("is neither a mail server nor a folder.", hint)
-    return url
+    return read_smtp_url(url) if "://" in url else str(_read_path(url))
 
 
 Folder = Annotated[Path, BeforeValidator(_read_path)]
@@ -160,14 +125,14 @@ class Settings(BaseSettings):
     )
 
     home: Folder = Field(default_factory=lambda: _read_path("~/.minutehand"))
-    database_url: Annotated[str, AfterValidator(_check_database_url)] = Field(
+    database_url: Annotated[str, AfterValidator(read_database_url)] = Field(
         default_factory=lambda data: f"sqlite:///{data['home']}/minutehand.sqlite3",
         repr=False,
     )
-    broker_url: Annotated[str, AfterValidator(_check_broker_url)] = Field(
+    broker_url: Annotated[str, AfterValidator(read_broker_url)] = Field(
         default="memory://", repr=False
     )
-    smtp_url: Annotated[str, AfterValidator(_check_smtp_url)] = Field(
+    smtp_url: Annotated[str, AfterValidator(_read_smtp_url)] = Field(
         default_factory=lambda data: f"{data['home']}/mails", repr=False
     )
     mail_sender: str = "minutehand@localhost"

@@ -173,6 +173,14 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("broker_url", "sqla+sqlite:///x", "loses or never deletes messages"),
         ("broker_url", "localhost", "Write redis://"),
         ("smtp_url", "http://mail", "Write smtp://"),
+        ("database_url", "postgresql://db:x/name", "port that cannot be read"),
+        ("database_url", "postgresql://db:1,db:2/name", "port that cannot be read"),
+        ("broker_url", "redis://redis:x/0", "port that cannot be read"),
+        ("broker_url", "redis://redis:70000/0", "port that cannot be read"),
+        ("broker_url", "redis://[::1/0", "host or port that cannot be read"),
+        ("broker_url", "amqp://a;amqp://b:x", "port that cannot be read"),
+        ("broker_url", "redis://redis:6379/main", "database that is no number"),
+        ("smtp_url", "smtp://mail:x", "port that cannot be read"),
         ("log_level", "loud", "Write 'debug', 'info', 'warning' or 'error'"),
         ("metrics_port", "70000", "less than or equal to 65535"),
         ("chunk", "0", "greater than or equal to 1"),
@@ -254,6 +262,35 @@ def test_secrets_are_masked() -> None:
 
     assert "'mysql://admin:***@db/x'" in message
     assert "hunter2" not in message + shown
+
+
+def test_password_that_ends_the_host_is_refused_with_a_way_out() -> None:
+    """
+    The library takes what precedes the slash for a port; no part of it is shown.
+    """
+    message = refuse(broker_url="redis://:hunter/2@redis:6379/0")
+
+    assert "'redis://:***@redis:6379/0'" in message
+    assert "hunter" not in message
+    assert "/ as %2F" in message
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("database_url", "postgresql+psycopg://u:a/b?c#d@db:5432/name?sslmode=require"),
+        ("database_url", "postgresql+psycopg:///name?host=/var/run/postgresql"),
+        ("broker_url", "redis://u:a%2Fb@[::1]:6379"),
+        ("broker_url", "rediss://redis/1?ssl_cert_reqs=required"),
+        ("broker_url", "amqp://u:p@one//;amqp://u:p@two//"),
+        ("smtp_url", "smtps://u:a%2Fb@mail:465"),
+    ],
+)
+def test_addresses_that_can_be_read_stay_as_they_are(field: str, value: str) -> None:
+    """
+    Whatever of it is optional, and in each of the forms that the library takes.
+    """
+    assert value == getattr(read(**{field: value}), field)
 
 
 def test_settings_of_code_ignore_the_environment(
