@@ -20,6 +20,7 @@ from celery_app.routing import (
     make_queues,
     metatask_schedule,
 )
+from celery_app.starting import make_worker_option
 from models.operation_state import Queue
 from settings import Settings, read_settings
 
@@ -118,6 +119,7 @@ def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, A
 
 
 app.add_defaults(lambda: make_config(read_settings()))
+app.user_options["worker"].add(make_worker_option())
 
 
 def make_app(settings: Settings) -> Celery:

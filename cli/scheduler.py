@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 import scheduler_server
+from celery_app.starting import refuse_memory_broker
 from cli.connection import get_settings
-from models.errors import UsageError
-from settings import Settings
 
 
 def scheduler(
@@ -26,19 +25,3 @@ def scheduler(
     """
     refuse_memory_broker(get_settings())
     raise typer.Exit(scheduler_server.main(["--no-wait"] if no_wait else []))
-
-
-def refuse_memory_broker(settings: Settings) -> None:
-    """
-    Refuse a broker that ends at the border of a process.
-
-    Raises:
-        UsageError: *settings* name none other.
-    """
-    if settings.broker_url.startswith("memory"):
-        msg = (
-            "MINUTEHAND_BROKER_URL: memory:// carries messages within one process. "
-            "Name a broker (redis://host:6379/0), or run everything in one process: "
-            "minutehand up."
-        )
-        raise UsageError(msg)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from celery_app.starting import check_worker
 from cli.connection import get_engine, get_settings
-from cli.scheduler import refuse_memory_broker
-from models.errors import UsageError
 from models.operation_state import Queue
 
 
@@ -47,10 +45,8 @@ def worker(
     taken by workers of their own: -Q heavy, and -Q quick,celery.
     """
     settings = get_settings()
-    refuse_memory_broker(settings)
-    # Celery would start all the same, and fail at each operation.
-    get_engine().dispose()
-    _prepare_workspace(settings.workspace)
+    check_worker(settings)
+    get_engine().dispose()  # makes an embedded database that is missing
     command = [
         *(sys.executable, "-m", "celery", "--app", "celery_app", "--quiet", "worker"),
         *("--queues", _read_queues(queues), "--pool", pool),
@@ -65,23 +61,6 @@ def worker(
         command += ["--hostname", name]
     # The same process from here on, so that signals reach Celery itself.
     os.execv(sys.executable, [*command, *(celery or [])])  # noqa: S606 - a list
-
-
-def _prepare_workspace(folder: Path) -> None:
-    """Make the folder of the data versions, or refuse one that cannot be made."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror
-    else:
-        if os.access(folder, os.W_OK | os.X_OK):
-            return
-        reason = "nothing can be written to it"
-    msg = (
-        f"{folder} cannot be the workspace: {reason}. Set MINUTEHAND_WORKSPACE (or "
-        "MINUTEHAND_HOME) to a folder that may be written to."
-    )
-    raise UsageError(msg)
 
 
 def _read_queues(text: str) -> str:

@@ -79,32 +79,6 @@ def test_home_that_cannot_be_one_names_the_setting(
     assert "Everything is in" not in answer.err
 
 
-@pytest.mark.parametrize(
-    ("database_url", "setting"),
-    [("", "MINUTEHAND_HOME"), ("postgresql://x@127.0.0.1:1/x", "MINUTEHAND_WORKSPACE")],
-    ids=["database", "workspace"],
-)
-def test_worker_without_a_place_does_not_start(
-    embedded: Call,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    database_url: str,
-    setting: str,
-):
-    """
-    It is refused before a broker is asked for anything.
-    """
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "file"))
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://127.0.0.1:1/0")
-
-    answer = embedded("worker")
-
-    assert (2, "") == (answer.code, answer.out)
-    assert f"Set {setting}" in answer.err
-
-
 def test_folder_in_the_place_of_the_database_is_refused(
     embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

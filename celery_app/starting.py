@@ -1,0 +1,90 @@
+"""
+What is looked at before a worker starts, by whichever command.
+
+Celery would start all the same, and fail at each operation.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from models.database import make_engine
+from models.errors import MinutehandError, UsageError
+from settings import Settings, read_settings
+
+
+def check_worker(settings: Settings) -> None:
+    """
+    Refuse settings with which a worker could do nothing; connects to nothing.
+
+    Raises:
+        UsageError: The broker is one in memory, or there is no place for the embedded
+            database or the data versions.
+    """
+    refuse_memory_broker(settings)
+    make_engine(settings.database_url).dispose()
+    _prepare_workspace(settings.workspace)
+
+
+def refuse_memory_broker(settings: Settings) -> None:
+    """
+    Refuse a broker that ends at the border of a process.
+
+    Raises:
+        UsageError: *settings* name none other.
+    """
+    if settings.broker_url.startswith("memory"):
+        msg = (
+            "MINUTEHAND_BROKER_URL: memory:// carries messages within one process. "
+            "Name a broker (redis://host:6379/0), or run everything in one process: "
+            "minutehand up."
+        )
+        raise UsageError(msg)
+
+
+def _prepare_workspace(folder: Path) -> None:
+    """Make the folder of the data versions, or refuse one that cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+    else:
+        if os.access(folder, os.W_OK | os.X_OK):
+            return
+        reason = "nothing can be written to it"
+    msg = (
+        f"{folder} cannot be the workspace: {reason}. Set MINUTEHAND_WORKSPACE (or "
+        "MINUTEHAND_HOME) to a folder that may be written to."
+    )
+    raise UsageError(msg)
+
+
+def make_worker_option() -> click.Option:
+    """
+    Return an option of ``celery worker`` that nobody writes, and that checks it.
+
+    Click reads it before any other, for it is eager; with the next one Celery asks for
+    its configuration, whose errors it shows as a traceback. What is refused here is
+    told to whoever started the worker, also if it was to run in the background.
+    """
+    return click.Option(
+        ["--minutehand"],
+        is_flag=True,
+        is_eager=True,
+        hidden=True,
+        expose_value=False,
+        callback=_check,
+    )
+
+
+def _check(context: click.Context, _option: click.Parameter, _value: object) -> None:
+    if context.resilient_parsing:  # a shell completes what is being typed
+        return
+    try:
+        check_worker(read_settings())
+    except MinutehandError as error:
+        click.echo(f"error: {error}", err=True)
+        context.exit(error.exit_code)
