@@ -23,7 +23,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from models.errors import UnreachableError, UsageError
-from models.postgresql import make_postgresql_engine, make_unreachable
+from models.postgresql import (
+    is_beyond_limits,
+    make_postgresql_engine,
+    make_unreachable,
+)
 from models.sqlite_place import prepare_place
 
 #: What a connection costs at most, and how long any statement may take.
@@ -221,6 +225,8 @@ def translating() -> Iterator[None]:
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as e:
+        if is_beyond_limits(getattr(e, "orig", None)):
+            raise
         raise make_unreachable(e) from e
     except sa.exc.DBAPIError as e:
         if str(e.orig) == "file is not a database":

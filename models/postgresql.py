@@ -101,6 +101,11 @@ def make_postgresql_engine(
 #: long, a snapshot too old, an internal error.
 _AILING = ("25006", "25P03", "25P04", "72", "XX")
 
+#: First characters of SQLSTATEs of a statement that goes beyond what PostgreSQL can
+#: do, such as too many columns, or a text that no index takes. The driver calls it
+#: operational; but it would fail again, on any server.
+_BEYOND_LIMITS = "54"
+
 
 def _leave_ailing_server(context: sa.ExceptionContext) -> None:
     """Drop all connections to a server that was demoted or is ill: others may serve."""
@@ -109,8 +114,16 @@ def _leave_ailing_server(context: sa.ExceptionContext) -> None:
 
 
 def _is_ailing(error: BaseException | None) -> bool:
-    state = getattr(error, "sqlstate", None) or ""
-    return state.startswith(_AILING)
+    return _get_state(error).startswith(_AILING)
+
+
+def is_beyond_limits(error: BaseException | None) -> bool:
+    """Tell whether a statement, and not the server, is to blame for *error*."""
+    return _get_state(error).startswith(_BEYOND_LIMITS)
+
+
+def _get_state(error: BaseException | None) -> str:
+    return getattr(error, "sqlstate", None) or ""
 
 
 def execute_at_once(
@@ -156,9 +169,10 @@ def execute_at_once(
         pooled.invalidate(error)
         if isinstance(error, psycopg.IntegrityError):
             raise sa.exc.IntegrityError(query, None, error) from error
-        if isinstance(error, _OPERATIONAL) or _is_ailing(error):
-            raise make_unreachable(error) from error
-        raise
+        is_mistake = is_beyond_limits(error) or not isinstance(error, _OPERATIONAL)
+        if is_mistake and not _is_ailing(error):
+            raise
+        raise make_unreachable(error) from error
     pooled.close()
     return row
 

@@ -179,9 +179,20 @@ def test_pool_that_is_used_up_is_no_mistake(postgres_url: str):
     engine.dispose()
 
 
-def test_mistake_of_ours_is_no_outage(postgres_engine: sa.Engine):
+@pytest.mark.parametrize(
+    ("query", "mistake"),
+    [
+        ("select no_such_column", psycopg.errors.UndefinedColumn),
+        (f"select {', '.join('1' * 1700)}", psycopg.errors.TooManyColumns),
+        ("select repeat('[', 1000000)::jsonb", psycopg.errors.StatementTooComplex),
+    ],
+    ids=["unknown", "too many", "too deep"],
+)
+def test_mistake_of_ours_is_no_outage(
+    postgres_engine: sa.Engine, query: str, mistake: type[psycopg.Error]
+):
     """
     A statement that is wrong would be wrong again.
     """
-    with pytest.raises(psycopg.errors.UndefinedColumn):
-        execute_at_once(postgres_engine, sa.text("select no_such_column"), {})
+    with pytest.raises(mistake):
+        execute_at_once(postgres_engine, sa.text(query), {})

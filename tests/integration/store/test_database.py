@@ -17,6 +17,7 @@ from actions.leader import Leader
 from celery_app.worker import Heart
 from models.database import make_engine, reading, writing
 from models.errors import UnreachableError, UsageError
+from models.tables import small_apps
 from operations.claim import Claim, claim
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
@@ -69,8 +70,9 @@ def test_database_that_is_read_only_is_away(engine: sa.Engine):
 @pytest.mark.parametrize(
     "state",
     [
-        *("08006", "25006", "25P03", "25P04", "40001", "40P01", "53100", "53300"),
-        *("55P03", "57014", "57P01", "57P03", "58030", "72000", "XX000", "XX001"),
+        *("08006", "25006", "25P03", "25P04", "40001", "40P01", "53100", "53200"),
+        *("53300", "53400", "55P03", "57014", "57P01", "57P02", "57P03", "58030"),
+        *("72000", "XX000", "XX001"),
     ],
 )
 def test_server_that_cannot_serve_now_is_away(postgres_engine: sa.Engine, state: str):
@@ -82,7 +84,11 @@ def test_server_that_cannot_serve_now_is_away(postgres_engine: sa.Engine, state:
 
 
 @pytest.mark.parametrize(
-    "state", ["0A000", "22003", "23505", "25001", "25P02", "42P01"]
+    "state",
+    [
+        *("0A000", "22003", "23505", "25001", "25P02", "42P01"),
+        *("54000", "54001", "54011", "54023"),
+    ],
 )
 def test_statement_that_is_wrong_is_not_the_servers_fault(
     postgres_engine: sa.Engine, state: str
@@ -92,6 +98,19 @@ def test_statement_that_is_wrong_is_not_the_servers_fault(
     """
     with pytest.raises(sa.exc.DBAPIError):
         fail_with(postgres_engine, state)
+
+
+def test_text_that_no_index_takes_is_not_the_servers_fault(postgres_engine: sa.Engine):
+    """
+    The server has reached a limit of the program, and not of its resources.
+    """
+    pages = "".join(map(chr, range(0x4E00, 0x9000)))
+
+    with (
+        pytest.raises(sa.exc.OperationalError, match="index row"),
+        writing(postgres_engine) as connection,
+    ):
+        connection.execute(sa.insert(small_apps).values(uid=pages, name="shop"))
 
 
 def test_connection_to_a_server_that_cannot_serve_is_dropped(

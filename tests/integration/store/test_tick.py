@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -258,6 +259,25 @@ def test_values_that_the_database_refuses_stop_nobody(engine: sa.Engine):
     assert (10, 8) == (report.due, report.recorded)
     reason = fetch_action(engine, uids[3]).quarantine_reason
     assert "ValueError: no \\0 in a text" == reason
+
+
+def test_what_is_too_much_at_once_is_recorded_in_parts(engine: sa.Engine):
+    """
+    A limit of PostgreSQL is one of the statement: with less to write it is not reached.
+    """
+    first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
+    copy_action(engine, first, 9)
+    dispatcher = make_dispatcher(engine)
+
+    def dispatch(decisions: Sequence[Decision], bad: Sequence[Bad]) -> Dispatched:
+        if len(decisions) > 3:
+            limit = psycopg.errors.ProgramLimitExceeded("too many jsonb elements")
+            raise sa.exc.OperationalError("INSERT ...", {}, limit)
+        return dispatcher.dispatch(decisions, bad)
+
+    report = run_tick(at("07:00"), engine=engine, dispatch=dispatch)
+
+    assert (10, 10, []) == (report.due, report.recorded, report.quarantined)
 
 
 def test_a_schema_that_is_wrong_for_all_blames_nobody(engine: sa.Engine):
