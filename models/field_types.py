@@ -128,6 +128,9 @@ DomainName = Annotated[
 #: A user is named by id or address, and an address may have 320 characters.
 UserName = Annotated[str, Field(max_length=320), AfterValidator(check_name)]
 Names = Annotated[
+    tuple[Name, ...], Field(max_length=MOST_NAMES), AfterValidator(drop_repeated)
+]
+UserNames = Annotated[
     tuple[UserName, ...], Field(max_length=MOST_NAMES), AfterValidator(drop_repeated)
 ]
 Day = Annotated[
@@ -150,6 +153,7 @@ __all__ = [
     "RuleText",
     "Uid",
     "UserName",
+    "UserNames",
     "ZoneName",
     "parse_due_date",
     "parsed_by",

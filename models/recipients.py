@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from models.document import DocumentModel
-from models.field_types import Names
+from models.field_types import Names, UserNames
 
 #: The group that every member of the small app is in.
 EVERYONE = "all"
@@ -19,7 +19,7 @@ class RecipientFilterModel(DocumentModel):
     user. Neither means "not seen lately". Both are dropped unless asked for.
     """
 
-    users: Names = Field(default=(), examples=[["toco@tou.can"]])
+    users: UserNames = Field(default=(), examples=[["toco@tou.can"]])
     groups: Names = Field(default=(), examples=[["all"]])
     include_inactivated_users: bool = False
     include_inactive_users: bool = False

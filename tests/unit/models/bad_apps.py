@@ -18,6 +18,7 @@ APPS = [
     Bad(user(mail="a@b"), "/users/0/mail", "'mail'", "mean 'email'"),
     Bad(user(locale="french!"), "/users/0/locale", "no locale", "fr-CH"),
     Bad(user(groups="all"), "/users/0/groups", "not a list", "manager"),
+    Bad(user(groups=["x" * 201]), "/users/0/groups/0", "201 characters", "200"),
     Bad(user(disabled="maybe"), "/users/0/disabled", "'maybe'", "true or false"),
     Bad(user(last_seen_at="2026-01-01T00:00"), "/users/0/last_seen_at", "offset", "Z"),
     Bad(user(expires_at=0), "/users/0/expires_at", "0 is no date", "in quotes"),

@@ -128,6 +128,7 @@ RECIPIENTS = [
     Bad(recipients(groups=[""]), "/recipients/groups/0", "'' is empty", "1 to 200"),
     Bad(recipients(groups=["a", None]), "/recipients/groups/1", "null", "quotes"),
     Bad(recipients(users=["a\tb"]), "/recipients/users/0", "control", "one line"),
+    Bad(recipients(groups=["x" * 201]), "/recipients/groups/0", "201 char", "200"),
     Bad(recipients(users=["x" * 321]), "/recipients/users/0", "321 char", "320"),
     Bad(recipients(users=["a"] * 10_001), "/recipients/users", "10001", "10000"),
     Bad(
