@@ -239,7 +239,13 @@ def _newest_running_statement() -> sa.Select[str, datetime]:
     """Find when the last message was sent of those that run, queue by queue."""
     return (
         sa.select(operations.c.queue, sa.func.max(operations.c.sent_at))
-        .where(_WATCHED, operations.c.state == OperationState.RUNNING)
+        .where(
+            _WATCHED,
+            operations.c.state == OperationState.RUNNING,
+            # What was sent again may run because of its first copy, which was ahead
+            # of all that was sent between the two.
+            operations.c.sends == 1,
+        )
         .group_by(operations.c.queue)
     )
 

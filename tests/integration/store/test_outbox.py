@@ -18,6 +18,7 @@ from operations.outbox import Message, fetch_sendable, mark_sent
 from operations.rescue import (
     BACK_OFF,
     LOST_AFTER,
+    RESEND_AFTER,
     reclaim_lost_workers,
     resend_lost_messages,
 )
@@ -393,6 +394,25 @@ def test_message_is_lost_if_one_sent_minutes_later_runs(
 
     assert ("pending" if lost else "queued") == get(engine, made.id).state
     assert "running" == get(engine, later.id).state
+
+
+def test_second_copy_of_a_message_overtakes_nothing(engine: sa.Engine):
+    """
+    Its first copy is what runs, ahead of all that was sent between the two.
+    """
+    add_revision(engine)
+    made, between = make_operation(), make_operation(1)
+    record_all(engine, made, between)
+    mark(engine, *fetch(engine))
+    edit(engine, made.id, sent_at=get_now(engine) - RESEND_AFTER - SECOND)
+    edit(engine, between.id, sent_at=get_now(engine) - RESEND_AFTER / 2)
+    assert 1 == resend(engine)
+    mark(engine, *fetch(engine))
+    assert claim(engine, made.id, worker="w") is not None
+
+    assert 0 == resend(engine)
+
+    assert "queued" == get(engine, between.id).state
 
 
 @pytest.mark.parametrize("state", [s for s in OperationState if s != "queued"])
