@@ -92,10 +92,17 @@ class Taken:
             )
             raise ConflictError(msg)
         if old is not None and not replace:
-            msg = (
-                f"{self.app!r} has an action named {old.name!r} already"
-                f" (uid {old.uid}). Add --replace to put this one in its place."
-            )
+            if named is not None:
+                msg = (
+                    f"{self.app!r} has an action named {old.name!r} already"
+                    f" (uid {old.uid}). Add --replace to put this one in its place."
+                )
+            else:
+                msg = (
+                    f"{self.app!r} has an action with uid {old.uid!r} already, named"
+                    f" {old.name!r}. Take another uid, or none; or add --replace to"
+                    " put this one in its place."
+                )
             raise ConflictError(msg)
         return old
 

@@ -159,7 +159,10 @@ class Dispatcher:
         if self.monotonic() < self._silent_until:
             return [], False
         # Twice a chunk: what was just recorded, and as much that waited before it.
-        return fetch_sendable(connection, limit=2 * self.chunk)
+        messages, more = fetch_sendable(connection, limit=2 * self.chunk)
+        if self._is_failing and not messages:
+            clear_send_failure(connection)  # nobody waits for it any more
+        return messages, more
 
     def _try(self, messages: Sequence[Message]) -> int:
         """

@@ -35,8 +35,8 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
         worker_name: For the operator, such as ``celery@host``.
 
     Raises:
-        UnreachableError: The database is away. The message is dropped all the same:
-            the table sends it again.
+        UnreachableError: The database is away, and nothing was claimed: the message
+            is still to be taken by somebody.
     """
     attempt = _begin(worker, UUID(task_id), worker_name)
     if attempt is None:

@@ -234,7 +234,8 @@ def _decode_many(text: str | bytes) -> object:
         return decode_json(text, largest=LARGEST_BULK)
     except InvalidDocumentError:
         lines = _split_lines(text)
-        if len(lines) < 2:
+        # Else it is one document over several lines, with a mistake in it.
+        if len(lines) < 2 or not _is_whole_object(lines[0][1]):
             raise
         return _decode_lines(lines)
 
@@ -268,6 +269,12 @@ def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
     else:
         lines += text.split("\n")
     return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _is_whole_object(line: str | bytes) -> bool:
+    """Tell whether *line* looks like one of JSON lines."""
+    stripped = line.strip()
+    return stripped[:1] in ("{", b"{") and stripped[-1:] in ("}", b"}")
 
 
 def _decode_lines(lines: list[tuple[int, str | bytes]]) -> list[object]:

@@ -189,10 +189,12 @@ def test_production_commands_do_what_they_say(
     From an empty database to a heavy and a quick operation that each worker did.
     """
     commands = map(strip_comment, PRODUCTION)
-    export, migrate, scheduler, quick, heavy, status = commands
-    exported = dict(each.split("=", 1) for each in shlex.split(export)[1:])
+    export, more, migrate, scheduler, quick, heavy, status = commands
+    words = shlex.split(export)[1:] + shlex.split(more)[1:]
+    exported = dict(each.split("=", 1) for each in words)
     read_settings(exported, env_file=None)  # would refuse what is no setting
-    ours = (unmigrated_url, redis_url)
+    mails, workspace = str(home.folder / "mails"), str(home.folder / "workspace")
+    ours = (unmigrated_url, redis_url, mails, workspace)
     home.environ.update(zip(exported, ours, strict=True))
     document = json.loads((EXAMPLES / "action.json").read_text())
     document["name"], document["operations"] = "summary", {"send_execsum": True}

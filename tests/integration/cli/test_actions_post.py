@@ -51,6 +51,19 @@ def test_name_that_is_taken_is_a_conflict(call: Call, shop: Path):
     assert (0, 2) == (replaced.code, replaced.data["revision"])
 
 
+def test_uid_of_another_action_is_told_as_such(call: Call, shop: Path):
+    """
+    To put this one in its place would be the end of the other.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+
+    again = call("actions", "post", write_action(shop, name="new"), "--app", "shop")
+
+    assert (5, "") == (again.code, again.out)
+    assert "an action with uid 'hello' already, named 'hello'" in again.err
+    assert "Take another uid" in again.err
+
+
 def test_bad_document_names_each_problem(call: Call, shop: Path):
     """
     Every problem is one line on standard error: pointer, message, hint.

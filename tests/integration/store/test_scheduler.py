@@ -26,6 +26,7 @@ from tests.scheduling import (
     MINUTE,
     FakeSender,
     add_app,
+    edit,
     edit_action,
     fetch_all,
     get,
@@ -216,6 +217,24 @@ def test_what_the_broker_says_is_kept_until_it_takes_something(engine: sa.Engine
     scheduler.leader.release()
 
     make_scheduler(engine, sender, clock).wake()
+
+    assert fetch_send_failure(engine) is None
+
+
+def test_failure_is_told_until_nothing_waits(engine: sa.Engine):
+    """
+    What is canceled is never sent, and would leave the last word to an old outage.
+    """
+    made = make_operation()
+    record_all(engine, made)
+    sender, clock = FakeSender(error=BROKER_DOWN), Clock()
+    scheduler = make_scheduler(engine, sender, clock)
+    wake_to_send(scheduler)
+    edit(engine, made.id, state="canceled")
+    assert fetch_send_failure(engine) is not None
+
+    clock.now += SILENCE_S + 0.1
+    scheduler.wake()
 
     assert fetch_send_failure(engine) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -390,6 +391,22 @@ def test_many_actions_are_a_list_or_lines(join: Callable[[list[str]], str]):
     assert isinstance(many, tuple)
     assert not isinstance(one, tuple)
     assert (one.name, ["a", "b"]) == ("a", [each.name for each in many])
+
+
+@pytest.mark.parametrize("mistake", [("7 *", '7 *",'), ("{", "{,"), ('",', '"')])
+def test_mistake_in_one_action_over_several_lines_is_told_once(
+    mistake: tuple[str, str],
+):
+    """
+    Not line by line, as of JSON lines: each line of it is no document.
+    """
+    text = json.dumps({**ACTION, "when": {"cron_rule": "0 7 * * *"}}, indent=2)
+
+    problems = find_problems(read_actions, text.replace(*mistake, 1))
+
+    assert 1 == len(problems)
+    assert "of the input" not in problems[0].message
+    assert re.search(r"Line \d+, column \d+", problems[0].message)
 
 
 def test_problems_of_many_actions_say_of_which():
