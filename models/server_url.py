@@ -54,7 +54,7 @@ def read_broker_url(url: str) -> str:
             raise RuleError("is a broker that loses or never deletes messages.", hint)
         if scheme not in _BROKER_SCHEMES or not separator:
             raise RuleError("is no broker we support.", hint)
-        database = _split(rest, f"{hint} {_ESCAPED}").path[1:]
+        database = _split(rest, f"{hint} {_ESCAPED}").path.lstrip("/")
         if scheme.startswith("redis") and database and not database.isdecimal():
             raise RuleError("has a database that is no number.", hint)
     return url

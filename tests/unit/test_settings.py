@@ -281,6 +281,7 @@ def test_password_that_ends_the_host_is_refused_with_a_way_out() -> None:
         ("database_url", "postgresql+psycopg://u:a/b?c#d@db:5432/name?sslmode=require"),
         ("database_url", "postgresql+psycopg:///name?host=/var/run/postgresql"),
         ("broker_url", "redis://u:a%2Fb@[::1]:6379"),
+        ("broker_url", "redis://redis:6379//"),
         ("broker_url", "rediss://redis/1?ssl_cert_reqs=required"),
         ("broker_url", "amqp://u:p@one//;amqp://u:p@two//"),
         ("smtp_url", "smtps://u:a%2Fb@mail:465"),
