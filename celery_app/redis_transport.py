@@ -7,6 +7,8 @@ a dead worker had taken then comes back after an hour; the table knows after sec
 or minutes (operations/rescue.py).
 """
 
+# ruff: noqa: SLF001 - what kombu's own transports use of each other
+
 from __future__ import annotations
 
 from contextlib import suppress
@@ -14,6 +16,7 @@ from typing import Any
 
 from kombu import Connection
 from kombu.transport import redis, virtual
+from kombu.utils.json import dumps
 
 # In logs they are still called as in the URL.
 Connection.resolve_aliases |= {
@@ -42,9 +45,25 @@ class _QoS(virtual.QoS):
         transport = self.channel.connection
         # After the first that fails, each of the others would wait for the same.
         with suppress(*transport.connection_errors, *transport.channel_errors):
-            for message in taken:
-                self.channel._restore(message)  # noqa: SLF001 - as kombu's own does
+            for message in reversed(taken):
+                self._put_back(message)
         return []
+
+    def _put_back(self, message: virtual.Message) -> None:
+        """Let *message* be the next that is taken."""
+        channel = self.channel
+        with channel.conn_or_acquire() as client:
+            address = message.delivery_info
+            priority = channel._get_message_priority(message._raw)
+            for queue in channel._lookup(address["exchange"], address["routing_key"]):
+                # Senders push on the left, workers take from the right.
+                client.rpush(channel._q_for_pri(queue, priority), dumps(message._raw))
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 - as kombu asks
+        """Let go of a message; *requeue* lets it wait again, behind all others."""
+        # Or it was put back with its connection, which its task has outlived.
+        if delivery_tag in self._delivered:
+            virtual.QoS.reject(self, delivery_tag, requeue=requeue)
 
 
 class Channel(redis.Channel):

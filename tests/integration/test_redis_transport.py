@@ -1,0 +1,95 @@
+"""What a worker puts back, at a real Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid5
+
+import pytest
+import redis
+from celery import Celery
+from kombu.utils.json import loads
+
+from celery_app.app import make_app
+from celery_app.sender import CelerySender
+from models.operation_state import Queue
+from operations.outbox import Message
+from settings import read_settings
+
+#: Sent in this order.
+IDS = [uuid5(UUID(int=0), str(number)) for number in range(4)]
+
+
+@pytest.fixture
+def app(redis_url: str) -> Celery:
+    """Give an application whose quick queue holds IDS."""
+    settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
+    made = make_app(settings)
+    sender = CelerySender(made, timeout=timedelta(seconds=5))
+    sender.send([Message(each, Queue.QUICK, "a test", 0) for each in IDS])
+    sender.close()
+    return made
+
+
+@pytest.fixture
+def connection(app: Celery) -> Iterator[Any]:
+    """Give a connection as a worker's, whose queues are declared."""
+    with app.connection_for_read() as made:
+        app.amqp.queues[Queue.QUICK.value](made.default_channel).declare()
+        yield made
+
+
+def take(connection: Any, count: int) -> list[Any]:
+    """Take *count* messages off the quick queue."""
+    channel = connection.default_channel
+    return [channel.basic_get(Queue.QUICK.value) for _ in range(count)]
+
+
+def fetch_waiting(redis_url: str) -> list[UUID]:
+    """Return the ids in the quick queue, the next to be taken first."""
+    with redis.Redis.from_url(redis_url) as client:
+        texts = client.lrange(Queue.QUICK.value, 0, -1)
+    return [UUID(loads(text)["headers"]["id"]) for text in reversed(texts)]
+
+
+def test_worker_that_stops_puts_back_where_it_took(connection: Any, redis_url: str):
+    """
+    What it had taken waited for longest, and does not wait for all others again.
+    """
+    ended, *_others = take(connection, 3)
+    ended.ack()
+
+    connection.close()
+
+    assert IDS[1:] == fetch_waiting(redis_url)
+
+
+def test_message_that_could_not_be_looked_up_waits_for_the_others(
+    connection: Any, redis_url: str
+):
+    """
+    Whatever is wrong with its row does not keep the next one from being tried.
+    """
+    [message] = take(connection, 1)
+
+    message.reject(requeue=True)
+
+    assert [*IDS[1:], IDS[0]] == fetch_waiting(redis_url)
+    connection.close()
+    assert [*IDS[1:], IDS[0]] == fetch_waiting(redis_url)
+
+
+def test_message_that_was_put_back_is_not_put_back_again(
+    connection: Any, redis_url: str
+):
+    """
+    A task that outlives the connection of its message may reject it afterwards.
+    """
+    [message] = take(connection, 1)
+    connection.close()
+
+    message.reject(requeue=True)
+
+    assert fetch_waiting(redis_url) == IDS
