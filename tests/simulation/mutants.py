@@ -53,7 +53,7 @@ class Mutant:
     name: str
     breaks: str
     patches: Patches
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = tuple(range(6))
     emphasis: Emphasis = field(default_factory=Emphasis)
 
 
