@@ -1,8 +1,9 @@
 """
 The broker of a simulated world: three queues that delay, repeat and lose messages.
 
-A message is acknowledged when its task has ended. One whose worker died comes back:
-soon, as after a dropped connection, or after the visibility timeout, or never.
+A message is acknowledged when its task has ended. One whose worker died comes back
+at once, as from RabbitMQ, or late, if the broker is slow to notice, or never, as from
+Redis.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tests.simulation.loop import HOUR, SECOND, Crash, Loop, Process, Task
 #: celery_app's ``broker_timeout``: a call that hangs ends then.
 DEADLINE = 5 * SECOND
 
-#: Redis: an unacknowledged message comes back after this.
-VISIBILITY = HOUR
+#: A broker that was slow to notice that a worker is gone hands out again after this.
+LATE = HOUR
 
 
 @dataclass(eq=False, slots=True)
@@ -86,8 +87,8 @@ class Broker:
                     self.waiters.remove(waiter)
 
     def lose_worker(self, queue: Queue, message: UUID) -> None:
-        """Give back what a dead worker had not acknowledged."""
-        delay = self.rng.choice([SECOND, 30 * SECOND, VISIBILITY, None])
+        """Hand out again what a dead worker had taken, or do not."""
+        delay = self.rng.choice([SECOND, 30 * SECOND, LATE, None])
         if delay is not None:
             self.push(queue, message, delay=delay)
 
