@@ -34,12 +34,68 @@ def _partial(name: str, *columns: object, where: str, unique: bool = False) -> I
     )
 
 
+#: One row, made by the migration: which installation a message is of.
+installation = sa.Table(
+    "installation",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+#: Every scheduler and worker that runs; each renews its row, and maintenance prunes
+#: those that ended without saying so.
+processes = sa.Table(
+    "processes",
+    metadata,
+    # random per process start
+    Column("id", Identifier, primary_key=True),
+    # scheduler, worker
+    Column("role", sa.Text, nullable=False),
+    # as an operator knows it: quick@host
+    Column("name", sa.Text, nullable=False),
+    Column("hostname", sa.Text, nullable=False),
+    Column("pid", sa.Integer, nullable=False),
+    # of the program, and the newest schema that it knows
+    Column("version", sa.Text, nullable=False),
+    Column("revision", sa.Text, nullable=False),
+    # which a worker consumes, and how many operations it runs at a time
+    Column("queues", Json, nullable=False),
+    Column("concurrency", sa.Integer),
+    # settings that all processes must agree on: name to value, or to its digest
+    Column("settings", Json, nullable=False),
+    # host clock minus database clock, and bytes free in the workspace
+    Column("clock_skew_s", sa.Float),
+    Column("free_bytes", sa.BigInteger),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("heartbeat_at", UtcDateTime, nullable=False),
+)
+
+#: Who led when: a row for each fence.
+leaderships = sa.Table(
+    "leaderships",
+    metadata,
+    Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
+    Column("hostname", sa.Text, nullable=False),
+    Column("pid", sa.Integer, nullable=False),
+    Column("acquired_at", UtcDateTime, nullable=False),
+    # null: leads still, or ended without saying so
+    Column("released_at", UtcDateTime),
+)
+
 small_apps = sa.Table(
     "small_apps",
     metadata,
     Column("uid", sa.Text, primary_key=True),
     Column("name", sa.Text, nullable=False),
     Column("timezone", sa.Text),
+    # below which the app's source files lie; only an operator's apps apply sets it
+    Column("source_folder", sa.Text),
+    Column("paused_at", UtcDateTime),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", sa.Text),
+    Column("pause_note", sa.Text),
+    # who is told of failures, and how; null: nobody
+    Column("notices", Json),
     Column("created_at", UtcDateTime, nullable=False, default=db_now()),
     Column("updated_at", UtcDateTime, nullable=False, default=db_now()),
 )
@@ -128,6 +184,9 @@ scheduled_actions = sa.Table(
     Column("wakes", sa.Integer, nullable=False, server_default="0"),
     Column("woken_for", UtcDateTime),
     Column("paused_at", UtcDateTime),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", sa.Text),
+    Column("pause_note", sa.Text),
     Column("quarantined_at", UtcDateTime),
     Column("quarantine_reason", sa.Text),
     Column("created_at", UtcDateTime, nullable=False),
@@ -170,6 +229,8 @@ scheduled_action_revisions = sa.Table(
     Column("effective_from", UtcDateTime, nullable=False),
     # why this revision is there: posted, replaced, paused, resumed, deleted, ...
     Column("change", sa.Text, nullable=False),
+    # who made it, such as root@host; null: before that was kept
+    Column("changed_by", sa.Text),
     Column("recorded_at", UtcDateTime, nullable=False),
     # next_due_at of the action when this revision took over: what was due from then
     # on was not decided, and is superseded unless this one decides it
@@ -261,6 +322,10 @@ operations = sa.Table(
     ),
     # operations list, why, audit: what an action did and when
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
+    # doctor, metrics, notices: what did not work out lately
+    _partial(
+        "ix_operations_troubled", "finished_at", where="state IN ('failed', 'missed')"
+    ),
     # operations list: what was recorded lately; maintenance: what is old
     Index("ix_operations_recorded_at", "recorded_at"),
 )
@@ -300,6 +365,8 @@ deliveries = sa.Table(
     Column("state", sa.Text, nullable=False),
     Column("error", sa.Text),
     Column("updated_at", UtcDateTime, nullable=False),
+    # doctor, mails list: what an operator has to decide
+    _partial("ix_deliveries_uncertain", "updated_at", where="state = 'uncertain'"),
 )
 
 leases = sa.Table(

@@ -1,0 +1,97 @@
+"""Know which installation this is, who works in it, and what rests, since when and why."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import sqlalchemy as sa
+from alembic import op
+
+from models.database import Identifier, Json, UtcDateTime
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+# Columns are only added, and may be null: programs of the schema before go on.
+
+
+def upgrade() -> None:
+    _make_tables()
+    _add_columns()
+    _add_indexes()
+
+
+def _make_tables() -> None:
+    installation = op.create_table(
+        "installation",
+        sa.Column("id", Identifier, nullable=False),
+        sa.Column("created_at", UtcDateTime, nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_installation")),
+    )
+    op.bulk_insert(installation, [{"id": uuid4(), "created_at": datetime.now(UTC)}])
+    op.create_table(
+        "processes",
+        sa.Column("id", Identifier, nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("hostname", sa.Text(), nullable=False),
+        sa.Column("pid", sa.Integer(), nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("revision", sa.Text(), nullable=False),
+        sa.Column("queues", Json, nullable=False),
+        sa.Column("concurrency", sa.Integer(), nullable=True),
+        sa.Column("settings", Json, nullable=False),
+        sa.Column("clock_skew_s", sa.Float(), nullable=True),
+        sa.Column("free_bytes", sa.BigInteger(), nullable=True),
+        sa.Column("started_at", UtcDateTime, nullable=False),
+        sa.Column("heartbeat_at", UtcDateTime, nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_processes")),
+    )
+    op.create_table(
+        "leaderships",
+        sa.Column("fence", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("hostname", sa.Text(), nullable=False),
+        sa.Column("pid", sa.Integer(), nullable=False),
+        sa.Column("acquired_at", UtcDateTime, nullable=False),
+        sa.Column("released_at", UtcDateTime, nullable=True),
+        sa.PrimaryKeyConstraint("fence", name=op.f("pk_leaderships")),
+    )
+
+
+def _add_columns() -> None:
+    op.add_column("small_apps", sa.Column("source_folder", sa.Text()))
+    op.add_column("small_apps", sa.Column("notices", Json))
+    for table in ("small_apps", "scheduled_actions"):
+        op.add_column(table, sa.Column("paused_until", UtcDateTime))
+        op.add_column(table, sa.Column("paused_by", sa.Text()))
+        op.add_column(table, sa.Column("pause_note", sa.Text()))
+    op.add_column("small_apps", sa.Column("paused_at", UtcDateTime))
+    op.add_column("scheduled_action_revisions", sa.Column("changed_by", sa.Text()))
+
+
+def _add_indexes() -> None:
+    for name, table, column, where in (
+        (
+            "ix_operations_troubled",
+            "operations",
+            "finished_at",
+            "state IN ('failed', 'missed')",
+        ),
+        (
+            "ix_deliveries_uncertain",
+            "deliveries",
+            "updated_at",
+            "state = 'uncertain'",
+        ),
+    ):
+        op.create_index(
+            name,
+            table,
+            [column],
+            unique=False,
+            postgresql_where=sa.text(where),
+            sqlite_where=sa.text(where),
+        )
