@@ -105,7 +105,9 @@ class Scheduler:
         """Do nothing yet; the first ``wake`` may lead."""
         self.engine = engine
         self.leader = leader
-        self.dispatcher = Dispatcher(engine, leader, sender, settings.chunk, monotonic)
+        self.dispatcher = Dispatcher(
+            engine, leader, sender, settings.chunk, monotonic, settings.app_share
+        )
         self.settings = settings
         self._monotonic = monotonic
         self._host_clock = host_clock

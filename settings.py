@@ -156,6 +156,9 @@ class Settings(BaseSettings):
     #: end well within ``database_timeout``.
     chunk: int = Field(default=1000, ge=1, le=5000)
 
+    #: Of the slots of the quick queue, for one app while others wait; 1: no limit.
+    app_share: float = Field(default=0.5, gt=0, le=1)
+
     maintenance_enabled: bool = True
     maintenance_at: Annotated[time, BeforeValidator(_read_clock)] = time(4)
     retention: Elapsed = timedelta(days=30)

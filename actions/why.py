@@ -64,7 +64,7 @@ class History:
 
         events: Those that may have led to occurrences of that minute.
 
-        hindrances: What those of the operations wait for that are not sent yet.
+        hindrances: What those of the operations wait for that are not claimed yet.
     """
 
     uid: str
@@ -154,6 +154,8 @@ def _explain_operation(history: History, operation: RecordedOperation) -> Answer
             verdict = Verdict.WAITING
             taken = _explain_queue(history, operation)
             text = f"sent{who} to queue {operation.queue}, {taken}"
+            if line := history.hindrances.get(operation.id):
+                text += f"; it is {line}"
         case OperationState.RUNNING:
             verdict, text = Verdict.RUNNING, f"runs{who} now"
         case OperationState.SUCCEEDED | OperationState.FAILED:

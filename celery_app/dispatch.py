@@ -32,7 +32,7 @@ from models.operation_state import OperationState, Queue, Trigger
 from models.recipients import RecipientFilterModel
 from models.tables import scheduled_actions
 from operations.adapters.users import fetch_users
-from operations.outbox import Message, fetch_sendable, mark_sent
+from operations.outbox import Message, fetch_sendable, fetch_share, mark_sent
 from operations.recipients import keeps_triggering_user
 from operations.rescue import reclaim_lost_workers, resend_lost_messages
 from operations.store import record
@@ -84,6 +84,8 @@ class Dispatcher:
         chunk: Half of what is sent between two commits at most.
 
         monotonic: Seconds, to leave a broker alone that just failed.
+
+        part: Of the slots of the quick queue that one app may take while others wait.
     """
 
     engine: sa.Engine
@@ -91,6 +93,9 @@ class Dispatcher:
     sender: Sender
     chunk: int
     monotonic: Callable[[], float] = time.monotonic
+    part: float = 1.0
+    _share: int | None = None
+    _share_known: bool = False
     _silent_until: float = float("-inf")
     _is_failing: bool = False
 
@@ -158,8 +163,13 @@ class Dispatcher:
     def _look(self, connection: sa.Connection) -> tuple[list[Message], bool]:
         if self.monotonic() < self._silent_until:
             return [], False
+        if not self._share_known:
+            self._share = fetch_share(connection, self.part)
+            self._share_known = True
         # Twice a chunk: what was just recorded, and as much that waited before it.
-        messages, more = fetch_sendable(connection, limit=2 * self.chunk)
+        messages, more = fetch_sendable(
+            connection, limit=2 * self.chunk, share=self._share
+        )
         if self._is_failing and not messages:
             clear_send_failure(connection)  # nobody waits for it any more
         return messages, more
@@ -208,6 +218,7 @@ class Dispatcher:
         with writing(self.engine) as connection:
             self.leader.check(connection)
             returned, failed = reclaim_lost_workers(connection)
+        self._share_known = False  # workers come and go
         empty = self._find_empty_queues()
         with writing(self.engine) as connection:
             self.leader.check(connection)

@@ -74,14 +74,19 @@ def why(
 def _find_what_they_wait_for(
     connection: sa.Connection, history: History
 ) -> dict[UUID, str]:
-    """Return what keeps each pending operation from being sent: rows, or programs."""
+    """Return what keeps each operation from running: rows, or programs."""
+    waiting = [
+        each.id
+        for each in history.operations
+        if each.state in {OperationState.PENDING, OperationState.QUEUED}
+    ]
+    if not waiting:
+        return {}
     pending = {
         each.id: each
         for each in history.operations
         if each.state == OperationState.PENDING
     }
-    if not pending:
-        return {}
     holder = get_holder(get_engine())
     failure = get_send_failure(connection)
     if holder is None or holder.is_stale:
@@ -98,7 +103,7 @@ def _find_what_they_wait_for(
         for id_, each in pending.items()
         if history.now - each.send_at > _PATIENCE
     }
-    return late | find_hindrances(connection, pending)
+    return late | find_hindrances(connection, waiting)
 
 
 def _show(value: T | None, as_text: Callable[[T], str]) -> str | None:

@@ -41,6 +41,12 @@ class Queue(StrEnum):
     DEFAULT = "celery"
 
 
+#: Each queue is one or more lines at the broker, of which workers take in turns. Lane 0
+#: is for what is within an app's share of the slots; what exceeds it lines up in one of
+#: the others, which the app is always given the same of.
+LANES = {Queue.QUICK: 5, Queue.HEAVY: 1, Queue.DEFAULT: 1}
+
+
 class Trigger(StrEnum):
     """What made an operation."""
 

@@ -281,6 +281,8 @@ operations = sa.Table(
     Column("send_at", UtcDateTime, nullable=False),
     Column("sent_at", UtcDateTime),
     Column("sends", sa.Integer, nullable=False, server_default="0"),
+    # of its queue, in which it was sent last; see operation_state.LANES
+    Column("lane", sa.SmallInteger, nullable=False, server_default="0"),
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("worker", sa.Text),
@@ -297,6 +299,19 @@ operations = sa.Table(
     # sending: what waits, oldest first
     _partial(
         "ix_operations_pending", "send_at", "recorded_at", where="state = 'pending'"
+    ),
+    # sending: what people asked for, before what is scheduled
+    _partial(
+        "ix_operations_pending_manual",
+        "send_at",
+        where="state = 'pending' AND trigger = 'manual'",
+    ),
+    # sending: how much of its share each app has under way
+    _partial(
+        "ix_operations_first_lane",
+        "app",
+        where="queue = 'quick' AND lane = 0"
+        " AND (state = 'queued' OR claim_token IS NOT NULL)",
     ),
     # overlap: the live operations of an action (and user)
     _partial("ix_operations_live", "action_uid", "user_id", where=_LIVE),

@@ -15,13 +15,13 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database import UtcDateTime, db_now
-from models.operation_state import OperationState, Queue, Reason
+from models.operation_state import LANES, OperationState, Queue, Reason
 from models.tables import operations
 from operations.step_records import abandon_steps
 from operations.store import make_pause
 
 #: An unclaimed message is given up for lost after this, if its queue is empty, or if
-#: one that was sent so much later is running: queues are first in, first out.
+#: one that was sent so much later is running: lanes are first in, first out.
 LOST_AFTER = timedelta(minutes=2)
 
 #: If neither is known, it is sent again after 1 h, 2 h, 4 h, ...: long enough not to
@@ -218,27 +218,34 @@ def resend_lost_messages(
     Returns:
         How many will be sent again, under the same id.
     """
-    newest = dict(connection.execute(_newest_running_statement()).all())
+    found = connection.execute(_newest_running_statement()).all()
+    newest = {(queue, lane): sent_at for queue, lane, sent_at in found}
     overtaken = {
-        _overtaken_before(queue): newest[queue] - LOST_AFTER
-        if newest.get(queue)
+        _overtaken_before(*line): newest[line] - LOST_AFTER
+        if newest.get(line)
         else None
-        for queue in Queue
+        for line in _LINES
     }
     return connection.execute(
         _lost_statement(), {"empty_queues": sorted(empty_queues), **overtaken}
     ).rowcount
 
 
-def _overtaken_before(queue: Queue) -> str:
-    return f"{queue.value}_overtaken_before"
+#: What is first in, first out: each lane of each queue.
+_LINES = [(queue, lane) for queue, lanes in LANES.items() for lane in range(lanes)]
+
+
+def _overtaken_before(queue: Queue, lane: int) -> str:
+    return f"{queue.value}_{lane}_overtaken_before"
 
 
 @cache
-def _newest_running_statement() -> sa.Select[str, datetime]:
-    """Find when the last message was sent of those that run, queue by queue."""
+def _newest_running_statement() -> sa.Select[str, int, datetime]:
+    """Find when the last message was sent of those that run, lane by lane."""
     return (
-        sa.select(operations.c.queue, sa.func.max(operations.c.sent_at))
+        sa.select(
+            operations.c.queue, operations.c.lane, sa.func.max(operations.c.sent_at)
+        )
         .where(
             _WATCHED,
             operations.c.state == OperationState.RUNNING,
@@ -246,7 +253,7 @@ def _newest_running_statement() -> sa.Select[str, datetime]:
             # of all that was sent between the two.
             operations.c.sends == 1,
         )
-        .group_by(operations.c.queue)
+        .group_by(operations.c.queue, operations.c.lane)
     )
 
 
@@ -264,10 +271,11 @@ def _lost_statement() -> sa.Update:
         *(
             sa.and_(
                 operations.c.queue == queue,
+                operations.c.lane == lane,
                 operations.c.sent_at
-                <= sa.bindparam(_overtaken_before(queue), type_=UtcDateTime),
+                <= sa.bindparam(_overtaken_before(queue, lane), type_=UtcDateTime),
             )
-            for queue in Queue
+            for queue, lane in _LINES
         ),
         operations.c.sent_at <= age,
     )

@@ -28,17 +28,49 @@ def find_hindrances(
     """
     Return what each of these operations waits for, as far as the table knows.
 
-    Those that are not pending, and those that may be sent now, are left out: the
-    latter wait for the leader and the broker.
+    Left out are those that may be sent now, for they wait for the leader and the
+    broker, and those that were sent within the share of their app: they wait for a
+    worker.
     """
     rows = connection.execute(
         sa.select(operations).where(
             operations.c.id.in_(operation_ids),
-            operations.c.state == OperationState.PENDING,
+            operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
         )
     ).all()
-    found = {row.id: _find_hindrance(connection, row) for row in rows}
+    found = {
+        row.id: _find_hindrance(connection, row)
+        if row.state == OperationState.PENDING
+        else _find_line(connection, row)
+        for row in rows
+    }
     return {id_: text for id_, text in found.items() if text is not None}
+
+
+def _find_line(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
+    """Say that an app waits behind itself, and behind how much."""
+    if row.lane == 0:
+        return None
+    other = operations.c
+    ahead = connection.execute(
+        sa.select(sa.func.count()).where(
+            # word for word as in the index, or SQLite would not use it
+            sa.text(
+                "(operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
+            ),
+            other.state == OperationState.QUEUED,
+            other.app == row.app,
+            other.lane == row.lane,
+            sa.or_(
+                other.sent_at < row.sent_at,
+                sa.and_(other.sent_at == row.sent_at, other.send_at < row.send_at),
+            ),
+        )
+    ).scalar_one()
+    return (
+        f"in line behind {ahead} of its own app, which has more under way than its "
+        "share of the slots (MINUTEHAND_APP_SHARE)"
+    )
 
 
 def _find_hindrance(connection: sa.Connection, row: sa.Row[Any]) -> str | None:

@@ -69,7 +69,16 @@ def _add_columns() -> None:
         op.add_column(table, sa.Column("paused_by", sa.Text()))
         op.add_column(table, sa.Column("pause_note", sa.Text()))
     op.add_column("small_apps", sa.Column("paused_at", UtcDateTime))
+    op.add_column(
+        "operations",
+        sa.Column("lane", sa.SmallInteger(), server_default="0", nullable=False),
+    )
     op.add_column("scheduled_action_revisions", sa.Column("changed_by", sa.Text()))
+
+
+_FIRST_LANE = (
+    "queue = 'quick' AND lane = 0 AND (state = 'queued' OR claim_token IS NOT NULL)"
+)
 
 
 def _add_indexes() -> None:
@@ -79,6 +88,18 @@ def _add_indexes() -> None:
             "operations",
             "finished_at",
             "state IN ('failed', 'missed')",
+        ),
+        (
+            "ix_operations_pending_manual",
+            "operations",
+            "send_at",
+            "state = 'pending' AND trigger = 'manual'",
+        ),
+        (
+            "ix_operations_first_lane",
+            "operations",
+            "app",
+            _FIRST_LANE,
         ),
         (
             "ix_deliveries_uncertain",

@@ -131,13 +131,13 @@ def _consume(
 ) -> None:
     """Be Celery's consumer: take a message, run it, acknowledge it at the end."""
     while True:
-        queue, message = world.broker.receive(queues)
+        line, message = world.broker.receive(queues)
         try:
             execute(worker, str(message), process.name)
         except MinutehandError:
             pass  # the task failed, and a failed task is acknowledged too
         except Crash:
-            world.broker.lose_worker(queue, message)
+            world.broker.lose_worker(line, message)
             raise
 
 

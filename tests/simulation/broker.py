@@ -1,5 +1,5 @@
 """
-The broker of a simulated world: three queues that delay, repeat and lose messages.
+The broker of a simulated world: queues that delay, repeat and lose messages.
 
 A message is acknowledged when its task has ended. One whose worker died comes back
 at once, as from RabbitMQ, or late, if the broker is slow to notice, or never, as from
@@ -16,10 +16,13 @@ from typing import Protocol
 from uuid import UUID
 
 from models.errors import BrokerUnreachableError
-from models.operation_state import Queue
+from models.operation_state import LANES, Queue
 from operations.outbox import Message
 from tests.simulation.faults import Fault, Faults, Place
 from tests.simulation.loop import HOUR, SECOND, Crash, Loop, Process, Task
+
+#: A queue, and which of its lanes.
+Line = tuple[Queue, int]
 
 #: celery_app's ``broker_timeout``: a call that hangs ends then.
 DEADLINE = 5 * SECOND
@@ -49,15 +52,19 @@ class Broker:
     rng: Random
     faults: Faults
     down_until: int = 0
-    queues: dict[Queue, deque[UUID]] = field(
-        default_factory=lambda: {queue: deque() for queue in Queue}
+    queues: dict[Line, deque[UUID]] = field(
+        default_factory=lambda: {
+            (queue, lane): deque()
+            for queue, lanes in LANES.items()
+            for lane in range(lanes)
+        }
     )
     waiters: list[Waiter] = field(default_factory=list)
     sent: int = 0
 
-    def push(self, queue: Queue, message: UUID, *, delay: int) -> None:
-        """Let *message* arrive in *queue* after *delay*; order is not kept."""
-        self.loop.call(lambda: self._arrive(queue, message), delay=delay)
+    def push(self, line: Line, message: UUID, *, delay: int) -> None:
+        """Let *message* arrive in *line* after *delay*; order is not kept."""
+        self.loop.call(lambda: self._arrive(line, message), delay=delay)
 
     def take(self, message: Message) -> None:
         """Accept *message* from a sender, and do with it what brokers do."""
@@ -66,19 +73,21 @@ class Broker:
         if fault is Fault.LOSS:
             return
         slow = 120 * SECOND if fault is Fault.DELAY else SECOND // 5
-        self.push(message.queue, message.id, delay=self.rng.randrange(slow))
+        line = message.queue, message.lane
+        self.push(line, message.id, delay=self.rng.randrange(slow))
         if fault is Fault.DUPLICATE:
             late = self.rng.choice([SECOND, 40 * SECOND, 300 * SECOND])
-            self.push(message.queue, message.id, delay=self.rng.randrange(late))
+            self.push(line, message.id, delay=self.rng.randrange(late))
 
-    def receive(self, queues: frozenset[Queue]) -> tuple[Queue, UUID]:
-        """Wait for a message of *queues*."""
+    def receive(self, queues: frozenset[Queue]) -> tuple[Line, UUID]:
+        """Wait for a message of *queues*, whose lanes take turns."""
         assert self.loop.current is not None  # only tasks receive
         waiter = Waiter(self.loop.current, queues)
         while True:
-            for queue in Queue:
-                if queue in queues and self.queues[queue] and not self._is_down():
-                    return queue, self.queues[queue].popleft()
+            for line, held in self.queues.items():
+                if line[0] in queues and held and not self._is_down():
+                    self.queues[line] = self.queues.pop(line)  # the last from now on
+                    return line, held.popleft()
             self.waiters.append(waiter)
             try:
                 self.loop.wait()
@@ -86,11 +95,11 @@ class Broker:
                 if waiter in self.waiters:
                     self.waiters.remove(waiter)
 
-    def lose_worker(self, queue: Queue, message: UUID) -> None:
+    def lose_worker(self, line: Line, message: UUID) -> None:
         """Hand out again what a dead worker had taken, or do not."""
         delay = self.rng.choice([SECOND, 30 * SECOND, LATE, None])
         if delay is not None:
-            self.push(queue, message, delay=delay)
+            self.push(line, message, delay=delay)
 
     def flush(self) -> None:
         """Forget every message, as a broker without persistence does at a restart."""
@@ -105,15 +114,15 @@ class Broker:
     def _is_down(self) -> bool:
         return self.loop.now < self.down_until
 
-    def _arrive(self, queue: Queue, message: UUID) -> None:
-        self.queues[queue].append(message)
+    def _arrive(self, line: Line, message: UUID) -> None:
+        self.queues[line].append(message)
         self._serve()
 
     def _serve(self) -> None:
         if self._is_down():
             self.loop.call(self._serve, delay=self.down_until - self.loop.now)
             return
-        ready = {queue for queue, waiting in self.queues.items() if waiting}
+        ready = {queue for (queue, _lane), waiting in self.queues.items() if waiting}
         if not ready:
             return
         able = [waiter for waiter in self.waiters if waiter.queues & ready]
@@ -158,7 +167,8 @@ class SimulatedSender:
     def find_empty_queues(self) -> set[Queue]:
         """Say which queues hold nothing that waits."""
         self._reach(Place.ASK_BROKER)
-        return {queue for queue, held in self.broker.queues.items() if not held}
+        held = {queue for (queue, _lane), held in self.broker.queues.items() if held}
+        return set(Queue) - held
 
     def _reach(self, place: Place) -> None:
         loop = self.broker.loop

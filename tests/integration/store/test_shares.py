@@ -1,0 +1,219 @@
+"""One app cannot hold a queue: what exceeds its share of the slots lines up behind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.operation_state import OperationState, Queue, Trigger
+from models.tables import processes
+from operations.claim import claim, finish
+from operations.outbox import (
+    fetch_sendable,
+    fetch_share,
+    find_back_lane,
+    mark_sent,
+)
+from operations.rescue import LOST_AFTER, resend_lost_messages
+from operations.waiting import find_hindrances
+from tests.scheduling import (
+    add_revision,
+    edit,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+def resend(engine: sa.Engine) -> int:
+    with writing(engine) as connection:
+        return resend_lost_messages(connection, empty_queues=())
+
+
+def record_of(engine: sa.Engine, app: str, numbers: range, **fields: Any) -> list[UUID]:
+    """Record operations of *app*; return their ids."""
+    made = [make_operation(number, app=app, **fields) for number in numbers]
+    record_all(engine, *made)
+    return [each.id for each in made]
+
+
+def fetch_lanes(engine: sa.Engine, share: int) -> dict[UUID, int]:
+    with writing(engine) as connection:
+        messages, _more = fetch_sendable(connection, limit=100, share=share)
+    return {message.id: message.lane for message in messages}
+
+
+def test_what_exceeds_the_share_lines_up_behind(engine: sa.Engine):
+    """
+    The first of an app have the first lane, the others one that is always the same.
+    """
+    ids = record_of(engine, "sales", range(5))
+
+    lanes = fetch_lanes(engine, 2)
+
+    assert [0, 0, *3 * [find_back_lane("sales")]] == sorted(lanes.values())
+    assert set(ids) == set(lanes)
+
+
+def test_each_app_has_a_share_of_its_own(engine: sa.Engine):
+    """
+    However much others have to do, an app's first operation is in the first lane.
+    """
+    record_of(engine, "crowd", range(5))
+    (alone,) = record_of(engine, "alone", range(5, 6))
+
+    assert 0 == fetch_lanes(engine, 2)[alone]
+
+
+def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
+    """
+    Sent or running, it has its place; the next has one when it is final.
+    """
+    add_revision(engine)
+    first, second, third = record_of(engine, "sales", range(3))
+    with writing(engine) as connection:
+        sent, _more = fetch_sendable(connection, limit=1, share=1)
+        mark_sent(connection, sent)
+    held = claim(engine, sent[0].id, worker="w")
+    assert held is not None
+    waiting = {first, second, third} - {held.operation_id}
+    behind = find_back_lane("sales")
+    assert dict.fromkeys(waiting, behind) == fetch_lanes(engine, 1)
+
+    with writing(engine) as connection:
+        finish(connection, held, OperationState.SUCCEEDED)
+
+    assert [0, behind] == sorted(fetch_lanes(engine, 1).values())
+
+
+def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
+    """
+    What went to a lane behind takes no place of the first lane.
+    """
+    record_of(engine, "sales", range(2))
+    with writing(engine) as connection:
+        mark_sent(connection, fetch_sendable(connection, limit=9, share=1)[0])
+    record_of(engine, "sales", range(2, 3))
+    [lane] = fetch_lanes(engine, 2).values()
+
+    assert 0 == lane
+
+
+def test_people_come_before_the_schedule(engine: sa.Engine):
+    """
+    A manual run is sent first, and has the first lane, whatever its app has to do.
+    """
+    ids = record_of(engine, "sales", range(3))
+    asked = make_operation(3, app="sales", trigger=Trigger.MANUAL)
+    record_all(engine, asked)
+
+    lanes = fetch_lanes(engine, 1)
+
+    assert [asked.id, *ids] == list(lanes)
+    assert [0, 0] == [lanes[asked.id], lanes[ids[0]]]
+    assert 0 != lanes[ids[1]]
+
+
+def test_manual_runs_have_a_share_too(engine: sa.Engine):
+    """
+    Who asks for many by hand takes the slots of nobody.
+    """
+    record_of(engine, "sales", range(4), trigger=Trigger.MANUAL)
+
+    assert [0, *3 * [find_back_lane("sales")]] == sorted(
+        fetch_lanes(engine, 1).values()
+    )
+
+
+def test_heavy_operations_have_one_lane(engine: sa.Engine):
+    """
+    Of them one runs at a time anyway.
+    """
+    record_of(engine, "sales", range(2), queue=Queue.HEAVY)
+
+    assert [0] == list(fetch_lanes(engine, 1).values())
+
+
+def test_other_lane_is_no_witness(engine: sa.Engine):
+    """
+    Lanes take turns: what runs from another lane has overtaken nothing.
+    """
+    add_revision(engine)
+    waits, runs = record_of(engine, "sales", range(2))
+    with writing(engine) as connection:
+        mark_sent(connection, fetch_sendable(connection, limit=9, share=1)[0])
+    now = get_now(engine)
+    edit(engine, waits, sent_at=now - 2 * LOST_AFTER, lane=1)
+    edit(engine, runs, lane=0)
+    claim(engine, runs, worker="w")
+
+    assert 0 == resend(engine)
+    edit(engine, runs, lane=1)
+
+    assert 1 == resend(engine)
+
+
+def test_share_is_a_part_of_the_slots(engine: sa.Engine):
+    """
+    Of all workers that were seen lately and take the queue; at least one slot.
+    """
+    now = get_now(engine)
+    with writing(engine) as connection:
+        for queues, slots, age in (
+            (["quick"], 8, 0),
+            (["heavy", "quick"], 2, 60),
+            (["heavy"], 16, 0),
+            (["quick"], 32, 300),
+        ):
+            connection.execute(
+                sa.insert(processes).values(
+                    id=uuid4(),
+                    role="worker",
+                    name="quick@host",
+                    hostname="host",
+                    pid=1,
+                    version="1",
+                    revision="0002",
+                    queues=queues,
+                    concurrency=slots,
+                    settings={},
+                    started_at=now,
+                    heartbeat_at=now - age * SECOND,
+                )
+            )
+        shares = [fetch_share(connection, part) for part in (0.5, 0.01, 1.0)]
+
+    assert [5, 1, None] == shares
+
+
+def test_share_without_workers_is_that_of_one(engine: sa.Engine):
+    """
+    Before the first has said how many slots it has.
+    """
+    with reading(engine) as connection:
+        assert 2 == fetch_share(connection, 0.5)
+
+
+def test_what_lines_up_says_behind_how_many(engine: sa.Engine):
+    """
+    Of its own app, by when it was sent; what has the first lane waits for a worker.
+    """
+    first, second, third = record_of(engine, "sales", range(3))
+    with writing(engine) as connection:
+        mark_sent(connection, fetch_sendable(connection, limit=9, share=1)[0])
+    now = get_now(engine)
+    edit(engine, second, sent_at=now - 2 * SECOND)
+    edit(engine, third, sent_at=now - SECOND)
+
+    with reading(engine) as connection:
+        found = find_hindrances(connection, [first, second, third])
+
+    assert {second, third} == set(found)
+    assert found[second].startswith("in line behind 0 of its own app")
+    assert found[third].startswith("in line behind 1 of its own app")
