@@ -23,6 +23,7 @@ from celery_app.sender import CeleryTaskSender
 from models.database import make_engine
 from models.errors import MinutehandError, UnreachableError
 from operations.adapters.prune import DatabasePrune
+from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
 from operations.adapters.sources import RealSources
 from operations.adapters.users import RealDirectory
@@ -148,6 +149,7 @@ def make_worker(settings: Settings) -> Worker:
         workspace=RealWorkspace(engine, settings.workspace),
         sources=RealSources(folder=settings.home),
         mailer=make_mailer(settings.smtp_url, sender=settings.mail_sender),
+        renderer=ChildRenderer(),
         directory=RealDirectory(engine),
         webhooks=RealWebhooks(
             secret=None if secret is None else secret.get_secret_value(),

@@ -80,3 +80,12 @@ class Template:
     subject: str
     text: str | None
     html: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A mail's parts; the subject is one line, at least one body part is there."""
+
+    subject: str
+    text: str | None
+    html: str | None

@@ -2,14 +2,13 @@
 Mail templates: Jinja2 in a sandbox, for templates are written by admins. Pure.
 
 A template sees texts, numbers and times, never an object of ours, and what it
-makes is bounded. The time and memory it takes are not: the sandbox cannot bound
-them, the limits of the worker process do.
+makes is bounded. The time and memory it takes are not: no sandbox of Python can
+bound them. So workers render in a process that has limits: adapters/renderer.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError
@@ -17,22 +16,36 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from models.errors import StepError
-from operations.mail import Template
+from operations.mail import Rendered, Template
 
 #: Characters a part may have; a mail beyond this is refused by most servers anyway.
 LONGEST = 2_000_000
+
+#: Memory and CPU that rendering may take, as whoever renders has to enforce: a mail
+#: of ``LONGEST`` characters takes a tenth of it, and a millisecond.
+MEMORY_BYTES = 256 << 20
+CPU_S = 5
 
 #: What RFC 5322 allows a header line, so that a subject never has to be folded oddly.
 LONGEST_SUBJECT = 998
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A mail's parts; the subject is one line, at least one body part is there."""
+#: Characters of an error: it may quote what the template made.
+_LONGEST_ERROR = 500
 
-    subject: str
-    text: str | None
-    html: str | None
+#: What a template may raise: its own errors, and Python's from a wrong operand,
+#: index, filter argument or format, from nesting too deep, or a number too long.
+_MISTAKES = (
+    TemplateError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
 
 
 class MailTemplate:
@@ -43,7 +56,7 @@ class MailTemplate:
         Compile the parts of *template*.
 
         Raises:
-            StepError: Permanent: no body, or a part that is no Jinja2.
+            StepError: Permanent: no body, or a part that is not Jinja2.
         """
         if template.text is None and template.html is None:
             msg = f"template {template.name!r} has neither text nor html."
@@ -69,13 +82,20 @@ class MailTemplate:
             return None
         try:
             return sandbox.from_string(source)
-        except TemplateError as error:
+        except _MISTAKES as error:
             raise self._explain(part, error) from error
 
     def _explain(self, part: str, error: Exception) -> StepError:
         line = getattr(error, "lineno", None)
         where = f"{part}, line {line}" if line else part
-        msg = f"template {self._name!r} ({where}): {str(error) or type(error).__name__}"
+        said = str(error)[:_LONGEST_ERROR] or type(error).__name__
+        if isinstance(error, MemoryError):
+            said = (
+                f"needs more than {MEMORY_BYTES >> 20} MiB of memory. Make less of it"
+            )
+        elif isinstance(error, RecursionError):
+            said = "is nested too deep, or a macro calls itself without end"
+        msg = f"template {self._name!r} ({where}): {said}"
         return StepError(msg, permanent=True)
 
     def render(self, values: Mapping[str, object]) -> Rendered:
@@ -87,7 +107,7 @@ class MailTemplate:
 
         Raises:
             StepError: Permanent: a name that is not there, something the sandbox
-                forbids, an empty subject, a part that is too long.
+                forbids, a part that is too long, or more memory than there is.
         """
         subject = self._render("subject", values) or ""
         # A line break would begin a header of the recipient's choice.
@@ -109,17 +129,6 @@ class MailTemplate:
                 if length > LONGEST:
                     msg = f"longer than {LONGEST:,} characters"
                     raise SecurityError(msg)
-        # What a template may raise: its own errors, and Python's from a wrong
-        # operand, index, filter argument or format.
-        except (
-            TemplateError,
-            TypeError,
-            ValueError,
-            ArithmeticError,
-            LookupError,
-            AttributeError,
-            RecursionError,
-            MemoryError,
-        ) as error:
+        except _MISTAKES as error:
             raise self._explain(part, error) from error
         return "".join(pieces)

@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
 from operations.data import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
-from operations.mail import Mail, Sending, Template
+from operations.mail import Mail, Rendered, Sending, Template
 from operations.recipients import User
 
 #: What a step did, as ``operations show`` prints it.
@@ -260,6 +260,26 @@ class Directory(Protocol):
         """Return the name people know *app* by."""
 
 
+class Renderer(Protocol):
+    """Makes mails of templates, within bounds of memory, time and length."""
+
+    def render(
+        self, template: Template, recipients: Sequence[Mapping[str, object]]
+    ) -> list[Rendered]:
+        """
+        Render *template* for each of *recipients*, all of them or none.
+
+        Args:
+            template: Of a small app, so it may be anything.
+
+            recipients: The values of each: texts, numbers, times, dicts and lists.
+
+        Raises:
+            StepError: Permanent: the template is wrong, or beyond a bound; temporary
+                if nobody could render it now.
+        """
+
+
 class Webhooks(Protocol):
     """Posts signed requests (Standard Webhooks) to addresses of others."""
 
@@ -330,6 +350,7 @@ class Ports:
     workspace: Workspace
     sources: Sources
     mailer: Mailer
+    renderer: Renderer
     directory: Directory
     webhooks: Webhooks
     tasks: TaskSender

@@ -5,8 +5,7 @@ from __future__ import annotations
 from models.errors import StepError
 from models.operation import SendEmailModel
 from operations.delivery import deliver, freeze_recipients, make_message_id
-from operations.mail import Mail
-from operations.mail_template import MailTemplate
+from operations.mail import Mail, Rendered, Template
 from operations.ports import StepContext, StepResult
 from operations.recipients import User
 
@@ -27,23 +26,29 @@ def send_email(context: StepContext, asked: SendEmailModel) -> StepResult:
     template = _get_template(context, asked.template)
     recipients = freeze_recipients(context)
     app_name = context.ports.directory.get_app_name(context.app) or context.app
-    mails = []
-    for user in recipients.users:
-        rendered = template.render(_values(context, user, app_name))
-        mail = Mail(
-            message_id=make_message_id(context, "send_email", user),
-            address=user.email,
-            name=user.name,
-            subject=rendered.subject,
-            text=rendered.text,
-            html=rendered.html,
-        )
-        mails.append((user, mail))
+    rendered = context.ports.renderer.render(
+        template, [_values(context, user, app_name) for user in recipients.users]
+    )
+    mails = [
+        (user, _make_mail(context, user, parts))
+        for user, parts in zip(recipients.users, rendered, strict=True)
+    ]
     result = deliver(context, mails, recipients.warnings)
     return {"template": asked.template, **result}
 
 
-def _get_template(context: StepContext, name: str) -> MailTemplate:
+def _make_mail(context: StepContext, user: User, rendered: Rendered) -> Mail:
+    return Mail(
+        message_id=make_message_id(context, "send_email", user),
+        address=user.email,
+        name=user.name,
+        subject=rendered.subject,
+        text=rendered.text,
+        html=rendered.html,
+    )
+
+
+def _get_template(context: StepContext, name: str) -> Template:
     directory = context.ports.directory
     template = directory.get_template(context.app, name)
     if template is None:
@@ -52,7 +57,7 @@ def _get_template(context: StepContext, name: str) -> MailTemplate:
         msg = f"no template {name!r} in small app {context.app!r}; there is {there_is}."
         raise StepError(msg, permanent=True)
 
-    return MailTemplate(template)
+    return template
 
 
 def _values(context: StepContext, user: User, app_name: str) -> dict[str, object]:

@@ -27,7 +27,7 @@ from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.faults import Place
 from tests.simulation.loop import SECOND
-from tests.unit.operations.fakes import FakePrune, FakeWorkspace
+from tests.unit.operations.fakes import FakePrune, FakeRenderer, FakeWorkspace
 
 Suffer = Callable[[Place], None]
 
@@ -227,6 +227,7 @@ def make_ports(
         workspace=SimulatedWorkspace(Path("nowhere"), database=database, sleep=sleep),
         sources=SimulatedSources(server, suffer, sleep),
         mailer=SimulatedMailer(server, suffer, sleep),
+        renderer=FakeRenderer(),
         directory=RealDirectory(database.engine),
         webhooks=calls,
         tasks=calls,

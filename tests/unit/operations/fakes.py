@@ -29,7 +29,8 @@ from operations.data import (
     Reading,
     Version,
 )
-from operations.mail import Mail, Outcome, Sending, Template
+from operations.mail import Mail, Outcome, Rendered, Sending, Template
+from operations.mail_template import MailTemplate
 from operations.ports import (
     DeliveryState,
     Guard,
@@ -245,6 +246,17 @@ class FakeMailer:
         return [mail.address for mail in self.mails]
 
 
+class FakeRenderer:
+    """Renders in this process: tests write no hostile templates with it."""
+
+    def render(
+        self, template: Template, recipients: Sequence[Mapping[str, object]]
+    ) -> list[Rendered]:
+        """Render *template* for each."""
+        compiled = MailTemplate(template)
+        return [compiled.render(values) for values in recipients]
+
+
 @dataclass
 class FakeDirectory:
     """Users and templates of the one small app there is."""
@@ -419,6 +431,7 @@ class World:
     deliveries: FakeDeliveries = field(default_factory=FakeDeliveries)
     sources: FakeSources = field(default_factory=FakeSources)
     mailer: FakeMailer = field(default_factory=FakeMailer)
+    renderer: FakeRenderer = field(default_factory=FakeRenderer)
     directory: FakeDirectory = field(default_factory=FakeDirectory)
     webhooks: FakeWebhooks = field(default_factory=FakeWebhooks)
     tasks: FakeTaskSender = field(default_factory=FakeTaskSender)
@@ -460,6 +473,7 @@ class World:
                 workspace=self.workspace,
                 sources=self.sources,
                 mailer=self.mailer,
+                renderer=self.renderer,
                 directory=self.directory,
                 webhooks=self.webhooks,
                 tasks=self.tasks,

@@ -1,0 +1,95 @@
+"""
+The program that renders mail templates, in a process with limits of its own.
+
+Started by renderer.py, once for many templates. Reads requests from its standard
+input and writes JSON, one line a mail. Ends with its standard input, or when a
+template has taken more than it may: nothing of the worker is lost with it.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import resource
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from models.errors import StepError
+from operations.mail_template import CPU_S, MEMORY_BYTES, MailTemplate
+
+#: CPU for each mail beyond the first, in seconds; a plain one takes a hundredth of it.
+CPU_A_MAIL_S = 0.02
+
+
+def main() -> None:
+    """Render what is asked for, until nobody asks any more."""
+    # Whoever stops the worker lets it finish what it runs; so do we.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    _limit(resource.RLIMIT_AS, _get_address_space() + MEMORY_BYTES)
+    _limit(resource.RLIMIT_FSIZE, 0)
+    _limit(resource.RLIMIT_CORE, 0)
+    requests, answers = sys.stdin.buffer, sys.stdout
+    while True:
+        try:
+            # Of the worker, never of a template.
+            template, recipients = pickle.load(requests)  # noqa: S301
+        except EOFError:
+            return
+        _allow_cpu(len(recipients))
+        try:
+            _render(MailTemplate(template), recipients, answers)
+        except StepError as error:
+            answer = {"error": str(error)}
+        else:
+            answer = {"done": str(len(recipients))}
+        _write(answers, answer)
+
+
+def _render(
+    template: MailTemplate, recipients: Sequence[dict[str, object]], answers: IO[str]
+) -> None:
+    for values in recipients:
+        rendered = template.render(values)
+        mail = {
+            "subject": rendered.subject,
+            "text": rendered.text,
+            "html": rendered.html,
+        }
+        _write(answers, mail)
+
+
+def _write(answers: IO[str], answer: Mapping[str, str | None]) -> None:
+    answers.write(f"{json.dumps(answer)}\n")
+    answers.flush()
+
+
+def _allow_cpu(mails: int) -> None:
+    """Let this process live for so many mails longer, in seconds of CPU."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    allowed = used.ru_utime + used.ru_stime + CPU_S + CPU_A_MAIL_S * mails
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(allowed) + 1, hard))
+
+
+def _limit(which: int, value: int) -> None:
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def _get_address_space() -> int:
+    """Return what this process has mapped, in bytes; 0 where nobody says."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+    except OSError:
+        return 0
+    return int(pages) * resource.getpagesize()
+
+
+if __name__ == "__main__":
+    main()

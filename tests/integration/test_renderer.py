@@ -1,0 +1,210 @@
+"""Hostile templates, rendered by real processes with real limits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from models.errors import StepError
+from operations.adapters.renderer import ChildRenderer
+from operations.mail import Template
+from operations.mail_template import MEMORY_BYTES
+
+VALUES = {"user": {"name": "Ann"}, "now": datetime(2026, 11, 23, tzinfo=UTC)}
+GIGABYTES = 1 << 30
+
+
+@pytest.fixture
+def renderer() -> Iterator[ChildRenderer]:
+    """Give a renderer whose processes end with the test."""
+    renderer = ChildRenderer()
+    yield renderer
+    renderer.close()
+
+
+def find_children() -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process().children()
+        if child.is_running() and "operations.adapters.render_child" in child.cmdline()
+    ]
+
+
+def test_mails_are_rendered_by_one_process(renderer: ChildRenderer):
+    """
+    In the order of the recipients, template after template, by the same process.
+    """
+    template = Template("hello", "Hi {{ user.name }}", "{{ now.year }}", "<i>é</i>")
+    recipients = [{**VALUES, "user": {"name": name}} for name in ("Ann", "\ud800<b>")]
+
+    first = renderer.render(template, recipients)
+    pids = [child.pid for child in find_children()]
+    again = renderer.render(template, recipients)
+
+    assert ["Hi Ann", "Hi \ud800<b>"] == [mail.subject for mail in first]
+    assert [("2026", "<i>é</i>")] * 2 == [(mail.text, mail.html) for mail in first]
+    assert first == again
+    assert pids == [child.pid for child in find_children()]
+    assert 1 == len(pids)
+
+
+_DOUBLING = (
+    "{% set n = namespace(x='x' * 999) %}"
+    "{% for i in range(40) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x|length }}"
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'x' * 10**9 }}",
+        "{{ ('x' * 10**9)|length }}",
+        "{{ (1,) * 10**9 }}",
+        "{{ 'x'|center(10**9) }}",
+        "{{ '%0999999999d' % 1 }}",
+        "{{ '%0999999999d'|format(1) }}",
+        "{{ '{:>999999999}'.format(1) }}",
+        "{{ 'x'.ljust(10**9) }}",
+        "{{ ('x' * 10**6)|replace('x', 'x' * 10**4) }}",
+        r"{{ ('\n' * 10**6)|indent(10**4, blank=true) }}",
+        "{{ ('x' * 10**6).join('y' * 10**4) }}",
+        "{{ ['x' * 10**6] * 10**8 }}",
+        "{{ range(99999)|map('string')|map('center', 99999)|list|pprint }}",
+        "{{ lipsum(n=10**7) }}",
+        _DOUBLING,
+        "{% macro m(x) %}{{ m(x ~ x) }}{% endmacro %}{{ m('x' * 999) }}",
+        "{% set x %}{% for i in range(9**5) %}{{ 'x' * 9999 }}{% endfor %}{% endset %}",
+    ],
+)
+def test_gigabytes_are_refused(renderer: ChildRenderer, source: str):
+    """
+    The template fails for good, by name and bound; the next one is rendered.
+    """
+    with pytest.raises(StepError, match=r"template 'greedy'.*(256 MiB|s of comp)") as e:
+        renderer.render(Template("greedy", "s", source, None), [VALUES])
+    rendered = renderer.render(Template("hello", "s", "Hi", None), [VALUES])
+
+    assert e.value.permanent
+    assert ["Hi"] == [mail.text for mail in rendered]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 10**(10**8) }}",
+        "{% for i in range(9**5) %}{% for j in range(9**5) %}{% endfor %}{% endfor %}",
+        "{{ range(99999)|sum * (7 ** 9999999) }}",
+    ],
+)
+def test_hours_of_computing_are_refused(renderer: ChildRenderer, source: str):
+    """
+    Also in C code, which no signal handler interrupts, and while it is compiled.
+    """
+    with pytest.raises(StepError, match=r"template 'slow'.*5 s of computing") as e:
+        renderer.render(Template("slow", "s", source, None), [VALUES])
+
+    assert e.value.permanent
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("{{ user.age }}", "has no attribute 'age'"),
+        ("{{ " + "(" * 50_000 + ")" * 50_000 + " }}", "nested too deep"),
+        ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "too many statically nested"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "calls itself without end"),
+        ("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "longer than"),
+        ("{{ 7 ** 99999 }}", "digits"),
+    ],
+)
+def test_mistakes_are_told(renderer: ChildRenderer, source: str, reason: str):
+    """
+    As the template's, with its name and part, and the process goes on.
+    """
+    with pytest.raises(StepError, match=f"template 'bad' .text.*({reason})") as e:
+        renderer.render(Template("bad", "s", source, None), [VALUES])
+
+    assert e.value.permanent
+    assert 1 >= len(find_children())
+
+
+def test_mails_of_a_step_are_bounded_together(renderer: ChildRenderer):
+    """
+    A worker holds them all until the last is rendered.
+    """
+    template = Template("long", "s", "{{ 'x' * 1999999 }}", None)
+
+    with pytest.raises(StepError, match="60 mails together are longer"):
+        renderer.render(template, [VALUES] * 60)
+
+
+def test_process_that_was_killed_is_replaced(renderer: ChildRenderer):
+    """
+    Whoever kills one that waits costs nothing.
+    """
+    template = Template("hello", "s", "Hi", None)
+    renderer.render(template, [VALUES])
+    (child,) = find_children()
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+
+    assert ["Hi"] == [mail.text for mail in renderer.render(template, [VALUES])]
+
+
+def test_process_is_killed_at_the_deadline_and_that_may_pass():
+    """
+    A machine that is too busy is not the template's fault.
+    """
+    renderer = ChildRenderer(deadline=timedelta(microseconds=1))
+
+    with pytest.raises(StepError, match="not rendered within") as e:
+        renderer.render(Template("hello", "s", "Hi", None), [VALUES])
+
+    assert not e.value.permanent
+    assert [] == find_children()
+
+
+def test_threads_do_not_wait_for_each_other(renderer: ChildRenderer):
+    """
+    Each template that is rendered has a process; what is idle is used again.
+    """
+    both = threading.Barrier(2)
+
+    def render(name: str) -> str | None:
+        both.wait(timeout=30)
+        template = Template(name, "s", "{{ user.name }}", None)
+        return renderer.render(template, [VALUES] * 500)[-1].text
+
+    with ThreadPoolExecutor(2) as pool:
+        texts = list(pool.map(render, ("a", "b")))
+
+    assert ["Ann", "Ann"] == texts
+    assert 2 >= len(find_children())
+
+
+def test_process_knows_none_of_our_secrets(
+    renderer: ChildRenderer, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    It is where a template would be that left the sandbox.
+    """
+    monkeypatch.setenv("MINUTEHAND_WEBHOOK_SECRET", "hush")
+    renderer.render(Template("hello", "s", "Hi", None), [VALUES])
+    (child,) = find_children()
+
+    assert b"hush" not in Path(f"/proc/{child.pid}/environ").read_bytes()
+
+
+def test_bound_of_memory_is_far_beyond_a_mail():
+    """
+    The bound never troubles a real template.
+    """
+    assert MEMORY_BYTES < GIGABYTES
