@@ -7,14 +7,16 @@ operation claimed or done, and is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 import sqlalchemy as sa
 import structlog
 from billiard.exceptions import SoftTimeLimitExceeded
 
+from celery_app.time_limit import noticing_time_limit
 from celery_app.worker import Worker
-from models.errors import UnreachableError
+from models.errors import TimeLimitError, UnreachableError
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from operations.claim import Claim, claim
 from operations.run import Attempt
@@ -62,10 +64,11 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
 def _run(attempt: Attempt) -> OperationState | None:
     """Run *attempt* to its end, whatever a step does; None if it was taken from us."""
     try:
-        return attempt.run()
+        with noticing_time_limit() as is_overdue:
+            return _run_within_limit(attempt, is_overdue)
     except UnreachableError:
         raise
-    except SoftTimeLimitExceeded:
+    except (SoftTimeLimitExceeded, TimeLimitError):
         error_text = "the soft time limit was reached"
         log.warning(Event.STEP_FAILED, error=error_text, again=False)
         return attempt.fail(error_text, reason=Reason.TIME_LIMIT)
@@ -73,6 +76,18 @@ def _run(attempt: Attempt) -> OperationState | None:
         # The row must reach a final state.
         log.exception(Event.OPERATION_CRASHED)
         return attempt.fail(f"{type(error).__name__}: {error}")
+
+
+def _run_within_limit(
+    attempt: Attempt, is_overdue: Callable[[], bool]
+) -> OperationState | None:
+    try:
+        return attempt.run(is_overdue)
+    except Exception as error:
+        # Whatever was made of it: that the time was up is what there is to say.
+        if is_overdue():
+            raise TimeLimitError from error
+        raise
 
 
 def _begin(worker: Worker, operation_id: UUID, worker_name: str) -> Attempt | None:

@@ -24,6 +24,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from models.errors import UnreachableError, UsageError
 from models.postgresql import (
+    InterruptibleConnection,
     is_beyond_limits,
     make_postgresql_engine,
     make_unreachable,
@@ -203,6 +204,35 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+#: Instructions of SQLite between two looks whether somebody interrupts: a
+#: millisecond or two.
+_LOOK_EVERY = 100_000
+
+
+def make_interruptible(engine: sa.Engine) -> None:
+    """
+    Let a signal end a statement of *engine* while it runs, and not only after it.
+
+    For databases of others, whose statements may take long; what ``make_engine``
+    makes bounds each statement. Call it before *engine* connects.
+    """
+    if engine.dialect.driver == "psycopg":
+
+        @sa.event.listens_for(engine, "do_connect")
+        def _connect(
+            _dialect: object, _record: object, args: Any, values: Any
+        ) -> InterruptibleConnection:
+            return InterruptibleConnection.connect(*args, **values)
+
+    elif engine.dialect.name == "sqlite":
+
+        @sa.event.listens_for(engine, "connect")
+        def _look(connection: Any, _record: object) -> None:
+            # Python handles signals while Python runs: here. What the handler
+            # raises ends the statement, as an error of SQLite's.
+            connection.set_progress_handler(lambda: 0, _LOOK_EVERY)
 
 
 @contextmanager

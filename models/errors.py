@@ -119,5 +119,9 @@ class CanceledError(MinutehandError):
     """The operation was canceled while it ran; raised at the next progress point."""
 
 
+class TimeLimitError(MinutehandError):
+    """An operation took longer than its soft time limit."""
+
+
 class StepSkippedError(MinutehandError):
     """What the step was for is no longer true (the user came back)."""

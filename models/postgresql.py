@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -15,12 +16,44 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
 from models.errors import UnreachableError
 
+#: Bound of asking a server to stop what it does.
+CANCEL_WITHIN_S = 2.0
 
-class _DeadlineConnection(psycopg.Connection[Any]):
+
+class InterruptibleConnection(psycopg.Connection[Any]):
+    """
+    A connection that cancels what it waits for if something else interrupts it.
+
+    psycopg does so for Ctrl+C alone. After any other exception, such as that of a
+    time limit, the server would go on with a query that nobody waits for.
+    """
+
+    def wait(
+        self,
+        gen: Generator[Any, Any, Any],
+        interval: float = 0.1,
+        timeout: float | None = None,
+    ) -> Any:
+        """Consume *gen* as psycopg does; cancel it if that was interrupted."""
+        try:
+            return super().wait(gen, interval, timeout)
+        except psycopg.Error:
+            raise
+        except BaseException:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                with suppress(psycopg.Error):
+                    self.cancel_safe(timeout=CANCEL_WITHIN_S)
+                # What it answers, nobody reads: the session is of no more use.
+                self.pgconn.finish()
+            raise
+
+
+class _DeadlineConnection(InterruptibleConnection):
     """
     A connection on which no call waits longer than ``deadline_s``.
 

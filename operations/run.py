@@ -26,6 +26,7 @@ from models.errors import (
     ClaimLostError,
     StepError,
     StepSkippedError,
+    TimeLimitError,
     UnreachableError,
 )
 from models.event import EventName
@@ -87,6 +88,7 @@ class Attempt:
     _step: str | None = None
     _todo: list[KeptStep] | None = None
     _action: ScheduledActionModel | None = None
+    _is_overdue: Callable[[], bool] = lambda: False
 
     def prepare(self, connection: sa.Connection) -> None:
         """Write down the steps in the transaction of the claim, and start the first."""
@@ -94,13 +96,23 @@ class Attempt:
             with suppress(ValidationError):  # ``run`` meets it again, and says so
                 self._start(connection)
 
-    def run(self) -> OperationState | None:
+    def run(
+        self, is_overdue: Callable[[], bool] = lambda: False
+    ) -> OperationState | None:
         """
         Run what is left of the operation.
 
+        Args:
+            is_overdue: Whether its time is up, asked between steps, at each progress
+                and when a step fails: what it says of its failure may be untrue then.
+
         Returns:
             The state it was left in; None if it was taken from us meanwhile.
+
+        Raises:
+            TimeLimitError: *is_overdue* said so; call ``fail``.
         """
+        self._is_overdue = is_overdue
         state: OperationState | None
         try:
             return self._run()
@@ -219,6 +231,7 @@ class Attempt:
             None to go on; else the state in which the operation was left.
         """
         self._step = step.name
+        self.check_time()
         context = self._make_context(action, step)
         arguments = action.operations.arguments_of(step.name)
         if self.held.details.get("force") and isinstance(arguments, RefreshModel):
@@ -226,8 +239,10 @@ class Attempt:
         try:
             result = self.steps[step.name](context, arguments)
         except StepError as error:
+            self.check_time()
             return self._handle_failure(step.name, error)
         except UnreachableError as error:
+            self.check_time()
             again = StepError(str(error), permanent=False)
             return self._handle_failure(step.name, again)
         except StepSkippedError as error:
@@ -236,6 +251,16 @@ class Attempt:
             )
         self._end_step(step.name, following, dict(result))
         return None
+
+    def check_time(self) -> None:
+        """
+        Go on only if there is time left.
+
+        Raises:
+            TimeLimitError: There is none.
+        """
+        if self._is_overdue():
+            raise TimeLimitError
 
     def _end_step(self, name: str, following: str | None, result: JsonValue) -> None:
         held = self.held
@@ -341,6 +366,7 @@ class _Progress:
         self._written_at = float("-inf")
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
+        self._attempt.check_time()
         now = self._attempt.monotonic()
         if now - self._written_at < PROGRESS_EVERY_S and done < total:
             return

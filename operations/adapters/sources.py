@@ -18,6 +18,7 @@ import httpx
 import sqlalchemy as sa
 from pydantic import JsonValue
 
+from models.database import make_interruptible
 from models.errors import StepError
 from operations.adapters.polars_io import (
     convert_to_parquet,
@@ -286,10 +287,12 @@ def _make_source_engine(
     else:
         options = {}
     try:
-        return sa.create_engine(url, connect_args=options, poolclass=sa.NullPool)
+        engine = sa.create_engine(url, connect_args=options, poolclass=sa.NullPool)
     except (sa.exc.SQLAlchemyError, ImportError) as error:
         msg = f"source sql: {_first_line(error)}"
         raise StepError(msg, permanent=True) from error
+    make_interruptible(engine)
+    return engine
 
 
 def _first_line(error: BaseException) -> str:

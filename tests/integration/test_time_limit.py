@@ -1,0 +1,251 @@
+"""A soft time limit that strikes where Python is not at work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
+
+from celery_app.execute import execute
+from celery_app.worker import Heart, Worker
+from models.database import make_interruptible, reading
+from models.errors import StepError
+from models.operation_state import OperationState, Reason, StepState
+from operations.adapters.smtp import make_mailer
+from operations.mail import Mail, Outcome, Sending
+from operations.store import fetch_steps
+from tests.scheduling import add_revision, get, make_operation, record_all
+from tests.servers import wait_until
+from tests.unit.operations.fakes import World
+
+DAILY = make_operation()
+LEASE = timedelta(seconds=60)
+
+#: Far beyond the limit, and far below what a test may take.
+LONG_S = 60
+
+ENDLESS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    "SELECT max(i) FROM n"
+)
+
+
+@dataclass
+class Work:
+    """Does *work* where a webhook would be called; *strike* is called before."""
+
+    work: Callable[[], None]
+    strike: Callable[[], None]
+
+    def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
+        """Work, and say that it went well."""
+        del url, message_id, body, now
+        self.strike()
+        self.work()
+        return Sending(Outcome.SENT)
+
+
+@contextmanager
+def soft_limit() -> Iterator[Callable[[], None]]:
+    """Give what makes the signal of the pool's parent come in a moment."""
+    before = signal.signal(SIG_SOFT_TIMEOUT, soft_timeout_sighandler)
+    # Should it come too early, it still comes while the step runs.
+    timer = threading.Timer(0.3, reach_limit)
+    try:
+        yield timer.start
+    finally:
+        if timer.ident is not None:
+            timer.join()
+        signal.signal(SIG_SOFT_TIMEOUT, before)
+
+
+def reach_limit() -> None:
+    """Be the parent of the pool, whose signal comes now."""
+    os.kill(os.getpid(), SIG_SOFT_TIMEOUT)
+
+
+def run(
+    engine: sa.Engine,
+    tmp_path: Path,
+    work: Callable[[], None],
+    *,
+    limited: bool = True,
+) -> None:
+    """Run an operation that does *work*; *limited*: its time is up in the midst."""
+    steps = {"call_webhook": {"url": "https://example.com/"}, "run_task": {"name": "t"}}
+    add_revision(engine, operations=steps)
+    record_all(engine, DAILY)
+    ports = World(tmp_path).make_context().ports
+    heart = Heart(engine, lease=LEASE, every=LEASE / 3)
+    try:
+        with soft_limit() as strike:
+            webhooks = Work(work, strike if limited else lambda: None)
+            worker = Worker(engine, replace(ports, webhooks=webhooks), heart, LEASE)
+            execute(worker, str(DAILY.id), "quick@host")
+    finally:
+        heart.stop()
+
+
+def assert_told(engine: sa.Engine) -> None:
+    """Assert that the operation ended for its time, and no step after it ran."""
+    row = get(engine, DAILY.id)
+    with reading(engine) as connection:
+        steps = fetch_steps(connection, [DAILY.id])[DAILY.id]
+
+    assert (OperationState.FAILED, Reason.TIME_LIMIT) == (row.state, row.reason)
+    assert [StepState.FAILED, StepState.SKIPPED] == [step.state for step in steps]
+    assert row.claim_token is None
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """Give the port of a server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=8) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_query_of_postgresql_is_canceled(
+    engine: sa.Engine, postgres_server_url: str, tmp_path: Path
+):
+    """
+    The server stops it, too: nobody waits for what it finds.
+    """
+    url = sa.make_url(postgres_server_url).set(drivername="postgresql+psycopg")
+    source = sa.create_engine(url, poolclass=sa.NullPool)
+    make_interruptible(source)
+    query = f"SELECT pg_sleep({LONG_S}), '{tmp_path.name}'"
+
+    def work() -> None:
+        with source.connect() as connection:
+            connection.exec_driver_sql(query)
+
+    def is_running() -> bool:
+        with source.connect() as connection:
+            running = connection.execute(
+                sa.text(
+                    "SELECT count(*) FROM pg_stat_activity "
+                    "WHERE query = :query AND state = 'active'"
+                ),
+                {"query": query},
+            )
+            return bool(running.scalar_one())
+
+    run(engine, tmp_path, work)
+
+    assert_told(engine)
+    wait_until(lambda: not is_running(), what="the query to end")
+
+
+def test_query_of_sqlite_is_interrupted(engine: sa.Engine, tmp_path: Path):
+    """
+    Python is not at work while it runs, and SQLite makes an error of its own of it.
+    """
+    source = sa.create_engine(f"sqlite:///{tmp_path / 'source'}")
+    make_interruptible(source)
+
+    def work() -> None:
+        try:
+            with source.connect() as connection:
+                connection.exec_driver_sql(ENDLESS)
+        except sa.exc.OperationalError as error:
+            raise StepError(str(error), permanent=True) from error
+
+    run(engine, tmp_path, work)
+
+    assert_told(engine)
+
+
+def test_download_is_interrupted(engine: sa.Engine, tmp_path: Path):
+    """
+    A server that says nothing is left alone.
+    """
+
+    def work() -> None:
+        httpx.get(url, timeout=LONG_S)
+
+    with silent_server() as port:
+        url = f"http://127.0.0.1:{port}/"
+        run(engine, tmp_path, work)
+
+    assert_told(engine)
+
+
+def test_mail_dialogue_is_interrupted(engine: sa.Engine, tmp_path: Path):
+    """
+    Whatever the mailer makes of it.
+    """
+    mail = Mail("1@minutehand", "ann@x.org", "Ann", "Hi", "Hi")
+
+    def work() -> None:
+        mailer = make_mailer(url, sender="m@x.org", timeout=timedelta(seconds=LONG_S))
+        with mailer.session() as send:
+            send(mail, now=DAILY.occurrence)
+
+    with silent_server() as port:
+        url = f"smtp://127.0.0.1:{port}"
+        run(engine, tmp_path, work)
+
+    assert_told(engine)
+
+
+@pytest.mark.parametrize("permanent", [True, False])
+def test_limit_is_told_though_the_exception_was_translated(
+    engine: sa.Engine, tmp_path: Path, *, permanent: bool
+):
+    """
+    What a library makes of it is never taken for the step's own failure.
+    """
+
+    def work() -> None:
+        try:
+            reach_limit()
+        except Exception as error:
+            raise StepError("translated", permanent=permanent) from error
+
+    run(engine, tmp_path, work, limited=False)
+
+    assert_told(engine)
+
+
+def test_limit_is_told_though_the_exception_was_swallowed(
+    engine: sa.Engine, tmp_path: Path
+):
+    """
+    The step that ended is done; no other begins.
+    """
+
+    def work() -> None:
+        with suppress(Exception):
+            reach_limit()
+
+    run(engine, tmp_path, work, limited=False)
+    row = get(engine, DAILY.id)
+    with reading(engine) as connection:
+        steps = fetch_steps(connection, [DAILY.id])[DAILY.id]
+
+    assert (OperationState.FAILED, Reason.TIME_LIMIT) == (row.state, row.reason)
+    assert [StepState.SUCCEEDED, StepState.FAILED] == [step.state for step in steps]
+
+
+def test_other_errors_stay_what_they_are(engine: sa.Engine, tmp_path: Path):
+    """
+    Before the limit is reached, a failure is the step's.
+    """
+
+    def work() -> None:
+        raise StepError("bad", permanent=True)
+
+    run(engine, tmp_path, work, limited=False)
+
+    assert str(get(engine, DAILY.id).reason).startswith(Reason.STEP_FAILED)
