@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
 from models.database import reading, writing
-from models.errors import StepError
+from models.errors import StepError, UnreachableError
 from models.tables import domain_versions, domains
 from operations.adapters.paths import encode_name
 from operations.adapters.pointers import (
@@ -30,11 +31,27 @@ from operations.adapters.pointers import (
     roll_back_document,
 )
 from operations.adapters.polars_io import read_figures
-from operations.adapters.workspace_pruning import prune_files, prune_versions
+from operations.adapters.workspace_pruning import (
+    YOUNG,
+    count_bytes,
+    prune_drafts,
+    prune_files,
+    prune_versions,
+)
 from operations.data import Domain, DomainSummary, Draft, Fingerprint, Move, Version
-from operations.ports import Guard
+from operations.ports import Guard, Retention
 
 _CHUNK = 1 << 20
+
+#: Versions of each domain that stay besides those in use, while there is room.
+KEEP = Retention().versions
+
+#: Versions that a refresh removes after it: more than it makes, so that what an older
+#: program left becomes less, too.
+_PRUNED_AT_ONCE = 500
+
+#: Without room, versions stay only for as long as a reader takes to open one.
+_BARELY_READ = timedelta(minutes=1)
 
 _staged = domain_versions.alias("staged")
 _live = domain_versions.alias("live")
@@ -55,7 +72,14 @@ _COLUMNS = (
 class RealWorkspace:
     """Implements :class:`operations.ports.Workspace` on a folder and the database."""
 
-    def __init__(self, engine: sa.Engine, root: Path) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        root: Path,
+        *,
+        most_bytes: int = 20 << 30,
+        keep: int = KEEP,
+    ) -> None:
         """
         Make it; nothing is opened or created.
 
@@ -63,8 +87,14 @@ class RealWorkspace:
             engine: Of the worker's own process.
 
             root: Shared by all workers; one small app has one folder in it.
+
+            most_bytes: Of all versions of one small app.
+
+            keep: Versions of each domain besides those in use, while there is room.
         """
         self._engine = engine
+        self._most_bytes = most_bytes
+        self._keep = keep
         self._root = root
 
     def fetch_domains(self, app: str) -> tuple[Domain, ...]:
@@ -127,6 +157,8 @@ class RealWorkspace:
         folder = self._root / encode_name(app) / encode_name(domain)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            # What a killed worker left would fill the disk before maintenance comes.
+            prune_drafts(folder, before=datetime.now(UTC) - YOUNG)
         except OSError as error:
             msg = f"workspace {folder}: {error.strerror}"
             raise StepError(msg, permanent=False) from error
@@ -152,6 +184,7 @@ class RealWorkspace:
         numbers: dict[str, int] = {}
         try:
             # Hashing takes long for large files: never inside the transaction.
+            self._check_room(app, drafts, now)
             digests = {draft.domain: _sync_and_hash(draft.path) for draft in drafts}
             with writing(self._engine) as connection:
                 guard(connection)
@@ -165,7 +198,38 @@ class RealWorkspace:
             raise StepError(msg, permanent=False) from error
         # Whatever went wrong, a renamed file stays: if the connection broke during
         # the commit, a row may name it. If none does, maintenance removes it.
+
+        # Not only once a day: a refresh each minute would leave 1,440 versions. What
+        # cannot be removed now, maintenance removes.
+        with suppress(OSError, UnreachableError):
+            self._prune_app(app, keep=self._keep, before=now - YOUNG)
         return numbers
+
+    def _prune_app(self, app: str, *, keep: int, before: datetime) -> None:
+        prune_versions(
+            self._engine,
+            self._root,
+            keep=keep,
+            before=before,
+            limit=_PRUNED_AT_ONCE,
+            app=app,
+        )
+
+    def _check_room(self, app: str, drafts: Sequence[Draft], now: datetime) -> None:
+        """Refuse more than an app may have, after removing all that nobody needs."""
+        added = sum(draft.path.stat().st_size for draft in drafts)
+        used = count_bytes(self._engine, app)
+        if used + added > self._most_bytes:
+            self._prune_app(app, keep=0, before=now - _BARELY_READ)
+            used = count_bytes(self._engine, app)
+        if used + added > self._most_bytes:
+            msg = (
+                f"small app {app!r} has {used:,} bytes of data versions in use, "
+                f"this refresh makes {added:,} more, and an app may have "
+                f"{self._most_bytes:,}. Refresh less data, remove domains, or ask for "
+                "a higher MINUTEHAND_WORKSPACE_PER_APP."
+            )
+            raise StepError(msg, permanent=True)
 
     def _record(
         self,
@@ -300,7 +364,9 @@ class RealWorkspace:
 
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
         """Remove versions beyond the newest *keep* of each domain, but those in use."""
-        return prune_versions(self._engine, self._root, keep=keep, now=now, limit=limit)
+        return prune_versions(
+            self._engine, self._root, keep=keep, before=now - YOUNG, limit=limit
+        )
 
     def prune_files(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* files no version names, untouched since *before*."""

@@ -11,13 +11,19 @@ import sqlalchemy as sa
 from models.database import reading, writing
 from models.tables import domain_versions, domains
 
-#: A version this young stays whatever its rank: somebody may be reading its file,
-#: which they found when it was still live.
-YOUNG = timedelta(days=1)
+#: A version this young stays whatever its rank: somebody may be about to read its
+#: file, which they found when it was still live. Who has opened it may read on.
+YOUNG = timedelta(minutes=15)
 
 
 def prune_versions(
-    engine: sa.Engine, root: Path, *, keep: int, now: datetime, limit: int
+    engine: sa.Engine,
+    root: Path,
+    *,
+    keep: int,
+    before: datetime,
+    limit: int,
+    app: str | None = None,
 ) -> int:
     """
     Remove at most *limit* versions, beyond the newest *keep* of each domain.
@@ -29,14 +35,16 @@ def prune_versions(
 
         keep: At least 0. What is staged, live or was live before stays anyway.
 
-        now: Aware UTC; versions made in the day before stay.
+        before: Aware UTC; versions made since then stay.
 
         limit: Rows of one transaction.
+
+        app: Of this small app alone. None: of all.
 
     Returns:
         How many were removed.
     """
-    ranked = sa.select(
+    ranked_versions = sa.select(
         domain_versions.c.app,
         domain_versions.c.domain,
         domain_versions.c.version,
@@ -47,7 +55,10 @@ def prune_versions(
             order_by=domain_versions.c.version.desc(),
         )
         .label("rank"),
-    ).subquery("ranked")
+    )
+    if app is not None:
+        ranked_versions = ranked_versions.where(domain_versions.c.app == app)
+    ranked = ranked_versions.subquery("ranked")
     in_use = sa.exists().where(
         domains.c.app == ranked.c.app,
         domains.c.name == ranked.c.domain,
@@ -59,7 +70,7 @@ def prune_versions(
     )
     old = (
         sa.select(ranked.c.app, ranked.c.domain, ranked.c.version)
-        .where(ranked.c.rank > keep, ranked.c.created_at < now - YOUNG, ~in_use)
+        .where(ranked.c.rank > keep, ranked.c.created_at < before, ~in_use)
         .order_by(ranked.c.app, ranked.c.domain, ranked.c.version)
         .limit(limit)
     )
@@ -81,6 +92,25 @@ def prune_versions(
     for path in paths:
         (root / path).unlink(missing_ok=True)
     return len(paths)
+
+
+def count_bytes(engine: sa.Engine, app: str) -> int:
+    """Return how large all versions of a small app are together."""
+    statement = sa.select(sa.func.coalesce(sa.func.sum(domain_versions.c.bytes), 0))
+    with reading(engine) as connection:
+        total = connection.execute(statement.where(domain_versions.c.app == app))
+        return int(total.scalar_one())
+
+
+def prune_drafts(folder: Path, *, before: datetime) -> None:
+    """
+    Remove what was half written into *folder* and not touched since *before*.
+
+    Only for whoever may write there alone: the one heavy operation of its app.
+    """
+    for path in _find_old(folder, before):
+        if path.suffix != ".parquet":
+            path.unlink(missing_ok=True)
 
 
 def prune_files(engine: sa.Engine, root: Path, *, before: datetime, limit: int) -> int:

@@ -266,3 +266,61 @@ def test_version_rows_remember_their_operation(
     with engine.connect() as connection:
         row = connection.execute(sa.select(domain_versions)).one()
     assert (OPERATION, 64) == (row.operation_id, len(row.sha256))
+
+
+def test_refresh_each_minute_leaves_few_versions(
+    workspace: RealWorkspace, tmp_path: Path
+):
+    """
+    Old ones go with each staging, and not only when maintenance runs.
+    """
+    for minute in range(40):
+        stage(workspace, "a", now=NOW + timedelta(minutes=minute))
+
+    # the newest, those of the quarter of an hour before it
+    assert 16 == len(list_files(tmp_path / "workspace"))
+    assert {"a": (40, None), "b": (None, None)} == find_pointers(workspace)
+
+
+def test_app_with_no_room_keeps_what_is_in_use(
+    workspace: RealWorkspace, tmp_path: Path
+):
+    """
+    What nobody needs goes first; what does not fit then is refused, for good.
+    """
+    stage(workspace, "a")
+    workspace.publish(APP, ("data",), now=NOW, guard=hold)
+    size = sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
+    narrow = RealWorkspace(
+        workspace._engine, tmp_path / "workspace", most_bytes=size * 7 // 2
+    )
+    for minute in (2, 4, 6, 8):
+        stage(narrow, "a", now=NOW + timedelta(minutes=minute))
+    assert {"a": (5, 1), "b": (None, None)} == find_pointers(narrow)
+    tight = RealWorkspace(
+        workspace._engine, tmp_path / "workspace", most_bytes=size * 5 // 2
+    )
+
+    with pytest.raises(StepError, match="MINUTEHAND_WORKSPACE_PER_APP") as caught:
+        stage(tight, "a", now=NOW + timedelta(minutes=10))
+
+    assert caught.value.permanent
+    assert {"a": (5, 1), "b": (None, None)} == find_pointers(tight)
+    versions = [f for f in list_files(tmp_path / "workspace") if f.endswith("parquet")]
+    assert ["1.parquet", "5.parquet"] == [Path(f).name for f in versions]
+
+
+def test_drafts_of_dead_workers_go_before_the_next(workspace: RealWorkspace):
+    """
+    A refresh that is killed again and again does not fill the disk.
+    """
+    left = workspace.draft_path(APP, "a")
+    young = workspace.draft_path(APP, "a")
+    for path in (left, left.with_name(f"{left.name}.download"), young):
+        path.touch()
+        if path != young:
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    draft = workspace.draft_path(APP, "a")
+
+    assert [young] == list(draft.parent.iterdir())
