@@ -150,6 +150,11 @@ class Settings(BaseSettings):
     quick_hard_limit: Elapsed = timedelta(minutes=6)
     heavy_soft_limit: Elapsed = timedelta(hours=2)
     heavy_hard_limit: Elapsed = timedelta(hours=2, minutes=10)
+    #: Bytes. Far above what a process needs at rest, for replacing one takes a while;
+    #: allocators keep what a large operation took, and so would the host run full.
+    worker_max_memory: int = Field(default=1 << 30, ge=256 << 20)
+    #: Bytes of all data versions of one small app.
+    workspace_per_app: int = Field(default=20 << 30, ge=1 << 20)
     database_timeout: Elapsed = timedelta(seconds=10)
     broker_timeout: Elapsed = timedelta(seconds=5)
     #: Rows written, or messages sent, at once: small enough for a statement to

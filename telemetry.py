@@ -88,6 +88,15 @@ class Event(StrEnum):
         "step_failed",
         "A step failed: why, and whether the operation will be tried again.",
     )
+    OPERATION_POSTPONED = (
+        "operation_postponed",
+        "An operation waits for what it needs, such as the mail server; no attempt.",
+    )
+    BREAKER_OPENED = (
+        "breaker_opened",
+        "A server does not serve; what needs it waits, and one at a time tries.",
+    )
+    BREAKER_CLOSED = "breaker_closed", "That server serves again."
     OPERATION_FINISHED = (
         "operation_finished",
         "A worker is done with an operation, and left it in the state that is named.",

@@ -62,6 +62,8 @@ def make_config(settings: Settings) -> dict[str, Any]:
         "task_acks_late": True,
         "task_acks_on_failure_or_timeout": True,
         "worker_prefetch_multiplier": 1,
+        # Looked at after each operation, in KiB.
+        "worker_max_memory_per_child": settings.worker_max_memory >> 10,
         "worker_hijack_root_logger": False,
         "worker_send_task_events": False,
         "worker_soft_shutdown_timeout": 10.0,

@@ -13,11 +13,22 @@ from uuid import UUID, uuid4
 
 import structlog
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
-from celery.signals import task_failure, worker_shutting_down
+from celery.signals import (
+    task_failure,
+    worker_init,
+    worker_process_init,
+    worker_shutting_down,
+)
 
+from celery_app.memory import Deaths, offer_first
 from models.database import make_engine, writing
 from models.errors import UnreachableError
-from operations.rescue import expire_claim, fail_at_time_limit, give_back_all
+from operations.rescue import (
+    count_kill,
+    expire_claim,
+    fail_at_time_limit,
+    give_back_all,
+)
 from settings import read_settings
 from telemetry import Event
 
@@ -26,6 +37,21 @@ log = structlog.get_logger()
 #: Which start of the worker it is, told to the children by the fork: two workers may
 #: have one node name, and a worker has it again after a restart.
 _RUN = f"({uuid4().hex[:8]})"
+
+
+_deaths = Deaths()
+
+
+@worker_init.connect
+def _on_start(**_arguments: object) -> None:
+    """Know what was killed for memory before our first child."""
+    _deaths.begin()
+
+
+@worker_process_init.connect
+def _on_child(**_arguments: object) -> None:
+    """Let a child be killed rather than us, who can tell of it."""
+    offer_first()
 
 
 def make_worker_name(node: str) -> str:
@@ -41,7 +67,11 @@ def _on_failure(
     if isinstance(exception, TimeLimitExceeded):
         _write(fail_at_time_limit, operation_id=UUID(task_id))
     elif isinstance(exception, WorkerLostError):
-        _write(expire_claim, operation_id=UUID(task_id))
+        cause = _deaths.explain(str(exception))
+        if cause is None:
+            _write(expire_claim, operation_id=UUID(task_id))
+        else:
+            _write(count_kill, operation_id=UUID(task_id), cause=cause)
 
 
 @worker_shutting_down.connect

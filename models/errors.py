@@ -9,6 +9,7 @@ StepError, never a class name.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,25 @@ class StepError(MinutehandError):
         """Keep *permanent* for the retry decision."""
         super().__init__(message)
         self.permanent = permanent
+
+
+class PostponedError(MinutehandError):
+    """
+    A step waits for what is nobody's fault in its small app; this is no attempt.
+
+    Args:
+        message: For the operator; never holds a secret.
+
+        delay: Until the operation is tried again.
+
+        reason: What it waits for, as a ``Reason`` and details.
+    """
+
+    def __init__(self, message: str, *, delay: timedelta, reason: str) -> None:
+        """Keep when to try again, and why."""
+        super().__init__(message)
+        self.delay = delay
+        self.reason = reason
 
 
 class ClaimLostError(MinutehandError):

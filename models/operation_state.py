@@ -72,6 +72,8 @@ class Reason(StrEnum):
     RECORDED_LATE = "recorded late"
     WORKER_LOST = "worker lost"
     STEP_FAILED = "step failed"
+    PROCESS_KILLED = "process killed"
+    MAIL_SERVER_AWAY = "mail server away"
     TIME_LIMIT = "time limit"
     CANCELED = "canceled"
     ACTION_DELETED = "action deleted"

@@ -277,6 +277,8 @@ operations = sa.Table(
     Column("reason", sa.Text),
     Column("attempt", sa.Integer, nullable=False, server_default="0"),
     Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
+    # how often its process died of it; a retry begins anew
+    Column("kills", sa.Integer, nullable=False, server_default="0"),
     Column("recorded_at", UtcDateTime, nullable=False),
     Column("send_at", UtcDateTime, nullable=False),
     Column("sent_at", UtcDateTime),
@@ -401,6 +403,20 @@ leases = sa.Table(
     # since when the broker takes nothing, and what it said last; null if it does
     Column("send_failing_since", UtcDateTime),
     Column("send_error", sa.Text),
+)
+
+#: Servers that many operations need and that do not serve: a row for each, for as
+#: long as that lasts. Who needs one waits until *retry_at*, and then one of them tries.
+breakers = sa.Table(
+    "breakers",
+    metadata,
+    # such as mail server mail.example.org:587
+    Column("name", sa.Text, primary_key=True),
+    Column("since", UtcDateTime, nullable=False),
+    # in a row, of those that tried
+    Column("failures", sa.Integer, nullable=False),
+    Column("retry_at", UtcDateTime, nullable=False),
+    Column("error", sa.Text, nullable=False),
 )
 
 #: The rules of every time zone in use, as they were when instants were computed.

@@ -28,6 +28,9 @@ LOST_AFTER = timedelta(minutes=2)
 #: flood a queue that is merely slow.
 RESEND_AFTER = timedelta(hours=1)
 
+#: An operation has so many processes; the first may have died of something else.
+KILLS_ALLOWED = 2
+
 #: Word for word as in the index, or SQLite would not use it.
 _WATCHED = sa.text(
     "(operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
@@ -164,6 +167,56 @@ def expire_claim(
         )
         .values(lease_expires_at=db_now())
     ).rowcount
+
+
+def count_kill(
+    connection: sa.Connection, operation_id: UUID, *, worker_suffix: str, cause: str
+) -> int:
+    """
+    Bring back an operation that its process died of, or give it up the second time.
+
+    What took the memory of one process, or crashed it, takes the next one with all
+    that is beside it on the host.
+
+    Args:
+        connection: In a transaction of its own.
+
+        operation_id: Which was running.
+
+        worker_suffix: Only if a worker has it whose name ends so.
+
+        cause: Of the death, for the operator.
+
+    Returns:
+        1, or 0 if such a worker does not run it any more.
+    """
+    kills = connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == operation_id, _is_run_by(worker_suffix))
+        .values(kills=operations.c.kills + 1, lease_expires_at=db_now())
+        .returning(operations.c.kills)
+    ).scalar_one_or_none()
+    if kills is None:
+        return expire_claim(connection, operation_id, worker_suffix=worker_suffix)
+    if kills >= KILLS_ALLOWED:
+        error = (
+            f"{kills} processes died of it ({cause}). Let it do less at a time, or "
+            "give the workers more memory; then: operations retry"
+        )
+        connection.execute(
+            sa.update(operations)
+            .where(operations.c.id == operation_id)
+            .values(
+                state=OperationState.FAILED,
+                reason=f"{Reason.PROCESS_KILLED}: {cause}",
+                error=error,
+                finished_at=db_now(),
+                claim_token=None,
+                lease_expires_at=None,
+            )
+        )
+        abandon_steps(connection, operation_id, error=error)
+    return 1
 
 
 def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:

@@ -348,6 +348,7 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
             finished_at=None,
             send_at=db_now(),
             sends=0,
+            kills=0,
             attempts_allowed=operations.c.attempt + ATTEMPTS,
         )
     )

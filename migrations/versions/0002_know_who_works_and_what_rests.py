@@ -59,9 +59,22 @@ def _make_tables() -> None:
         sa.Column("released_at", UtcDateTime, nullable=True),
         sa.PrimaryKeyConstraint("fence", name=op.f("pk_leaderships")),
     )
+    op.create_table(
+        "breakers",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("since", UtcDateTime, nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("retry_at", UtcDateTime, nullable=False),
+        sa.Column("error", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_breakers")),
+    )
 
 
 def _add_columns() -> None:
+    op.add_column(
+        "operations",
+        sa.Column("kills", sa.Integer(), nullable=False, server_default="0"),
+    )
     op.add_column("small_apps", sa.Column("source_folder", sa.Text()))
     op.add_column("small_apps", sa.Column("notices", Json))
     for table in ("small_apps", "scheduled_actions"):

@@ -14,14 +14,15 @@ from operations.claim import Claim, claim, finish, renew
 from operations.deliveries import DeliveryMarks
 from operations.ports import DeliveryState
 from operations.rescue import (
+    count_kill,
     expire_claim,
     fail_at_time_limit,
     give_back_all,
     reclaim_lost_workers,
 )
 from operations.step_records import prepare_steps
-from operations.store import cancel, fetch_steps
-from tests.scheduling import add_revision, get, make_operation, record_all
+from operations.store import cancel, fetch_steps, reopen
+from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
 OURS, THEIRS = "(1234abcd)", "(0000ffff)"
 DAILY = make_operation()
@@ -103,6 +104,70 @@ def settle_all(connection: sa.Connection, suffix: str, operation_id: UUID) -> in
         + expire_claim(connection, operation_id, worker_suffix=suffix)
         + give_back_all(connection, worker_suffix=suffix)
     )
+
+
+def take_again(engine: sa.Engine) -> Claim:
+    """Let the leader find the lost one, and another process of ours take it."""
+    with writing(engine) as connection:
+        reclaim_lost_workers(connection)
+    edit(engine, DAILY.id, send_at=get(engine, DAILY.id).recorded_at)
+    again = claim(engine, DAILY.id, worker=f"celery@host {OURS}")
+    assert again is not None
+    return again
+
+
+def kill(engine: sa.Engine) -> int:
+    """Let the kernel kill what runs it."""
+    with writing(engine) as connection:
+        return count_kill(
+            connection, DAILY.id, worker_suffix=OURS, cause="out of memory"
+        )
+
+
+def test_second_kill_is_final(engine: sa.Engine, held: Claim):
+    """
+    Although an attempt is left: the third process would die of it, too.
+    """
+    del held  # whose process is killed
+    first = kill(engine)
+    again = take_again(engine)
+    second = kill(engine)
+    row = get(engine, DAILY.id)
+
+    assert (1, 1) == (first, second)
+    assert (OperationState.FAILED, 2) == (row.state, row.attempt)
+    assert row.reason == f"{Reason.PROCESS_KILLED}: out of memory"
+    assert "operations retry" in str(row.error)
+    assert fetch_step_states(engine) == [StepState.FAILED, StepState.SKIPPED]
+    assert renew(engine, [again.token]) == set()
+
+
+def test_retry_after_two_kills_begins_anew(engine: sa.Engine, held: Claim):
+    """
+    With more memory it may go well, and one death is not held against it.
+    """
+    del held
+    kill(engine)
+    take_again(engine)
+    kill(engine)
+    with writing(engine) as connection:
+        assert reopen(connection, DAILY.id)
+    take_again(engine)
+    kill(engine)
+    take_again(engine)
+
+    assert get(engine, DAILY.id).state == OperationState.RUNNING
+
+
+def test_kill_after_the_end_changes_nothing(engine: sa.Engine, held: Claim):
+    """
+    The process may have been killed after its last write.
+    """
+    with writing(engine) as connection:
+        finish(connection, held, OperationState.SUCCEEDED)
+
+    assert kill(engine) == 0
+    assert get(engine, DAILY.id).state == OperationState.SUCCEEDED
 
 
 def test_nothing_of_another_run_is_touched(engine: sa.Engine, held: Claim):
