@@ -22,9 +22,10 @@ from celery_app.app import app
 from celery_app.sender import CeleryTaskSender
 from models.database import make_engine
 from models.errors import MinutehandError, UnreachableError
+from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.prune import DatabasePrune
 from operations.adapters.renderer import ChildRenderer
-from operations.adapters.smtp import make_mailer
+from operations.adapters.smtp import make_mailer, name_mail_server
 from operations.adapters.sources import RealSources
 from operations.adapters.users import RealDirectory
 from operations.adapters.webhooks import RealWebhooks
@@ -146,9 +147,14 @@ def make_worker(settings: Settings) -> Worker:
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     secret = settings.webhook_secret
     ports = Ports(
-        workspace=RealWorkspace(engine, settings.workspace),
+        workspace=RealWorkspace(
+            engine, settings.workspace, most_bytes=settings.workspace_per_app
+        ),
         sources=RealSources(folder=settings.home),
-        mailer=make_mailer(settings.smtp_url, sender=settings.mail_sender),
+        mailer=PatientMailer(
+            make_mailer(settings.smtp_url, sender=settings.mail_sender),
+            Breaker(engine, name_mail_server(settings.smtp_url)),
+        ),
         renderer=ChildRenderer(),
         directory=RealDirectory(engine),
         webhooks=RealWebhooks(

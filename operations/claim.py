@@ -303,6 +303,30 @@ def retry_later(
     )
 
 
+def postpone(
+    connection: sa.Connection,
+    held: Claim,
+    *,
+    delay: timedelta,
+    reason: str,
+    error: str,
+) -> bool:
+    """
+    Put the operation back for *delay*, as if never claimed; False if not ours.
+
+    For what it waits for and cannot help: its attempts are for its own mistakes.
+    """
+    return _leave(
+        connection,
+        held,
+        state=OperationState.PENDING,
+        attempt=operations.c.attempt - 1,
+        reason=reason,
+        error=error,
+        send_at=db_now(delay),
+    )
+
+
 def give_back(engine: sa.Engine, held: Claim) -> bool:
     """Put the operation back at once, as if never claimed: this worker stops."""
     with writing(engine) as connection:

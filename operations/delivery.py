@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from models.errors import StepError
+from models.errors import PostponedError, StepError
 from models.occurrence import str_to_uuid
+from models.operation_state import Reason
 from operations.mail import Mail, Outcome
 from operations.ports import DeliveryState, SendMail, StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
@@ -109,6 +110,8 @@ def deliver(
         ``failed``: the users concerned; ``warnings``.
 
     Raises:
+        PostponedError: The mail server does not serve, whatever it is given.
+
         StepError: Temporary if the server was away or put a mail off (what was
             sent stays sent); permanent if it refused every mail.
     """
@@ -172,5 +175,11 @@ def _deliver_one(
         case Outcome.UNREACHABLE:
             # The next mails would wait for the same dead server, one deadline each.
             context.deliveries.failed(user.id, sending.detail)
+            if sending.retry_in is not None:
+                raise PostponedError(
+                    sending.detail,
+                    delay=sending.retry_in,
+                    reason=Reason.MAIL_SERVER_AWAY,
+                )
             msg = f"the mail server could not be reached: {sending.detail}"
             raise StepError(msg, permanent=False)

@@ -7,6 +7,7 @@ Webhooks are handed over to others as mails are, so they have the same outcomes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 
@@ -66,10 +67,21 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The outcome of handing over a mail; *detail* is for the operator."""
+    """
+    The outcome of handing over a mail; *detail* is for the operator.
+
+    Args:
+        blames_server: Whether the server would do the same with any other mail: it
+            cannot be connected to, or it hangs.
+
+        retry_in: When to try again, if the server is known not to serve, with *detail*
+            as a whole sentence. None: nobody knows.
+    """
 
     outcome: Outcome
     detail: str = ""
+    blames_server: bool = False
+    retry_in: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from models.database import reading, writing
 from models.errors import (
     CanceledError,
     ClaimLostError,
+    PostponedError,
     StepError,
     StepSkippedError,
     TimeLimitError,
@@ -35,7 +36,15 @@ from models.operation_state import OperationState, Reason, StepState, Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.tables import users
 from models.when import AfterEventModel, OnEventModel
-from operations.claim import Claim, finish, guard, let_go, raise_lost, retry_later
+from operations.claim import (
+    Claim,
+    finish,
+    guard,
+    let_go,
+    postpone,
+    raise_lost,
+    retry_later,
+)
 from operations.deliveries import DeliveryMarks
 from operations.ports import Ports, StepContext, StepResult
 from operations.step_records import (
@@ -47,6 +56,7 @@ from operations.step_records import (
     remember,
     skip_open_steps,
     start_step,
+    suspend_step,
 )
 from operations.steps import STEPS
 from operations.store import make_pause
@@ -245,6 +255,9 @@ class Attempt:
             self.check_time()
             again = StepError(str(error), permanent=False)
             return self._handle_failure(step.name, again)
+        except PostponedError as error:
+            self.check_time()
+            return self._postpone(step.name, error)
         except StepSkippedError as error:
             return self._finish(
                 OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
@@ -298,6 +311,24 @@ class Attempt:
                 error=f"{name}: {text}",
             )
         return OperationState.FAILED
+
+    def _postpone(self, name: str, error: PostponedError) -> OperationState:
+        """Put the operation back, for it waits for something; this was no attempt."""
+        delay_s = round(error.delay.total_seconds(), 3)
+        log.warning(
+            Event.OPERATION_POSTPONED, step=name, error=str(error), delay_s=delay_s
+        )
+        with writing(self.engine) as connection:
+            guard(connection, self.held)
+            suspend_step(connection, self.held, name, str(error))
+            postpone(
+                connection,
+                self.held,
+                delay=error.delay,
+                reason=error.reason,
+                error=f"{name}: {error}",
+            )
+        return OperationState.PENDING
 
     def _finish(
         self, state: OperationState, reason: str | None = None

@@ -127,6 +127,11 @@ def finish_step(
     )
 
 
+def suspend_step(connection: sa.Connection, held: Claim, name: str, error: str) -> None:
+    """Mark a step as waiting to run again; call ``guard`` first."""
+    _write_step(connection, held, name, state=StepState.PENDING, error=error)
+
+
 def finish_last_step(
     engine: sa.Engine, held: Claim, name: str, *, result: JsonValue
 ) -> bool:

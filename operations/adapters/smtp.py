@@ -68,6 +68,14 @@ def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> M
     raise UsageError(msg)
 
 
+def name_mail_server(address: str) -> str:
+    """Return what people call where mails go, without user and password."""
+    parts = urlsplit(address)
+    if parts.scheme in {"smtp", "smtps"}:
+        return f"mail server {parts.hostname}:{parts.port or ''}".rstrip(":")
+    return f"mail folder {unquote(parts.path)}"
+
+
 def make_message(mail: Mail, *, sender: str, now: datetime) -> EmailMessage:
     """
     Return *mail* as a message.
@@ -142,7 +150,8 @@ class FolderMailer:
         except OSError as error:
             with suppress(OSError):
                 draft.unlink()
-            return Sending(Outcome.UNREACHABLE, f"{self._folder}: {error.strerror}")
+            detail = f"{self._folder}: {error.strerror}"
+            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
         return Sending(Outcome.SENT, path.name)
 
 
@@ -212,11 +221,13 @@ class _SmtpSession:
             code, reply = self._smtp.mail(sender)
         except smtplib.SMTPResponseException as error:
             detail = _describe(error.smtp_code, error.smtp_error)
-            return Sending(Outcome.UNREACHABLE, detail)
+            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
         except (OSError, smtplib.SMTPException) as error:
-            return Sending(Outcome.UNREACHABLE, self._explain(error))
+            detail = self._explain(error)
+            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
         if code >= 400:
-            return Sending(Outcome.UNREACHABLE, _describe(code, reply))
+            detail = _describe(code, reply)
+            return Sending(Outcome.UNREACHABLE, detail, blames_server=True)
         return None
 
     def _connect(self) -> smtplib.SMTP:
@@ -262,7 +273,11 @@ class _SmtpSession:
                 return _refuse(code, reply)
         except (OSError, smtplib.SMTPException) as error:
             self._drop()
-            return Sending(Outcome.UNREACHABLE, self._explain(error))
+            return Sending(
+                Outcome.UNREACHABLE,
+                self._explain(error),
+                blames_server=_is_timeout(error),
+            )
         try:
             # A line that is a dot alone would end the content (RFC 5321, 4.5.2).
             smtp.send(re.sub(rb"(?m)^\.", b"..", content))
@@ -270,7 +285,11 @@ class _SmtpSession:
             code, reply = smtp.getreply()
         except (OSError, smtplib.SMTPException) as error:
             self._drop()
-            return Sending(Outcome.UNCERTAIN, self._explain(error))
+            return Sending(
+                Outcome.UNCERTAIN,
+                self._explain(error),
+                blames_server=_is_timeout(error),
+            )
         if code >= 400:
             return _refuse(code, reply)
         return Sending(Outcome.SENT, _describe(code, reply))
@@ -290,6 +309,14 @@ class _SmtpSession:
             with suppress(OSError, smtplib.SMTPException):
                 self._smtp.quit()
             self._drop()
+
+
+def _is_timeout(error: Exception) -> bool:
+    """Tell a server that hangs, on any mail, from one that breaks off over this one."""
+    # smtplib makes an error of its own of what it meets while it reads
+    return isinstance(error, TimeoutError) or isinstance(
+        error.__context__, TimeoutError
+    )
 
 
 def _refuse(code: int, reply: bytes) -> Sending:

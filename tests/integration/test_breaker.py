@@ -1,0 +1,223 @@
+"""A mail server that does not serve, as all workers of an installation see it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.operation_state import OperationState, Reason, StepState
+from models.tables import breakers
+from operations.adapters.breaker import Breaker, PatientMailer
+from operations.adapters.smtp import make_mailer, name_mail_server
+from operations.claim import claim
+from operations.mail import Mail, Outcome, Sending, Template
+from operations.ports import Ports
+from operations.recipients import User
+from operations.run import Attempt
+from operations.store import fetch_steps
+from tests.mail_server import MailServer
+from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.unit.operations.fakes import FakeMailer, World
+
+NAME = "mail server mail.example.org:25"
+NOW = datetime(2026, 11, 23, 6, tzinfo=UTC)
+DOWN = Sending(Outcome.UNREACHABLE, "timed out", blames_server=True)
+HANGS = Sending(Outcome.UNCERTAIN, "timed out", blames_server=True)
+MAIL = Mail("1@minutehand", "ann@x.org", "Ann", "Hi", "Hi")
+
+
+@dataclass
+class Server:
+    """A mailer that answers as *answers* say, one after the other, and then sends."""
+
+    engine: sa.Engine
+    mailer: FakeMailer = field(default_factory=FakeMailer)
+
+    def send(self, *answers: Sending) -> Sending:
+        """Send a mail in a session of its own, as another process would."""
+        self.mailer.outcomes = {MAIL.address: list(answers)}
+        patient = PatientMailer(self.mailer, Breaker(self.engine, NAME))
+        with patient.session() as send:
+            return send(MAIL, now=NOW)
+
+    def come_due(self) -> None:
+        """Let the pause be over."""
+        with writing(self.engine) as connection:
+            past = datetime(2020, 1, 1, tzinfo=UTC)
+            connection.execute(sa.update(breakers).values(retry_at=past))
+
+    @property
+    def row(self) -> sa.Row[tuple[object, ...]] | None:
+        """What is known of it."""
+        with reading(self.engine) as connection:
+            return connection.execute(sa.select(breakers)).one_or_none()
+
+
+@pytest.fixture
+def server(engine: sa.Engine) -> Server:
+    """Give a server of which nothing is known."""
+    return Server(engine)
+
+
+def test_server_that_serves_leaves_no_trace(server: Server):
+    """
+    Nothing is written down of it.
+    """
+    sending = server.send()
+
+    assert Outcome.SENT is sending.outcome
+    assert server.row is None
+
+
+def test_others_wait_without_trying(server: Server):
+    """
+    They are told since when and until when, and nothing reaches the server.
+    """
+    first = server.send(DOWN)
+    second = server.send()
+
+    for sending in (first, second):
+        assert Outcome.UNREACHABLE is sending.outcome
+        assert "has not served since" in sending.detail
+        assert "timed out" in sending.detail
+        assert sending.retry_in is not None
+        assert timedelta(0) < sending.retry_in < timedelta(minutes=1)
+    assert [] == server.mailer.mails
+
+
+def test_one_at_a_time_tries(server: Server):
+    """
+    Who comes while it does waits; failures of others before are not counted.
+    """
+    server.send(DOWN)
+    server.send(DOWN)
+    server.come_due()
+    breaker = Breaker(server.engine, NAME)
+
+    assert (None, True) == breaker.ask()
+    pause, tries = Breaker(server.engine, NAME).ask()
+    breaker.fail("timed out", tried=True)
+
+    assert pause is not None
+    assert not tries
+    assert server.row is not None
+    assert 2 == server.row.failures
+
+
+def test_pause_is_bounded(server: Server):
+    """
+    However long the server is away, somebody tries every five minutes.
+    """
+    for _ in range(12):
+        server.send(DOWN)
+        server.come_due()
+    server.send(DOWN)
+    pause, _ = Breaker(server.engine, NAME).ask()
+
+    assert pause is not None
+    assert timedelta(minutes=4) < pause.retry_at - pause.now <= timedelta(minutes=5)
+
+
+def test_one_success_closes_it(server: Server):
+    """
+    Everybody sends again.
+    """
+    server.send(DOWN)
+    server.come_due()
+    sending = server.send()
+
+    assert Outcome.SENT is sending.outcome
+    assert server.row is None
+
+
+def test_mail_that_breaks_the_connection_closes_nobody_out(server: Server):
+    """
+    Only what the server would do with any mail counts.
+    """
+    sending = server.send(Sending(Outcome.UNREACHABLE, "reset by peer"))
+
+    assert sending.retry_in is None
+    assert server.row is None
+
+
+def test_server_that_hangs_over_the_content_costs_one_mail(server: Server):
+    """
+    That one is uncertain; the next of the same session waits.
+    """
+    server.mailer.outcomes = {MAIL.address: [HANGS]}
+    patient = PatientMailer(server.mailer, Breaker(server.engine, NAME))
+    with patient.session() as send:
+        first, second = (send(MAIL, now=NOW) for _ in range(2))
+
+    assert Outcome.UNCERTAIN is first.outcome
+    assert (Outcome.UNREACHABLE, True) == (second.outcome, second.retry_in is not None)
+
+
+@contextmanager
+def hanging_server() -> Iterator[str]:
+    """Give the address of a server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=8) as listener:
+        yield f"smtp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def make_world(folder: Path) -> Ports:
+    """Give an app with one user and one template."""
+    world = World(folder)
+    world.directory.users = (User("ann", "ann@x.org", name="Ann", activated_at=NOW),)
+    world.directory.templates["hello"] = Template("hello", "Hi", "Hi", None)
+    return world.make_context().ports
+
+
+def run_once(engine: sa.Engine, ports: Ports, operation_id: UUID) -> OperationState:
+    """Let a worker take the operation and run it; return where that left it."""
+    edit(engine, operation_id, send_at=datetime(2020, 1, 1, tzinfo=UTC))
+    held = claim(engine, operation_id, worker="quick@host")
+    assert held is not None
+    state = Attempt(engine, held, ports).run()
+    assert state is not None
+    return state
+
+
+def test_operations_outlast_a_server_that_hangs(
+    engine: sa.Engine, tmp_path: Path, smtp_server: MailServer
+):
+    """
+    More often than there are attempts they wait, with the reason; then the mail goes.
+    """
+    steps = {"send_email": {"template": "hello"}}
+    add_revision(engine, operations=steps, recipients={"users": ["ann"]})
+    operation = make_operation()
+    record_all(engine, operation)
+    server, ports = Server(engine), make_world(tmp_path)
+    with hanging_server() as url:
+        breaker = Breaker(engine, name_mail_server(url))
+        hanging = make_mailer(url, sender="m@x.org", timeout=timedelta(seconds=0.1))
+        waiting = replace(ports, mailer=PatientMailer(hanging, breaker))
+        for _ in range(5):
+            assert run_once(engine, waiting, operation.id) is OperationState.PENDING
+            row = get(engine, operation.id)
+            assert (Reason.MAIL_SERVER_AWAY, 0) == (row.reason, row.attempt)
+            assert "has not served since" in str(row.error)
+            server.come_due()
+        assert server.row is not None
+        assert 5 == server.row.failures
+    serving = make_mailer(smtp_server.url, sender="m@x.org")
+    working = replace(ports, mailer=PatientMailer(serving, breaker))
+
+    assert run_once(engine, working, operation.id) is OperationState.SUCCEEDED
+    row = get(engine, operation.id)
+    with reading(engine) as connection:
+        steps_kept = fetch_steps(connection, [operation.id])[operation.id]
+    assert (None, None, 1) == (row.reason, row.error, row.attempt)
+    assert [(StepState.SUCCEEDED, None)] == [(s.state, s.error) for s in steps_kept]
+    assert server.row is None
+    assert 1 == len(smtp_server.messages)
