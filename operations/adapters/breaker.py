@@ -33,8 +33,9 @@ FIRST_PAUSE = timedelta(seconds=10)
 #: Between two trials at most: what people bear once a server is back.
 LONGEST_PAUSE = timedelta(minutes=5)
 
-#: A trial that has not ended by then died: somebody else tries.
-TRIAL = timedelta(minutes=2)
+#: For so long a trial is the only one: longer than a mailer waits for one answer. If it
+#: is not over then, its process died or the server is slow, and another may try.
+TRIAL = timedelta(seconds=45)
 
 #: Over so much of the time since the server went do the operations come back that
 #: wait for it, so that they do not all look at once.
