@@ -35,7 +35,14 @@ from pydantic_settings import (
 
 from models.duration import Duration
 from models.errors import RuleError, UsageError
-from models.server_url import read_broker_url, read_database_url, read_smtp_url
+from models.field_types import check_queue
+from models.server_url import (
+    read_broker_url,
+    read_connections,
+    read_database_url,
+    read_smtp_url,
+)
+from models.task_rules import TaskRules
 from models.zone import load_zone
 
 if TYPE_CHECKING:
@@ -87,6 +94,11 @@ def _read_hosts(value: object) -> tuple[str, ...]:
     if isinstance(value, tuple):
         return value
     return tuple(host.strip().lower() for host in str(value).split(",") if host.strip())
+
+
+def _read_connections(value: object) -> Mapping[str, str]:
+    """Read the brokers of others, each under a name."""
+    return value if isinstance(value, Mapping) else read_connections(str(value))
 
 
 def _read_clock(value: object) -> time:
@@ -168,6 +180,11 @@ class Settings(BaseSettings):
     maintenance_at: Annotated[time, BeforeValidator(_read_clock)] = time(4)
     retention: Elapsed = timedelta(days=30)
 
+    task_queue: Annotated[str, AfterValidator(check_queue)] | None = None
+    task_connections: Annotated[
+        Mapping[str, str], BeforeValidator(_read_connections)
+    ] = Field(default_factory=dict, repr=False)
+
     webhook_secret: SecretStr | None = None
     webhook_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
 
@@ -230,7 +247,23 @@ class Settings(BaseSettings):
                     f"Write less than {_iso(getattr(self, hard))}.",
                 )
         self._check_bounds()
+        if self.task_queue is not None and self.task_rules.is_own(self.task_queue):
+            raise _clash(
+                "task_queue",
+                "is a queue of Minutehand's own workers.",
+                "Write one that yours take.",
+            )
         return self
+
+    @property
+    def task_rules(self) -> TaskRules:
+        """Where ``run_task`` may send, as the door and the workers ask for it."""
+        return TaskRules(
+            own_prefix="minutehand",
+            default_queue=self.task_queue,
+            connections=tuple(self.task_connections),
+            has_broker=not self.broker_url.startswith("memory"),
+        )
 
     def _check_bounds(self) -> None:
         """Refuse durations that would break a promise whatever the others are."""
@@ -358,6 +391,6 @@ def _show(field: str, values: Mapping[str, str]) -> str:
     """Quote the value of *field* without the secrets that it may hold."""
     if field not in values:
         return f"its default {_default(field)}"
-    if "secret" in field:
+    if "secret" in field or field == "task_connections":
         return "its value"
     return repr(re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", values[field]))

@@ -30,6 +30,7 @@ app = Celery("minutehand", include=["celery_app.tasks"], set_as_current=False)
 _TRANSPORTS = {
     "redis": "celery_app.redis_transport:Transport",
     "rediss": "celery_app.redis_transport:TlsTransport",
+    "redis+socket": "celery_app.redis_transport:SocketTransport",
 }
 
 
@@ -39,7 +40,8 @@ def make_config(settings: Settings) -> dict[str, Any]:
     scheme = settings.broker_url.partition(":")[0]
     is_amqp = scheme in {"amqp", "amqps"}
     return {
-        "broker_url": settings.broker_url,
+        # With a plus in it, kombu takes a transport of its own instead of ours.
+        "broker_url": settings.broker_url.removeprefix("redis+"),
         "broker_transport": _TRANSPORTS.get(scheme),
         # By default, kombu takes any certificate.
         "broker_use_ssl": {"ssl_cert_reqs": CERT_REQUIRED}

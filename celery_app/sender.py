@@ -7,22 +7,20 @@ sent again later, and the claim turns the second copies away.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import cached_property
 from typing import Any
 
 from celery import Celery
 from celery.exceptions import CeleryError
 from celery.utils.nodenames import anon_nodename
 from kombu.exceptions import KombuError, OperationalError
-from pydantic import JsonValue
 
 from celery_app.confirms import SLICE, Confirms
+from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
 from celery_app.routing import TASK_OF_QUEUE
-from models.errors import BrokerUnreachableError, StepError
+from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.outbox import Message
 
@@ -188,69 +186,7 @@ class CelerySender:
         )
 
 
-class CeleryTaskSender:
-    """
-    Sends tasks of the user's own Celery application; see ports.TaskSender.
-
-    Its connection stays open between two tasks; the threads of a worker share it.
-    """
-
-    def __init__(self, app: Celery, *, timeout: timedelta) -> None:
-        """Open nothing yet."""
-        self._app = app
-        self._timeout_s = timeout.total_seconds()
-        self._lock = threading.Lock()
-        self._connection: Any = None
-
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        queue: str | None,
-        task_id: str,
-    ) -> None:
-        """Send task *name* under *task_id*; *queue* None follows the routes."""
-        options = {"args": list(args), "kwargs": dict(kwargs), "queue": queue}
-        errors = self._errors
-        with self._lock:
-            if self._connection is not None:
-                # It may have been idle for so long that the broker hung up. Then it
-                # is sent again on a new one, under the same id.
-                with suppress(*errors):
-                    self._send(name, task_id, options)
-                    return
-                self._close()
-            try:
-                self._connection = self._app.connection_for_write(
-                    connect_timeout=self._timeout_s
-                )
-                self._send(name, task_id, options)
-            except errors as error:
-                self._close()
-                raise StepError(str(_unreachable(error)), permanent=False) from error
-
-    @cached_property
-    def _errors(self) -> tuple[type[BaseException], ...]:
-        connection = self._app.connection_for_write()
-        return (
-            *_BROKER_ERRORS,
-            *connection.connection_errors,
-            *connection.channel_errors,
-        )
-
-    def _send(self, name: str, task_id: str, options: dict[str, Any]) -> None:
-        self._app.send_task(
-            name, task_id=task_id, connection=self._connection, retry=False, **options
-        )
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        with suppress(*self._errors):
-            connection.collect(socket_timeout=0.1)
-
-
 def _unreachable(error: BaseException) -> BrokerUnreachableError:
-    return BrokerUnreachableError(
-        f"the broker did not take it: {str(error).strip() or type(error).__name__}"
-    )
+    said = str(error).strip() or type(error).__name__
+    hint = f" ({REFUSAL})" if is_said_by_cluster(said) else ""
+    return BrokerUnreachableError(f"the broker did not take it: {said}{hint}")

@@ -18,8 +18,7 @@ from uuid import UUID
 import sqlalchemy as sa
 import structlog
 
-from celery_app.app import app
-from celery_app.sender import CeleryTaskSender
+from celery_app.task_sender import CeleryTaskSender
 from models.database import make_engine
 from models.errors import MinutehandError, UnreachableError
 from operations.adapters.breaker import Breaker, PatientMailer
@@ -161,7 +160,7 @@ def make_worker(settings: Settings) -> Worker:
             secret=None if secret is None else secret.get_secret_value(),
             allowed_hosts=settings.webhook_allowed_hosts,
         ),
-        tasks=CeleryTaskSender(app, timeout=settings.broker_timeout),
+        tasks=CeleryTaskSender(settings),
         prune=DatabasePrune(engine),
         retention=Retention(operations=settings.retention),
     )

@@ -71,7 +71,7 @@ def post(
     text = read_file(file)
     with read_database() as connection:
         zone = fetch_app(connection, app).timezone or settings.timezone
-    read = read_actions(text, default_timezone=zone)
+    read = read_actions(text, default_timezone=zone, task_rules=settings.task_rules)
     if isinstance(read, tuple):
         _post_many(app, read, replace=replace, dry_run=dry_run, json=json)
     elif dry_run:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from actions.leader import get_holder, get_last_tick_at, get_send_failure
 from actions.listing import fetch_quarantined
+from actions.task_queues import fetch_task_queues
 from actions.zones import find_moved, find_unreadable
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption
@@ -107,6 +108,7 @@ def _look_at_all() -> Iterator[Result]:
         return  # the tables to look at may not be there
     yield from _look_at_scheduler()
     yield _look_at_broker()
+    yield from _look_at_task_queues()
     yield from _look_at_work()
     yield from _look_at_zones()
 
@@ -209,6 +211,20 @@ def _look_at_broker() -> Result:
     finally:
         sender.close()
     return Result("broker", Health.GOOD, "answers, and has all queues")
+
+
+def _look_at_task_queues() -> Iterator[Result]:
+    """Say whether anybody takes the tasks that actions send elsewhere."""
+    with read_database() as connection:
+        queues = fetch_task_queues(connection)
+    if not queues:
+        return
+    # Celery takes half a second to import.
+    look = import_module("celery_app.task_queues").look_at_task_queues
+    for found in look(queues, get_settings()):
+        bad = Health.DOUBTFUL if found.is_reachable else Health.BAD
+        health = Health.GOOD if found.is_well else bad
+        yield Result(found.subject, health, found.detail)
 
 
 def _look_at_work() -> Iterator[Result]:

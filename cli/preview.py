@@ -76,7 +76,8 @@ def preview(  # noqa: PLR0913 - the options of the command
         msg = "name a FILE (- is standard input), or use --batch"
         raise UsageError(msg)
     start, end = read_period(from_, until)
-    action = read_action(read_file(file), default_timezone=zone)
+    rules = get_settings().task_rules
+    action = read_action(read_file(file), default_timezone=zone, task_rules=rules)
     now = read_host_clock()
     timing = make_timing(
         action, holidays=holidays, created_at=now if start is None else start

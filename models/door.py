@@ -27,6 +27,7 @@ from models.json_text import (
 from models.operation import EVERY_DOMAIN, RefreshModel
 from models.scheduled_action import ScheduledActionModel
 from models.small_app import SmallAppModel
+from models.task_rules import TASK_RULES, TaskRules
 from models.timing import make_timing, timing_text
 from models.when import DEFAULT_TIMEZONE
 
@@ -54,7 +55,10 @@ _Read = TypeVar("_Read")
 
 
 def read_action(
-    text: str | bytes, *, default_timezone: str = "UTC"
+    text: str | bytes,
+    *,
+    default_timezone: str = "UTC",
+    task_rules: TaskRules | None = None,
 ) -> ScheduledActionModel:
     """
     Return the scheduled action that *text* describes.
@@ -64,22 +68,33 @@ def read_action(
 
         default_timezone: Of rules that name none.
 
+        task_rules: Where this installation lets ``run_task`` send. None: only the form
+            of it is checked, as of what is stored already.
+
     Raises:
         InvalidDocumentError: With all that is wrong, in document order.
     """
-    return read_action_object(decode_json(text), default_timezone=default_timezone)
+    return read_action_object(
+        decode_json(text), default_timezone=default_timezone, task_rules=task_rules
+    )
 
 
 def read_action_object(
-    value: object, *, default_timezone: str = "UTC"
+    value: object,
+    *,
+    default_timezone: str = "UTC",
+    task_rules: TaskRules | None = None,
 ) -> ScheduledActionModel:
     """Return the action that the decoded JSON *value* is; as ``read_action``."""
-    context = {DEFAULT_TIMEZONE: default_timezone}
+    context = {DEFAULT_TIMEZONE: default_timezone, TASK_RULES: task_rules}
     return _read(ScheduledActionModel, value, "scheduled action", context)
 
 
 def read_actions(
-    text: str | bytes, *, default_timezone: str = "UTC"
+    text: str | bytes,
+    *,
+    default_timezone: str = "UTC",
+    task_rules: TaskRules | None = None,
 ) -> ScheduledActionModel | tuple[ScheduledActionModel, ...]:
     """
     Return the scheduled action that *text* describes, or all of many.
@@ -90,16 +105,21 @@ def read_actions(
 
         default_timezone: Of rules that name none.
 
+        task_rules: As for ``read_action``.
+
     Raises:
         InvalidDocumentError: With all that is wrong. Pointers into many begin with
             the number of the action, from 0.
     """
-    value = _decode_many(text)
-    if not isinstance(value, list):
-        return read_action(text, default_timezone=default_timezone)
 
     def read_one(entry: object) -> ScheduledActionModel:
-        return read_action_object(entry, default_timezone=default_timezone)
+        return read_action_object(
+            entry, default_timezone=default_timezone, task_rules=task_rules
+        )
+
+    value = _decode_many(text)
+    if not isinstance(value, list):
+        return read_one(decode_json(text))
 
     hint = 'Write {"name": "weekly update", "operations": {...}, "when": {...}}.'
     return _read_each(value, read_one, "The list holds no action.", hint)

@@ -25,6 +25,9 @@ LONGEST_RULE = 500
 #: Users and groups in one list; more people are a group.
 MOST_NAMES = 10_000
 
+#: Bytes of the name of a queue; AMQP has no place for more.
+LONGEST_QUEUE = 255
+
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _DOMAIN = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
 
@@ -101,6 +104,16 @@ def read_instant(value: object) -> datetime:
     return parse_instant(value)
 
 
+def check_queue(text: str) -> str:
+    """Refuse the name of a queue that RabbitMQ could not have."""
+    name = check_name(text)
+    if len(name.encode()) > LONGEST_QUEUE:
+        msg = f"{show(text)} takes more than {LONGEST_QUEUE} bytes."
+        raise RuleError(msg, "Write a shorter name.")
+
+    return name
+
+
 def parsed_by(parse: Callable[[str], _Parsed]) -> AfterValidator:
     """Return a validator that keeps the text as it is if *parse* can read it."""
 
@@ -120,6 +133,7 @@ def drop_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
 RuleText = Annotated[str, Field(max_length=LONGEST_RULE)]
 
 Name = Annotated[str, Field(max_length=200), AfterValidator(check_name)]
+QueueName = Annotated[str, Field(max_length=200), AfterValidator(check_queue)]
 Uid = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_uid)]
 ZoneName = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_zone)]
 DomainName = Annotated[
@@ -150,6 +164,7 @@ __all__ = [
     "Instant",
     "Name",
     "Names",
+    "QueueName",
     "RuleText",
     "Uid",
     "UserName",

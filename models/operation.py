@@ -12,14 +12,23 @@ from pydantic import (
     JsonValue,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     WrapValidator,
+    field_validator,
     model_validator,
 )
 
 from models.document import DocumentModel, show
 from models.errors import RuleError
-from models.field_types import MOST_NAMES, DomainName, Name, drop_repeated
+from models.field_types import (
+    MOST_NAMES,
+    DomainName,
+    Name,
+    QueueName,
+    drop_repeated,
+)
 from models.operation_state import Queue
+from models.task_rules import TASK_RULES, TaskRules
 
 #: What people write for "every domain there is" instead of true.
 EVERY_DOMAIN = "all"
@@ -107,12 +116,45 @@ class CallWebhookModel(DocumentModel):
 
 
 class RunTaskModel(DocumentModel):
-    """Send a task of the user's own Celery application by name."""
+    """
+    Send a task of the user's own Celery application by name.
+
+    Args:
+        queue: Which workers of that application take. None: that of the settings; a
+            door that knows them writes it down here, or refuses it.
+
+        connection: Name of the broker. None: our own.
+    """
 
     name: Name = Field(examples=["myproject.tasks.report"])
     args: tuple[JsonValue, ...] = Field(default=(), examples=[[]])
     kwargs: dict[str, JsonValue] = Field(default_factory=dict, examples=[{}])
-    queue: Name | None = Field(default=None, examples=["reports"])
+    queue: QueueName | None = Field(
+        default=None, examples=["reports"], validate_default=True
+    )
+    connection: Name | None = Field(
+        default=None, examples=["shop"], validate_default=True
+    )
+
+    @field_validator("queue")
+    @classmethod
+    def _read_queue(cls, queue: str | None, info: ValidationInfo) -> str | None:
+        rules = _get_rules(info)
+        return queue if rules is None else rules.read_queue(queue)
+
+    @field_validator("connection")
+    @classmethod
+    def _check_connection(cls, name: str | None, info: ValidationInfo) -> str | None:
+        rules = _get_rules(info)
+        if rules is not None:
+            rules.check_connection(name)
+        return name
+
+
+def _get_rules(info: ValidationInfo) -> TaskRules | None:
+    """Return what the installation says of tasks, if the door knows it."""
+    rules: TaskRules | None = (info.context or {}).get(TASK_RULES)
+    return rules
 
 
 def _read_switch(value: object, _: object) -> Literal[True] | None:
@@ -202,7 +244,8 @@ class OperationModel(DocumentModel):
         default=None, examples=[{"url": "https://example.com/hook"}]
     )
     run_task: Annotated[RunTaskModel | None, WrapValidator(_read_step)] = Field(
-        default=None, examples=[{"name": "myproject.tasks.report"}]
+        default=None,
+        examples=[{"name": "myproject.tasks.report", "queue": "reports"}],
     )
 
     @model_validator(mode="after")

@@ -294,21 +294,40 @@ class Webhooks(Protocol):
 
 
 class TaskSender(Protocol):
-    """Sends tasks of the user's own Celery application."""
+    """Sends tasks of the users' own Celery applications."""
 
     def send(
         self,
         name: str,
         args: Sequence[JsonValue],
         kwargs: Mapping[str, JsonValue],
+        *,
         queue: str | None,
+        connection: str | None,
         task_id: str,
-    ) -> None:
+    ) -> str:
         """
-        Send task *name*; *queue* None is where the broker's routes lead.
+        Send task *name* to *queue*; None is the one of the settings.
+
+        Args:
+            name: Of the task.
+
+            args: Positional ones.
+
+            kwargs: Those with names.
+
+            queue: Of that application.
+
+            connection: Name of its broker. None: our own.
+
+            task_id: The task's id.
+
+        Returns:
+            The queue it was sent to.
 
         Raises:
-            StepError: Temporary: the broker did not take it within its deadline.
+            StepError: Temporary: the broker did not take it within its deadline, or has
+                no such queue. Permanent: the settings do not let it go there.
         """
 
 

@@ -200,6 +200,15 @@ def redis_url(redis_server_url: str) -> str:
 
 
 @pytest.fixture
+def other_redis_url(redis_server_url: str) -> str:
+    """Give another database of that Redis, which holds nothing: that of a project."""
+    url = f"{redis_server_url.rpartition('/')[0]}/1"
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    return url
+
+
+@pytest.fixture
 def smtp_server() -> Iterator[MailServer]:
     """Give a mail server that delivers nowhere."""
     with run_mail_server() as mail_server:

@@ -324,8 +324,13 @@ def _can_run(program: Path, user: str | None) -> bool:
 
 
 @contextlib.contextmanager
-def run_redis() -> Iterator[Server]:
-    """Run an empty Redis that keeps nothing on disk."""
+def run_redis(*options: str | Path) -> Iterator[Server]:
+    """
+    Run an empty Redis that keeps nothing on disk.
+
+    Args:
+        options: More of the server, as on its command line.
+    """
     with make_folder("redis") as folder, contextlib.ExitStack() as stack:
         log = folder / "log"
         for attempt in range(1, _PORT_ATTEMPTS + 1):
@@ -335,6 +340,7 @@ def run_redis() -> Iterator[Server]:
                     [
                         *(_find_redis(), "--port", str(port), "--bind", "127.0.0.1"),
                         *("--dir", folder, "--save", "", "--appendonly", "no"),
+                        *options,
                     ],
                     log=log,
                     cwd=folder,

@@ -19,12 +19,25 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
     Send the task *asked* for, at least once, always under the same id.
 
     Returns:
-        ``task_id``, ``name`` and ``queue`` of what was sent; what the task does with
-        it is its own affair.
+        ``task_id``, ``name``, ``queue`` and ``connection`` (None: our own broker) of
+        what was sent; what the task does with it is its own affair.
 
     Raises:
-        StepError: Temporary: the broker did not take it.
+        StepError: Temporary: the broker did not take it. Permanent: it must not go
+            there, by the settings of the worker.
     """
     task_id = str(make_task_id(context.operation_id))
-    context.ports.tasks.send(asked.name, asked.args, asked.kwargs, asked.queue, task_id)
-    return {"task_id": task_id, "name": asked.name, "queue": asked.queue}
+    queue = context.ports.tasks.send(
+        asked.name,
+        asked.args,
+        asked.kwargs,
+        queue=asked.queue,
+        connection=asked.connection,
+        task_id=task_id,
+    )
+    return {
+        "task_id": task_id,
+        "name": asked.name,
+        "queue": queue,
+        "connection": asked.connection,
+    }

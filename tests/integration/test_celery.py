@@ -93,13 +93,18 @@ def add_content(engine: sa.Engine, folder: Path) -> None:
 
 
 def test_operations_run_for_real_and_once(
-    postgres_engine: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
+    postgres_engine: sa.Engine,
+    postgres_url: str,
+    redis_url: str,
+    other_redis_url: str,
+    tmp_path: Path,
 ):
     """
     Quick and heavy ones do their steps; copies and strangers among messages do nothing.
     """
     engine = postgres_engine
     environ = make_environ(postgres_url, redis_url, tmp_path)
+    environ["MINUTEHAND_TASK_CONNECTIONS"] = f"shop={other_redis_url}"
     add_content(engine, tmp_path)
     mail = post(
         engine,
@@ -110,6 +115,7 @@ def test_operations_run_for_real_and_once(
     steps_asked = {"publish": {"data": True, "design": True}, "refresh": True}
     data = post(engine, name="data", operations=steps_asked).uid
     task = {"name": "their.task", "args": [1], "queue": "theirs"}
+    task["connection"] = "shop"
     theirs = post(engine, name="theirs", operations={"run_task": task}).uid
     broken = post(
         engine,
@@ -153,7 +159,7 @@ def test_operations_run_for_real_and_once(
     assert [2] == [version.rows for version in versions]
     assert (versions[0].version, {"color": "blue"}) == (live, design)
     assert "'hello'" in str(rows[3].error)
-    assert_sent(redis_url, str(make_task_id(ids[2])))
+    assert_sent(other_redis_url, str(make_task_id(ids[2])))
 
 
 def make_tasks(environ: dict[str, str]) -> EnforcedIdTask:

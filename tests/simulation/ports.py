@@ -201,11 +201,13 @@ class SimulatedCalls:
         name: str,
         args: Sequence[JsonValue],
         kwargs: Mapping[str, JsonValue],
+        *,
         queue: str | None,
+        connection: str | None,
         task_id: str,
-    ) -> None:
+    ) -> str:
         """Send, or not, or break in a way nobody expected."""
-        del args, kwargs, queue, task_id
+        del args, kwargs, connection, task_id
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.randrange(1, 40) * SECOND)
         if self.server.rng.random() < 0.05 * self.server.trouble:
@@ -213,6 +215,7 @@ class SimulatedCalls:
             raise StepError(msg, permanent=False)
         if self.server.rng.random() < 0.02 * self.server.trouble:
             raise RuntimeError("simulated: a step that breaks")
+        return queue or "default"
 
 
 def make_ports(

@@ -180,6 +180,16 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("broker_url", "redis://[::1/0", "host or port that cannot be read"),
         ("broker_url", "amqp://a;amqp://b:x", "port that cannot be read"),
         ("broker_url", "redis://redis:6379/main", "database that is no number"),
+        ("broker_url", "redis://a;redis://b", "do not share their messages"),
+        ("broker_url", "sentinel://a:26379", "is a Redis Sentinel"),
+        ("broker_url", "sentinel://a;sentinel://b", "is a Redis Sentinel"),
+        ("broker_url", "redis+sentinel://a", "proxy"),
+        ("broker_url", "redis+cluster://a:7000", "is a Redis Cluster"),
+        ("broker_url", "unix:///run/redis.sock", "Write redis+socket:///run/"),
+        ("broker_url", "redis+socket://redis.sock", "no absolute path"),
+        ("broker_url", "redis+socket:///run/redis.sock?db=1", "'db'"),
+        ("broker_url", "redis+socket:///r.sock?virtual_host=x", "is no number"),
+        ("task_queue", "minutehand.quick", "Minutehand's own workers"),
         ("smtp_url", "smtp://mail:x", "port that cannot be read"),
         ("log_level", "loud", "Write 'debug', 'info', 'warning' or 'error'"),
         ("metrics_port", "70000", "less than or equal to 65535"),
@@ -284,6 +294,7 @@ def test_password_that_ends_the_host_is_refused_with_a_way_out() -> None:
         ("broker_url", "redis://redis:6379//"),
         ("broker_url", "rediss://redis/1?ssl_cert_reqs=required"),
         ("broker_url", "amqp://u:p@one//;amqp://u:p@two//"),
+        ("broker_url", "redis+socket://u:p@/run/redis.sock?virtual_host=1"),
         ("smtp_url", "smtps://u:a%2Fb@mail:465"),
     ],
 )
@@ -292,6 +303,60 @@ def test_addresses_that_can_be_read_stay_as_they_are(field: str, value: str) -> 
     Whatever of it is optional, and in each of the forms that the library takes.
     """
     assert value == getattr(read(**{field: value}), field)
+
+
+@pytest.mark.parametrize(
+    ("url", "read_as"),
+    [
+        ("valkey://:p@a:6379/0", "redis://:p@a:6379/0"),
+        ("valkeys://a", "rediss://a"),
+    ],
+)
+def test_valkey_is_called_as_redis(url: str, read_as: str) -> None:
+    """
+    It speaks the same protocol; the library knows one of the two names.
+    """
+    assert read_as == read(broker_url=url).broker_url
+
+
+@pytest.mark.parametrize("separator", [",", ", ", " ", "\n"])
+def test_connections_are_read_by_name(separator: str) -> None:
+    """
+    In one line of a .env file, or on several of a compose file.
+    """
+    shop, crm = "redis://:a,b@shop/1", "amqp://u:p@one//;amqp://u:p@two//"
+    settings = read(task_connections=f"shop={shop}{separator}crm={crm}")
+
+    assert {"shop": shop, "crm": crm} == settings.task_connections
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("redis://:hunter2@shop/1", "NAME=URL"),
+        ("shop:redis://:hunter2@shop/1", "NAME=URL"),
+        ("shop=hunter2", "NAME=URL"),
+        ("shop=redis://:hunter2@a,shop=redis://b", "'shop' twice"),
+        ("shop=redis://:hunter2@shop/x", "'shop' that has a database"),
+        ("shop=sentinel://:hunter2@shop", "'shop' that is a Redis Sentinel"),
+        ("a=redis://a,shop=memory://hunter2", "'shop' that no other process"),
+    ],
+)
+def test_connections_that_cannot_be_read_are_refused(value: str, reason: str) -> None:
+    """
+    The one that is wrong is named, and no part of any URL is shown.
+    """
+    message = refuse(task_connections=value)
+
+    assert reason in message
+    assert "hunter2" not in message
+
+
+def test_connections_are_not_printed() -> None:
+    """
+    They hold passwords.
+    """
+    assert "hunter2" not in repr(read(task_connections="a=redis://:hunter2@b"))
 
 
 def test_settings_of_code_ignore_the_environment(

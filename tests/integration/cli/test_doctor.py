@@ -22,7 +22,8 @@ from models.database import (
 from models.tables import leases, operations, scheduled_actions, zones
 from telemetry import IS_LEADER, LAST_TICK
 from tests.integration.cli.calling import Answer, Call, write_action
-from tests.servers import find_free_port
+from tests.project import run_project
+from tests.servers import find_free_port, wait_until
 
 MINUTE = timedelta(minutes=1)
 
@@ -164,6 +165,78 @@ def test_operation_that_no_worker_takes_is_to_be_looked_at(
     answer = call("doctor", "--json")
 
     assert is_told == ("queue quick" in list_found(answer))
+
+
+def post_task(
+    call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    """Post an action that sends a task over a connection to *redis_url*."""
+    monkeypatch.setenv("MINUTEHAND_TASK_CONNECTIONS", f"crm={redis_url}")
+    get_settings.cache_clear()
+    task = {"name": "shop.report", "queue": "reports", "connection": "crm"}
+    text = write_action(shop, operations={"run_task": task}, recipients=None)
+    assert 0 == call("actions", "post", text, "--app", "shop").code
+
+
+@pytest.mark.usefixtures("leader")
+def test_task_queue_that_nobody_takes_is_to_be_looked_at(
+    call: Call,
+    shop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    other_redis_url: str,
+    tmp_path: Path,
+):
+    """
+    Until a worker of that project does; what it must take is written down.
+    """
+    post_task(call, shop, monkeypatch, other_redis_url)
+
+    before = call("doctor", "--json")
+    with run_project(tmp_path, other_redis_url, "reports"):
+        wait_until(
+            lambda: list_found(call("doctor", "--json"))["task queue reports"] == "ok",
+            timeout_s=40,
+            every_s=0.2,
+            what="a worker that answers",
+        )
+
+    assert (0, "look") == (before.code, list_found(before)["task queue reports"])
+    told = find_detail(before, "task queue reports")
+    assert "connection 'crm'" in told
+    assert "such as hello" in told
+    assert told.endswith("celery -A PROJECT worker -Q reports")
+
+
+@pytest.mark.usefixtures("leader")
+def test_connection_that_does_not_answer_is_bad(
+    call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Each task over it fails; its password is not told.
+    """
+    post_task(call, shop, monkeypatch, "redis://:hunter2@127.0.0.1:1/0")
+
+    answer = call("doctor", "--json")
+
+    assert (1, "bad") == (answer.code, list_found(answer)["connection 'crm'"])
+    assert "hunter2" not in answer.out
+
+
+@pytest.mark.usefixtures("leader")
+def test_task_over_a_connection_that_is_gone_is_to_be_looked_at(
+    call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    The settings have changed since it was posted.
+    """
+    post_task(call, shop, monkeypatch, "redis://127.0.0.1:1/0")
+    monkeypatch.delenv("MINUTEHAND_TASK_CONNECTIONS")
+    get_settings.cache_clear()
+
+    answer = call("doctor", "--json")
+
+    assert (0, "look") == (answer.code, list_found(answer)["tasks of hello"])
+    assert "'crm' is not a connection" in find_detail(answer, "tasks of hello")
 
 
 def make_older(zone: str, rules_of: str) -> None:

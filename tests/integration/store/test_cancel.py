@@ -218,13 +218,14 @@ class CancelingTasks:
     retry: bool
     breaks: bool
 
-    def send(self, *_arguments: object) -> None:
+    def send(self, *_arguments: object, **_options: object) -> str:
         """Send nothing."""
         do_cancel(self.engine)
         if self.retry:
             do_reopen(self.engine)
         if self.breaks:
             raise RuntimeError("nobody expected this")
+        return "nowhere"
 
 
 def run_canceled(

@@ -116,6 +116,12 @@ STEPS = [
         "empty",
         "1 to 200",
     ),
+    Bad(
+        steps(run_task={"name": "t", "queue": "é" * 150}),
+        "/operations/run_task/queue",
+        "more than 255 bytes",
+        "shorter",
+    ),
     Bad(steps(run_task={"task": "t"}), "/operations/run_task/task", "'task'", "kwargs"),
 ]
 

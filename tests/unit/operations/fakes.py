@@ -308,7 +308,7 @@ class FakeTaskSender:
     sent: list[tuple[str, tuple[JsonValue, ...], dict[str, JsonValue]]] = field(
         default_factory=list
     )
-    queues: list[str | None] = field(default_factory=list)
+    queues: list[tuple[str | None, str | None]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
 
     def send(
@@ -316,15 +316,18 @@ class FakeTaskSender:
         name: str,
         args: Sequence[JsonValue],
         kwargs: Mapping[str, JsonValue],
+        *,
         queue: str | None,
+        connection: str | None,
         task_id: str,
-    ) -> None:
-        """Keep the task."""
+    ) -> str:
+        """Keep the task; the queue of the settings is "default"."""
         if self.error is not None:
             raise self.error
         self.sent.append((name, tuple(args), dict(kwargs)))
-        self.queues.append(queue)
+        self.queues.append((connection, queue))
         self.ids.append(task_id)
+        return queue or "default"
 
 
 @dataclass

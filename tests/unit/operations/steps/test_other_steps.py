@@ -26,7 +26,9 @@ from tests.unit.operations.fakes import NOW, OPERATION, World
 #: What the document of a step without arguments holds.
 YES: Literal[True] = True
 HOOK = CallWebhookModel(url="https://hooks.example.org/x")
-TASK = RunTaskModel(name="my.report", args=(1,), kwargs={"a": "b"}, queue="mine")
+TASK = RunTaskModel(
+    name="my.report", args=(1,), kwargs={"a": "b"}, queue="mine", connection="shop"
+)
 
 
 def test_every_step_of_the_document_is_in_the_table():
@@ -94,15 +96,20 @@ def test_webhook_failure_says_whether_to_retry(
 
 def test_task_is_sent_as_asked_under_a_derived_id(world: World):
     """
-    Name, arguments and queue are the document's; the id is the same each time.
+    All but the id is the document's; the id is the same each time.
     """
     result = run_task(world.make_context(), TASK)
     run_task(world.make_context(attempt=2), TASK)
 
     assert ("my.report", (1,), {"a": "b"}) == world.tasks.sent[0]
-    assert ["mine", "mine"] == world.tasks.queues
+    assert [("shop", "mine")] * 2 == world.tasks.queues
     assert [str(make_task_id(OPERATION))] * 2 == world.tasks.ids
-    assert str(make_task_id(OPERATION)) == result["task_id"]
+    assert {
+        "task_id": str(make_task_id(OPERATION)),
+        "name": "my.report",
+        "queue": "mine",
+        "connection": "shop",
+    } == result
 
 
 def test_task_id_is_a_published_value():

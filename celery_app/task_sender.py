@@ -1,0 +1,208 @@
+"""
+Send tasks of the users' own, each over the connection that its action names.
+
+A queue of somebody else's is never declared: RabbitMQ would refuse another form of it,
+and close the channel of whoever came second. The message goes to the queue of that name
+by the exchange that knows every queue, as Celery itself sends to a direct queue; where
+there is none, RabbitMQ returns it, and the step says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import CeleryError
+from celery.utils.nodenames import anon_nodename
+from kombu import Queue as KombuQueue
+from kombu.exceptions import KombuError
+from pydantic import JsonValue
+
+from celery_app.app import make_config
+from models.errors import RuleError, StepError
+from settings import Settings
+
+#: What a connection may raise besides its transport's own errors.
+_ERRORS = (KombuError, CeleryError, OSError)
+
+#: AMQP's word for a message that found no queue.
+_NO_ROUTE = 312
+
+
+#: What of our configuration is about reaching a broker; queues and their names are not.
+_OF_A_CONNECTION = (
+    "broker_url",
+    "broker_transport",
+    "broker_use_ssl",
+    "broker_connection_timeout",
+    "broker_transport_options",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is sent."""
+
+    name: str
+    args: Sequence[JsonValue]
+    kwargs: Mapping[str, JsonValue]
+    queue: str
+    id: str
+
+
+class CeleryTaskSender:
+    """
+    Sends tasks of users' own Celery applications; see ports.TaskSender.
+
+    A connection is opened when it is first used, in the process that uses it, and stays
+    open between two tasks; the threads of a worker share it. One that hangs holds up
+    those who use the same, for its deadline, and nobody else.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Open nothing yet."""
+        self._rules = settings.task_rules
+        self._links: dict[str | None, Link] = {None: Link(settings, None)}
+        for name in settings.task_connections:
+            self._links[name] = Link(settings, name)
+
+    def send(
+        self,
+        name: str,
+        args: Sequence[JsonValue],
+        kwargs: Mapping[str, JsonValue],
+        *,
+        queue: str | None,
+        connection: str | None,
+        task_id: str,
+    ) -> str:
+        """Send task *name* under *task_id*; return the queue it was sent to."""
+        try:
+            # Once more, for the settings may be others than when it was posted.
+            self._rules.check_connection(connection)
+            meant = self._rules.read_queue(queue)
+        except RuleError as error:
+            raise StepError(str(error), permanent=True) from None
+        self._links[connection].send(_Task(name, args, kwargs, meant, task_id))
+        return meant
+
+
+class Link:
+    """
+    A broker, and one connection to it.
+
+    Args:
+        settings: With the URL and the deadline.
+
+        name: As in ``MINUTEHAND_TASK_CONNECTIONS``. None: our own broker.
+    """
+
+    def __init__(self, settings: Settings, name: str | None) -> None:
+        """Open nothing yet."""
+        url = settings.broker_url if name is None else settings.task_connections[name]
+        self.title = "our broker" if name is None else f"connection {name!r}"
+        self.timeout_s = settings.broker_timeout.total_seconds()
+        self._settings = settings
+        # kombu tries the other nodes of a cluster only where it may try for ever.
+        self._urls = url.split(";")
+        self._lock = threading.Lock()
+        self._open: tuple[Celery, Any] | None = None
+
+    def send(self, task: _Task) -> None:
+        """
+        Send *task*, over the connection that is open or another one.
+
+        Raises:
+            StepError: Temporary: nobody took it in time, or there is no such queue.
+        """
+        with self._lock:
+            if self._open is not None:
+                # It may have been idle for so long that the broker hung up. Then it
+                # is sent again on a new one, under the same id.
+                with suppress(*self.errors):
+                    self._publish(*self._open, task)
+                    return
+                self._close()
+            try:
+                self._publish(*self._connect(), task)
+            except self.errors as error:
+                self._close()
+                raise StepError(self._explain(error, task), permanent=False) from error
+
+    @contextmanager
+    def connecting(self) -> Iterator[tuple[Celery, Any]]:
+        """Give an application and a connection to this broker, for the block."""
+        with self._lock:
+            try:
+                yield self._connect()
+            finally:
+                self._close()
+
+    @cached_property
+    def errors(self) -> tuple[type[BaseException], ...]:
+        """What a call of this broker may raise."""
+        connection = self._make_app(self._urls[0]).connection_for_write()
+        return (*_ERRORS, *connection.connection_errors, *connection.channel_errors)
+
+    def _make_app(self, url: str) -> Celery:
+        """Return an application that knows how to get there, and nothing of ours."""
+        config = make_config(self._settings.model_copy(update={"broker_url": url}))
+        app = Celery("minutehand-tasks", set_as_current=False)
+        app.conf.update({key: config[key] for key in _OF_A_CONNECTION})
+        return app
+
+    def _connect(self) -> tuple[Celery, Any]:
+        """Connect to the first server that answers."""
+        for n, url in enumerate(self._urls, 1):
+            app = self._make_app(url)
+            connection = app.connection_for_write(connect_timeout=self.timeout_s)
+            self._open = app, connection
+            try:
+                connection.ensure_connection(max_retries=0, timeout=self.timeout_s)
+            except self.errors:
+                if n == len(self._urls):
+                    raise
+                self._close()
+            else:
+                break
+        assert self._open is not None  # there is one URL at least
+        return self._open
+
+    def _publish(self, app: Celery, connection: Any, task: _Task) -> None:
+        body = app.amqp.as_task_v2(
+            task.id,
+            task.name,
+            args=list(task.args),
+            kwargs=dict(task.kwargs),
+            origin=anon_nodename(),
+        )
+        app.amqp.send_task_message(
+            app.amqp.Producer(connection, auto_declare=False),
+            task.name,
+            body,
+            queue=KombuQueue(task.queue),
+            declare=[],
+            retry=False,
+            mandatory=True,
+        )
+
+    def _explain(self, error: BaseException, task: _Task) -> str:
+        if getattr(error, "reply_code", None) == _NO_ROUTE:
+            return (
+                f"{self.title} has no queue {task.queue!r}: start a worker that takes "
+                f"it (celery worker -Q {task.queue}), or name another"
+            )
+        said = str(error).strip() or type(error).__name__
+        return f"{self.title} did not take it: {said}"
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        (_, connection), self._open = self._open, None
+        with suppress(*self.errors):
+            connection.collect(socket_timeout=0.1)

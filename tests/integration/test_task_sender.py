@@ -1,0 +1,157 @@
+"""Tasks of users' own, over the connection that is named, to workers of their own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import redis
+
+from celery_app.task_sender import CeleryTaskSender
+from models.errors import StepError
+from settings import read_settings
+from tests.integration.test_celery import deaf_broker
+from tests.project import run_project
+from tests.servers import find_free_port, wait_until
+
+Send = Callable[..., str]
+
+
+def make_sender(broker_url: str, **connections: str) -> CeleryTaskSender:
+    """Return a sender of an installation."""
+    named = ",".join(f"{name}={url}" for name, url in connections.items())
+    variables = {
+        "MINUTEHAND_BROKER_URL": broker_url,
+        "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
+        "MINUTEHAND_TASK_CONNECTIONS": named,
+    }
+    return CeleryTaskSender(read_settings(variables, env_file=None))
+
+
+def send(sender: CeleryTaskSender, queue: str | None, connection: str | None) -> str:
+    """Send a task and return its id."""
+    task_id = str(uuid4())
+    sender.send(
+        "shop.report",
+        ["a", 1],
+        {"b": None},
+        queue=queue,
+        connection=connection,
+        task_id=task_id,
+    )
+    return task_id
+
+
+@pytest.mark.parametrize("queue", ["reports", "celery"])
+def test_worker_of_a_project_gets_its_task(
+    redis_url: str, other_redis_url: str, tmp_path: Path, queue: str
+):
+    """
+    On a broker of its own, from a queue of its own or that of Celery itself; nothing
+    of it is on ours.
+    """
+    sender = make_sender(redis_url, shop=other_redis_url)
+    with run_project(tmp_path, other_redis_url, queue) as log:
+        ids = [send(sender, queue, "shop") for _ in range(2)]
+        wait_until(
+            lambda: len(log.read_text().splitlines()) == 2,
+            timeout_s=40,
+            what="tasks to run",
+        )
+
+    done = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [[each, ["a", 1], {"b": None}] for each in ids] == done
+    with redis.Redis.from_url(redis_url) as ours:
+        assert [] == ours.keys()
+
+
+def test_nothing_is_declared_where_others_are_at_home(
+    redis_url: str, other_redis_url: str
+):
+    """
+    The message is all that comes to the other broker.
+    """
+    send(make_sender(redis_url, shop=other_redis_url), "reports", "shop")
+
+    with redis.Redis.from_url(other_redis_url) as theirs:
+        assert [b"reports"] == theirs.keys()
+
+
+def test_without_a_connection_it_goes_over_our_broker(redis_url: str):
+    """
+    To the queue that is named, and to nothing of ours.
+    """
+    send(make_sender(redis_url), "reports", None)
+
+    with redis.Redis.from_url(redis_url) as ours:
+        assert [b"reports"] == ours.keys()
+
+
+@pytest.mark.parametrize(
+    ("queue", "connection", "said"),
+    [
+        (None, None, "'queue' is missing"),
+        ("minutehand.quick", None, "Minutehand's own workers"),
+        ("reports", "gone", "MINUTEHAND_TASK_CONNECTIONS"),
+    ],
+)
+def test_what_the_settings_do_not_allow_any_more_fails_for_good(
+    redis_url: str, queue: str | None, connection: str | None, said: str
+):
+    """
+    It was posted when they were others, or by another way than the door.
+    """
+    with pytest.raises(StepError, match=said) as caught:
+        send(make_sender(redis_url), queue, connection)
+
+    assert caught.value.permanent
+
+
+def test_connection_that_hangs_costs_its_deadline_and_no_other(
+    redis_url: str, other_redis_url: str
+):
+    """
+    It is temporary, names the connection, and others are served all the same.
+    """
+    with deaf_broker() as deaf:
+        sender = make_sender(redis_url, deaf=deaf, shop=other_redis_url)
+        started_at = time.monotonic()
+        with pytest.raises(StepError, match="connection 'deaf' did not take") as caught:
+            send(sender, "reports", "deaf")
+        cost = time.monotonic() - started_at
+        send(sender, "reports", "shop")
+
+    assert not caught.value.permanent
+    assert cost < 20, "a multiple of its deadline of a second"
+
+
+def test_connection_that_is_down_is_temporary_and_shows_no_password(redis_url: str):
+    """
+    It may be up when the operation is tried again.
+    """
+    sender = make_sender(
+        redis_url, down=f"redis://:hunter2@127.0.0.1:{find_free_port()}/0"
+    )
+
+    with pytest.raises(StepError, match="connection 'down'") as caught:
+        send(sender, "reports", "down")
+
+    assert not caught.value.permanent
+    assert "hunter2" not in str(caught.value)
+
+
+def test_connection_that_was_cut_is_opened_again(redis_url: str, other_redis_url: str):
+    """
+    A broker that hung up on an idle connection costs nothing.
+    """
+    sender = make_sender(redis_url, shop=other_redis_url)
+    send(sender, "reports", "shop")
+    with redis.Redis.from_url(other_redis_url) as client:
+        client.client_kill_filter(_type="normal", skipme=True)
+        send(sender, "reports", "shop")
+
+        assert 2 == client.llen("reports")

@@ -1,0 +1,44 @@
+"""A Celery project of somebody else's: a plain application, and its workers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.servers import run_process
+
+#: What such a project has: nothing of ours. Each task leaves a line.
+_SOURCE = """
+import json, os
+from celery import Celery
+
+app = Celery("shop", broker=os.environ["SHOP_BROKER"])
+
+@app.task(name="shop.report", bind=True)
+def report(self, *args, **kwargs):
+    with open(os.environ["SHOP_LOG"], "a") as log:
+        log.write(json.dumps([self.request.id, args, kwargs]) + "\\n")
+"""
+
+
+@contextmanager
+def run_project(folder: Path, broker_url: str, *queues: str) -> Iterator[Path]:
+    """
+    Run a worker of the project on *queues*; none: that of Celery itself.
+
+    Yields:
+        The file in which each task leaves a line: id, arguments, keyword arguments.
+    """
+    (folder / "shop_project.py").write_text(_SOURCE)
+    done = folder / "shop.jsonl"
+    done.touch()
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "shop_project", "worker"),
+        *("--pool", "solo", "--hostname", "shop@tests"),
+        *(("--queues", ",".join(queues)) if queues else ()),
+    ]
+    environ = {"SHOP_BROKER": broker_url, "SHOP_LOG": str(done)}
+    with run_process(command, log=folder / "shop.log", environ=environ, cwd=folder):
+        yield done

@@ -1,0 +1,138 @@
+"""Where tasks of users' own may go, and what is said of where they may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from models.door import action_document, read_action, read_actions
+from models.errors import InvalidDocumentError, Problem
+from models.task_rules import TaskRules
+from tests.unit.models.documents import action, steps
+
+RULES = TaskRules("minutehand", connections=("shop", "crm"))
+
+
+def make(**task: object) -> str:
+    """Return an action that sends a task."""
+    return steps(run_task={"name": "shop.report", **task})
+
+
+def refuse(text: str, rules: TaskRules = RULES) -> Problem:
+    """Return why the door refuses *text*."""
+    with pytest.raises(InvalidDocumentError) as caught:
+        read_action(text, task_rules=rules)
+    (problem,) = caught.value.problems
+    return problem
+
+
+def read_task(text: str, rules: TaskRules | None = RULES) -> Any:
+    """Return the task as it is stored."""
+    stored: Any = action_document(read_action(text, task_rules=rules))
+    return stored["operations"]["run_task"]
+
+
+def test_task_without_a_queue_is_refused():
+    """
+    Any worker might take it from the default queue, and drop it.
+    """
+    problem = refuse(make())
+
+    assert "/operations/run_task/queue" == problem.pointer
+    assert '"queue": "reports"' in problem.hint
+
+
+def test_queue_of_the_settings_is_written_down():
+    """
+    What is stored says where its task goes, whatever the settings are by then.
+    """
+    rules = replace(RULES, default_queue="reports")
+
+    assert "reports" == read_task(make(), rules)["queue"]
+    assert "other" == read_task(make(queue="other"), rules)["queue"]
+
+
+@pytest.mark.parametrize(
+    "queue", ["minutehand.quick", "minutehand.heavy", "minutehand", "minutehand.x"]
+)
+@pytest.mark.parametrize("connection", [None, "shop"])
+def test_queue_of_ours_is_refused(queue: str, connection: str | None):
+    """
+    Our workers do not know the task; another connection may lead to the same broker.
+    """
+    problem = refuse(make(queue=queue, connection=connection))
+
+    assert "/operations/run_task/queue" == problem.pointer
+    assert f"'{queue}'" in problem.message
+
+
+@pytest.mark.parametrize("queue", ["celery", "quick", "heavy", "minutehander.quick"])
+def test_queue_that_only_sounds_like_ours_is_accepted(queue: str):
+    """
+    On the broker ours have other names, and celery is that of half of all projects.
+    """
+    assert queue == read_task(make(queue=queue))["queue"]
+
+
+@pytest.mark.parametrize("queue", ["celery", "quick", "heavy"])
+def test_without_a_prefix_our_words_are_the_names(queue: str):
+    """
+    An installation whose queues have no prefix consumes what is called so.
+    """
+    rules = replace(RULES, own_prefix="")
+
+    assert f"'{queue}'" in refuse(make(queue=queue), rules).message
+    assert "reports" == read_task(make(queue="reports"), rules)["queue"]
+
+
+def test_connection_that_is_not_known_is_refused_with_those_that_are():
+    """
+    A typo is told from what was meant.
+    """
+    problem = refuse(make(queue="reports", connection="shpo"))
+
+    assert "/operations/run_task/connection" == problem.pointer
+    assert "'shpo'" in problem.message
+    assert "Did you mean 'shop'? Write one of: shop, crm." == problem.hint
+
+
+def test_connection_where_there_is_none_names_the_setting():
+    """
+    Only an operator can help.
+    """
+    problem = refuse(make(queue="reports", connection="shop"), TaskRules("minutehand"))
+
+    assert "MINUTEHAND_TASK_CONNECTIONS" in problem.hint
+
+
+def test_broker_in_memory_reaches_nobody():
+    """
+    A task that no worker could ever take is refused, unless it names a connection.
+    """
+    rules = replace(RULES, has_broker=False)
+
+    assert "memory://" in refuse(make(queue="reports"), rules).message
+    assert "shop" == read_task(make(queue="q", connection="shop"), rules)["connection"]
+
+
+def test_what_is_stored_is_read_without_rules():
+    """
+    Settings may have changed since; what is stored can still be shown and decided.
+    """
+    stored = read_task(make(queue="minutehand.quick", connection="gone"), None)
+
+    assert ("minutehand.quick", "gone") == (stored["queue"], stored["connection"])
+
+
+def test_rules_hold_for_each_of_many():
+    """
+    A list is refused as one action is, with the number of the entry.
+    """
+    with pytest.raises(InvalidDocumentError) as caught:
+        read_actions(f"[{action()}, {make()}]", task_rules=RULES)
+
+    assert ["/1/operations/run_task/queue"] == [
+        problem.pointer for problem in caught.value.problems
+    ]
