@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from types import FrameType
 
@@ -37,9 +38,11 @@ from actions.maintenance import ensure_maintenance
 from actions.store import recompute_due
 from actions.tick import TickReport, run_tick
 from actions.zones import adopt_zones
-from celery_app.app import app
+from celery_app.app import make_app
 from celery_app.dispatch import Dispatcher, Sender
+from celery_app.redis_cluster import refuse_cluster
 from celery_app.sender import CelerySender
+from celery_app.starting import refuse_memory_broker
 from migrations.schema import check_schema
 from models.database import (
     TOLERATED_SKEW,
@@ -269,7 +272,7 @@ def make_scheduler(settings: Settings) -> Scheduler:
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     check_schema(engine)
     leader = Leader(engine, ttl=settings.lease_ttl, heartbeat=settings.lease_heartbeat)
-    sender = CelerySender(app, timeout=settings.broker_timeout)
+    sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
     # What is loaded by now stays. A large tick makes many objects and drops none for
     # a moment; without this each collection would look through everything again.
     gc.collect()
@@ -293,15 +296,40 @@ def run(
         timezone=scheduler.settings.timezone,
         enabled=scheduler.settings.maintenance_enabled,
     )
+    standing_by_for: int | None = None
     try:
         while not stop.is_set():
             pause_s = scheduler.wake()
-            if not wait_for_lease and scheduler.leader.fence is None:
-                raise ConflictError(describe_holder(scheduler.engine))
+            if scheduler.leader.fence is None:
+                if not wait_for_lease:
+                    raise ConflictError(describe_holder(scheduler.engine))
+                standing_by_for = _tell_holder(scheduler.engine, standing_by_for)
             stop.wait(pause_s)
     finally:
         scheduler.stop()
         log.info(Event.SCHEDULER_STOPPED)
+
+
+def _tell_holder(engine: sa.Engine, told: int | None) -> int | None:
+    """
+    Log who leads, unless that is the leadership that was *told* of; a standby asks.
+
+    Returns:
+        The fence of the leadership that has been told of by now.
+    """
+    with suppress(UnreachableError):  # which the look before this one has logged
+        holder = get_holder(engine)
+        if holder is None or holder.is_stale or holder.fence == told:
+            return told
+        log.info(
+            Event.STANDING_BY,
+            leader=holder.hostname,
+            pid=holder.pid,
+            since=holder.acquired_at,
+            fence=holder.fence,
+        )
+        return holder.fence
+    return told
 
 
 def describe_holder(engine: sa.Engine) -> str:
@@ -335,6 +363,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, ask_to_stop)
     try:
         settings = read_settings()
+        refuse_memory_broker(settings)
+        refuse_cluster(settings)
         configure_logging(level=settings.log_level, log_format=settings.log_format)
         if settings.metrics_port is not None:
             serve_metrics(settings.metrics_port)

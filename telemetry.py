@@ -37,6 +37,10 @@ class Event(StrEnum):
     SCHEDULER_STOPPED = "scheduler_stopped", "A scheduler ended in good order."
     LEASE_ACQUIRED = "lease_acquired", "This scheduler leads from now on."
     LEASE_LOST = "lease_lost", "This scheduler no longer leads; another may."
+    STANDING_BY = (
+        "standing_by",
+        "Another scheduler leads; told once, and again when it is another one.",
+    )
     LEASE_RELEASED = "lease_released", "This scheduler gave the lead away on stopping."
 
     TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."

@@ -139,6 +139,10 @@ class Dispatcher:
             len(recorded), sent + (self.send_waiting() if more and sent else 0)
         )
 
+    def hold_back(self) -> None:
+        """Send nothing from now on: whoever takes it cannot be reached from here."""
+        self._silent_until = float("inf")
+
     def send_waiting(self) -> int:
         """
         Send what waits, oldest first, until nothing more may be sent now.

@@ -22,6 +22,7 @@ from kombu.utils.json import dumps
 Connection.resolve_aliases |= {
     f"{__name__}:Transport": "redis",
     f"{__name__}:TlsTransport": "rediss",
+    f"{__name__}:SocketTransport": "redis",
 }
 
 
@@ -85,3 +86,9 @@ class Transport(redis.Transport):
 
 class TlsTransport(Transport):
     """The same through TLS."""
+
+
+class SocketTransport(Transport):
+    """The same through a Unix socket: ``socket:///run/redis.sock?virtual_host=0``."""
+
+    can_parse_url = True  # kombu's own parser would take the path for a database

@@ -7,26 +7,36 @@ Celery would start all the same, and fail at each operation.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
+from celery.signals import celeryd_init
 
+from celery_app.redis_cluster import refuse_cluster
 from models.database import make_engine
 from models.errors import MinutehandError, UsageError
+from models.operation_state import Queue
 from settings import Settings, read_settings
+
+#: Operations that a worker runs at once that takes anything but quick ones: a refresh
+#: may need gigabytes. The original documentation gives the default queue two.
+HEAVY_CONCURRENCY = 2
 
 
 def check_worker(settings: Settings) -> None:
     """
-    Refuse settings with which a worker could do nothing; connects to nothing.
+    Refuse settings with which a worker could do nothing.
 
     Raises:
-        UsageError: The broker is one in memory, or there is no place for the embedded
-            database or the data versions.
+        UsageError: The broker is one in memory, or part of a cluster, or there is no
+            place for the embedded database or the data versions.
     """
     refuse_memory_broker(settings)
     make_engine(settings.database_url).dispose()
     _prepare_workspace(settings.workspace)
+    refuse_cluster(settings)
 
 
 def refuse_memory_broker(settings: Settings) -> None:
@@ -60,6 +70,33 @@ def _prepare_workspace(folder: Path) -> None:
         "MINUTEHAND_HOME) to a folder that may be written to."
     )
     raise UsageError(msg)
+
+
+def is_heavy(queues: Iterable[str]) -> bool:
+    """Tell whether a worker of *queues*, as ``-Q`` has them, takes more than quick."""
+    # On the broker a queue has a longer name, which may be written, too.
+    return any(queue.rpartition(".")[2] != Queue.QUICK for queue in queues)
+
+
+@celeryd_init.connect
+def _limit_concurrency(
+    conf: Any, options: dict[str, Any], **_arguments: object
+) -> None:
+    """Let a worker run two operations at a time, unless it is told otherwise."""
+    if options.get("concurrency") or options.get("autoscale"):
+        return
+    left_out = set(_split(options.get("exclude_queues")))
+    taken = set(_split(options.get("queues")) or Queue) - left_out
+    if is_heavy(taken):
+        conf.worker_concurrency = HEAVY_CONCURRENCY
+
+
+def _split(queues: str | Iterable[str] | None) -> list[str]:
+    """Return the names that Celery got, with commas between them or as a list."""
+    if queues is None:
+        return []
+    names = queues.split(",") if isinstance(queues, str) else queues
+    return [name.strip() for name in names if name.strip()]
 
 
 def make_worker_option() -> click.Option:

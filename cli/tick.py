@@ -11,6 +11,7 @@ import structlog
 import typer
 
 from actions.decide import decide_time
+from actions.leader import get_send_failure
 from actions.maintenance import (
     MAINTENANCE_UID,
     ensure_maintenance,
@@ -32,8 +33,8 @@ from migrations.schema import check_schema
 from models.database import read_clock, reading
 from models.decision import Decision, NewOperation
 from models.errors import BrokerUnreachableError, ConflictError
-from models.operation_state import Queue
-from operations.outbox import Message
+from models.operation_state import OperationState
+from operations.store import count_backlog
 from scheduler_server import PAUSE_S, Scheduler, describe_holder, make_scheduler
 from telemetry import configure_logging
 
@@ -56,8 +57,9 @@ def tick(
     """
     Take the lease, tick once, and leave.
 
-    Everything due by TIME (2026-11-23T06:00:00Z) is recorded and sent, as the
-    scheduler would. What is recorded once is never recorded again.
+    Everything due by TIME (2026-11-23T06:00:00Z) is recorded, and all that waits is
+    sent, as the scheduler would: manual runs too, and what lost its worker or its
+    message. What is recorded once is never recorded again.
     """
     instant = read_optional_instant("--at", at)
     if dry_run:
@@ -71,8 +73,7 @@ def tick(
     get_engine()  # makes an embedded database that is missing
     scheduler = make_scheduler(settings)
     if embedded:
-        scheduler.dispatcher.sender = _NoWorkers()
-        print_note("Recorded operations are sent by minutehand up (broker memory://).")
+        scheduler.dispatcher.hold_back()
     _lead(scheduler, wait=not no_wait)
     try:
         # of the scheduler's own, which each start of it looks after
@@ -84,25 +85,64 @@ def tick(
         )
         _warn_of_future(instant)
         report = _tick(scheduler, instant)
+        # Whether or not anything was due: what waits waits for this.
+        sent = report.sent + scheduler.dispatcher.send_waiting()
+        rescued = scheduler.dispatcher.rescue()
+        sent += scheduler.dispatcher.send_waiting() if rescued else 0
     finally:
         scheduler.stop()
+    _print(report, rescued=rescued, sent=sent, json=json)
+    if embedded:
+        _tell_of_waiting()
+    else:
+        _refuse_failure(scheduler)
+
+
+def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
     if json:
         print_json(
             {
                 "at": report.now,
                 "due": report.due,
                 "recorded": report.recorded,
-                "sent": report.sent,
+                "rescued": rescued,
+                "sent": sent,
                 "quarantined": [action.uid for action, _ in report.quarantined],
             }
         )
         return
+    again = f"{rescued} rescued, " if rescued else ""
     out().print(
         f"Ticked at {format_both(report.now)}: {report.due} actions due, "
-        f"{report.recorded} operations recorded, {report.sent} sent."
+        f"{report.recorded} operations recorded, {again}{sent} sent."
     )
     for action, reason in report.quarantined:
         print_note(f"Quarantined {action.uid}: {reason}")
+
+
+def _tell_of_waiting() -> None:
+    """Say how many operations wait for the one process that has broker and workers."""
+    with read_database() as connection:
+        backlog = count_backlog(connection)
+    count = sum(
+        n for (_, state), n in backlog.items() if state == OperationState.PENDING
+    )
+    if count:
+        waits = "operation waits" if count == 1 else "operations wait"
+        print_note(f"{count:,} {waits} for minutehand up: the broker is memory://.")
+
+
+def _refuse_failure(scheduler: Scheduler) -> None:
+    """
+    Tell whoever called that the broker took nothing; what waits still waits.
+
+    Raises:
+        BrokerUnreachableError: It was so, with what the broker said.
+    """
+    with reading(scheduler.engine) as connection:
+        failure = get_send_failure(connection)
+    if failure is not None:
+        raise BrokerUnreachableError(failure.error)
 
 
 def _lead(scheduler: Scheduler, *, wait: bool) -> None:
@@ -144,19 +184,6 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
         lookback=scheduler.settings.lookback,
         chunk=scheduler.settings.chunk,
     )
-
-
-class _NoWorkers:
-    """A sender for memory://, where a message sent by a process that leaves is lost."""
-
-    def send(self, messages: Sequence[Message]) -> None:
-        """Take none of *messages*; they stay in the outbox."""
-        msg = f"{len(messages)} messages wait for minutehand up"
-        raise BrokerUnreachableError(msg)
-
-    def find_empty_queues(self) -> set[Queue]:
-        """Know of none."""
-        return set()
 
 
 def _show(instant: datetime | None, *, json: bool) -> None:

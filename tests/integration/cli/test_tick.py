@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import pytest
+import redis
+import sqlalchemy as sa
 
 from actions.leader import Leader
 from actions.maintenance import MAINTENANCE_UID
 from cli.connection import get_engine, get_settings
+from models.database import db_now, writing
 from models.occurrence import make_operation_id
+from models.tables import operations
+from operations.rescue import LOST_AFTER
 from tests.integration.cli.calling import Call, write_action
 
 HOUR = timedelta(hours=1)
@@ -108,6 +114,102 @@ def test_dry_run_foresees_maintenance_at_another_time(
     assert [str(make_operation_id(MAINTENANCE_UID, now + 4 * HOUR))] == ids
     assert ("", True) == (kept[1], told.startswith(f"Would replace {MAINTENANCE_UID}"))
     assert 1 == call("actions", "show", MAINTENANCE_UID, "--json").data["revision"]
+
+
+@pytest.fixture
+def _broker(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command line send to a Redis."""
+    del call  # comes first, with a broker in memory
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", redis_url)
+    get_settings.cache_clear()
+
+
+@pytest.mark.usefixtures("_broker")
+@pytest.mark.parametrize("at", [(), ("--at", "2020-01-01T00:00:00Z")])
+def test_tick_sends_what_waits_though_nothing_is_due(
+    call: Call, shop: Path, at: tuple[str, ...]
+):
+    """
+    A manual run waits for no occurrence of anything.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    call("actions", "run", "hello")
+
+    answer = call("tick", *at, "--json")
+
+    assert (0, 0, 1) == (answer.code, answer.data["recorded"], answer.data["sent"])
+    listed = call("operations", "list", "--json").data
+    assert ["queued"] == [each["state"] for each in listed]
+
+
+@pytest.mark.usefixtures("_broker")
+def test_tick_brings_back_what_was_lost(call: Call, shop: Path):
+    """
+    What lost its worker is tried again after a moment, and what lost its message at
+    once.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    lost, dead = (call("actions", "run", "hello").out.strip() for _ in range(2))
+    call("tick")
+    with writing(get_engine()) as connection:
+        change = sa.update(operations)
+        with_id = operations.c.id
+        connection.execute(
+            change.where(with_id == UUID(lost)).values(sent_at=db_now(-LOST_AFTER))
+        )
+        connection.execute(
+            change.where(with_id == UUID(dead)).values(
+                state="running",
+                attempt=1,
+                claim_token=uuid4(),
+                lease_expires_at=db_now(-LOST_AFTER),
+            )
+        )
+    with redis.Redis.from_url(get_settings().broker_url) as client:
+        client.flushdb()
+
+    answer = call("tick", "--json")
+
+    assert (2, 1) == (answer.data["rescued"], answer.data["sent"])
+    states = {
+        each["id"]: each["state"] for each in call("operations", "list", "--json").data
+    }
+    assert {lost: "queued", dead: "pending"} == states
+
+
+def test_tick_that_cannot_send_says_so(
+    call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    What is recorded stays recorded, and whoever called learns that it waits.
+    """
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://127.0.0.1:1/0")
+    get_settings.cache_clear()
+    call("actions", "post", write_action(shop), "--app", "shop")
+    call("actions", "run", "hello")
+
+    answer = call("tick")
+
+    assert 6 == answer.code
+    assert "0 sent" in answer.out
+    assert "127.0.0.1:1" in answer.err
+    listed = call("operations", "list", "--json").data
+    assert ["pending"] == [each["state"] for each in listed]
+
+
+def test_tick_without_a_broker_says_what_waits(call: Call, shop: Path):
+    """
+    With ``memory://`` nothing is sent from here, and no attempt has failed.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    call("actions", "run", "hello")
+
+    answer = call("tick")
+
+    assert (0, True) == (answer.code, "0 sent" in answer.out)
+    assert "1 operation waits for minutehand up" in answer.err
+    subjects = {each["subject"] for each in call("doctor", "--json").data}
+    assert "sending" not in subjects
 
 
 @pytest.mark.usefixtures("shop")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from actions.leader import Leader, get_last_tick_at
 from actions.maintenance import MAINTENANCE_UID
@@ -210,6 +213,47 @@ def test_run_that_will_not_wait_names_the_holder(engine: sa.Engine):
 
     assert 1 == holder.fence
     assert not Leader(engine).hold()
+
+
+class Wakings:
+    """A stop that a test waits for in steps: *at* the nth pause something happens."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        """Stop after the last of *steps*."""
+        self._steps = list(steps)
+
+    def is_set(self) -> bool:
+        """Tell whether all steps are done."""
+        return not self._steps
+
+    def wait(self, timeout: float) -> bool:
+        """Do the next step instead of pausing."""
+        del timeout
+        self._steps.pop(0)()
+        return not self._steps
+
+
+def test_standby_says_whom_it_stands_by_for(engine: sa.Engine):
+    """
+    Once, however often it looks, and again when somebody else has taken over.
+    """
+    first, second = Leader(engine), Leader(engine)
+    first.hold()
+
+    def take_over() -> None:
+        first.release()
+        second.hold()
+
+    def nothing() -> None:
+        """Look once more."""
+
+    stop: Any = Wakings(nothing, nothing, take_over, nothing, nothing)
+    with capture_logs() as lines:
+        run(make_scheduler(engine), stop)
+
+    told = [line for line in lines if line["event"] == "standing_by"]
+    assert [1, 2] == [line["fence"] for line in told]
+    assert {os.getpid()} == {line["pid"] for line in told}
 
 
 def test_two_schedulers_that_start_together_agree_on_maintenance(
