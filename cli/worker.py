@@ -23,7 +23,12 @@ def worker(
     ] = ",".join(Queue),
     concurrency: Annotated[
         int | None,
-        typer.Option("--concurrency", "-c", min=1, help="Operations at the same time."),
+        typer.Option(
+            "--concurrency",
+            "-c",
+            min=1,
+            help="Operations at the same time: two, or one a core if all are quick.",
+        ),
     ] = None,
     pool: Annotated[
         str,
@@ -41,8 +46,8 @@ def worker(
     """
     Run a Celery worker.
 
-    One that takes all queues is enough to begin with. Heavy operations are best
-    taken by workers of their own: -Q heavy, and -Q quick,celery.
+    One that takes all queues is enough to begin with; two long refreshes then keep
+    quick operations waiting. In production: -Q quick, and -Q heavy,celery.
     """
     settings = get_settings()
     check_worker(settings)
