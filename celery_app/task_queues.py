@@ -81,7 +81,7 @@ def _look_at_connection(
         with link.connecting() as (app, connection):
             counts = _count_consumers(app, connection, list(asked))
     except link.errors as error:
-        said = str(error).strip() or type(error).__name__
+        said = str(error).strip().rstrip(".") or type(error).__name__
         detail = f"{said}. Start it, or mend MINUTEHAND_TASK_CONNECTIONS."
         yield QueueFinding(link.title, detail, is_well=False, is_reachable=False)
         return
