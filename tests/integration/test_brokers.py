@@ -107,10 +107,16 @@ def test_node_of_a_cluster_is_refused_by_name(
     Its URL looks like any other; what to write instead is told at the start.
     """
     with run_redis("--cluster-enabled", "yes") as server:
+        environ = make_environ(sqlite_url, server.url, tmp_path)
+        # One that does not answer in time is not refused: it may be away.
+        environ |= {
+            "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
+            "MINUTEHAND_LEASE_TTL": "PT60S",
+        }
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=make_environ(sqlite_url, server.url, tmp_path),
+            env=environ,
             capture_output=True,
             text=True,
             timeout=60,
