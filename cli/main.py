@@ -50,9 +50,12 @@ _ACTIONS = Group(
         "show": Entry("cli.actions:show_action", "Show a scheduled action."),
         "run": Entry("cli.actions_run:run", "Run a scheduled action now."),
         "pause": Entry(
-            "cli.actions:pause", "Pause a scheduled action: record no occurrences."
+            "cli.actions:pause",
+            "Pause a scheduled action: record no occurrences.",
         ),
-        "resume": Entry("cli.actions:resume", "Resume a paused action from now on."),
+        "resume": Entry(
+            "cli.actions:resume", "Resume a paused action from now on."
+        ),
         "delete": Entry(
             "cli.actions:delete", "Delete a scheduled action; its history stays."
         ),
@@ -68,12 +71,12 @@ _OPERATIONS = Group(
             "cli.operations_watch:watch", "Follow an operation until it is final."
         ),
         "cancel": Entry(
-            "cli.operations:cancel_operation",
-            "Cancel an operation that is not final.",
+            "cli.operations_change:cancel_operations",
+            "Cancel an operation that is not final, or many.",
         ),
         "retry": Entry(
-            "cli.operations:retry_operation",
-            "Run a failed or canceled operation again.",
+            "cli.operations_change:retry_operations",
+            "Run a failed or canceled operation again, or many.",
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""``operations list``, ``show``, ``cancel`` and ``retry``."""
+"""``operations list`` and ``show``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 import typer
 
 from actions.listing import fetch_app, find_action
-from cli.connection import read_database, write_database
+from cli.connection import read_database
 from cli.operation_view import (
     ShownOperation,
     add_steps,
@@ -30,19 +30,11 @@ from cli.output import (
     out,
     print_fields,
     print_json,
-    print_note,
     print_table,
     style_state,
 )
-from models.errors import ConflictError
-from models.operation_state import OperationState, Reason
-from operations.store import (
-    OperationFilter,
-    cancel,
-    fetch_operations,
-    get_live_beside,
-    reopen,
-)
+from models.operation_state import OperationState
+from operations.store import OperationFilter, fetch_operations
 
 
 def list_operations(  # noqa: PLR0913 - the options of the command
@@ -167,57 +159,3 @@ def _describe_missed(row: sa.Row[Any]) -> str | None:
         format_both(datetime.fromisoformat(details[key])) for key in ("first", "last")
     )
     return f"{details['count']:,}{more}, {first} to {last}"
-
-
-def cancel_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
-    """
-    Cancel an operation that is not final.
-
-    The worker of one that runs stops at its next progress point.
-    """
-    operation_id = read_operation_id(operation)
-    with write_database() as connection:
-        canceled = cancel(connection, operation_id, reason=Reason.CANCELED)
-        shown = read_operation(connection, operation_id)
-    if not canceled:
-        msg = f"operation {operation_id} is {shown.row.state} already"
-        raise ConflictError(msg)
-    _print_outcome(shown, "Canceled", json=json)
-    if shown.row.claim_token is not None:
-        print_note("Its worker stops at its next progress point.")
-
-
-def retry_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
-    """
-    Run a failed or canceled operation again.
-
-    Steps that succeeded are not repeated, and nobody gets a mail twice. If its
-    overlap is skip and another run of its action is under way: exit 5.
-    """
-    operation_id = read_operation_id(operation)
-    with write_database() as connection:
-        reopened = reopen(connection, operation_id)
-        shown = read_operation(connection, operation_id)
-        beside = get_live_beside(connection, operation_id)
-    if not reopened and beside is not None:
-        msg = (
-            f"operation {beside} of the action is under way, "
-            "and its overlap is skip; wait for it, or cancel it"
-        )
-        raise ConflictError(msg)
-    if not reopened:
-        msg = (
-            f"operation {operation_id} is {shown.row.state}; "
-            "only failed and canceled ones are run again"
-        )
-        raise ConflictError(msg)
-    _print_outcome(shown, "Runs again soon:", json=json)
-    if shown.row.claim_token is not None:
-        print_note("The worker that ran it has not stopped yet; it waits for that.")
-
-
-def _print_outcome(shown: ShownOperation, word: str, *, json: bool) -> None:
-    if json:
-        print_json(make_operation_json(shown))
-    else:
-        out().print(f"{word} {shown.row.id}")

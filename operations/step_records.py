@@ -18,7 +18,14 @@ from pydantic import JsonValue
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from models.database import Identifier, UtcDateTime, db_now, writing
+from models.database import (
+    Identifier,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+    writing,
+)
 from models.operation_state import OperationState, StepState
 from models.postgresql import execute_at_once
 from models.tables import deliveries, operation_steps, operations
@@ -224,22 +231,31 @@ def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Up
 
 def skip_open_steps(connection: sa.Connection, operation_id: UUID) -> None:
     """Close what will not run any more; lock the operation first."""
+    skip_steps_of(connection, [operation_id])
+
+
+def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> None:
+    """Close the open steps of many operations; lock these first."""
+    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
+    ids = {"given": make_rows_json([{"id": each} for each in operation_ids])}
     connection.execute(
         sa.update(operation_steps)
         .where(
-            operation_steps.c.operation_id == operation_id,
+            operation_steps.c.operation_id.in_(sa.select(given.c.id)),
             operation_steps.c.state.in_([StepState.PENDING, StepState.RUNNING]),
         )
-        .values(state=StepState.SKIPPED, finished_at=db_now())
+        .values(state=StepState.SKIPPED, finished_at=db_now()),
+        ids,
     )
     # Whoever was about to send can no longer say whether it did.
     connection.execute(
         sa.update(deliveries)
         .where(
-            deliveries.c.operation_id == operation_id,
+            deliveries.c.operation_id.in_(sa.select(given.c.id)),
             deliveries.c.state == DeliveryState.SENDING,
         )
-        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now())
+        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now()),
+        ids,
     )
 
 

@@ -9,11 +9,12 @@ gets to the broker in outbox.py.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +44,23 @@ QUEUE_LIMIT = 100
 
 #: Attempts of an operation in all, and again after each ``operations retry``.
 ATTEMPTS = 3
+
+#: What a retry reopens.
+RETRIED_STATES = frozenset({OperationState.FAILED, OperationState.CANCELED})
+
+#: What is written into an operation that is to run again.
+REOPENED: Mapping[str, Any] = MappingProxyType(
+    {
+        "state": OperationState.PENDING,
+        "reason": None,
+        "error": None,
+        "finished_at": None,
+        "send_at": db_now(),
+        "sends": 0,
+        "kills": 0,
+        "attempts_allowed": operations.c.attempt + ATTEMPTS,
+    }
+)
 
 _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "id": Identifier,
@@ -338,19 +356,10 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
         sa.update(operations)
         .where(
             operations.c.id == operation_id,
-            operations.c.state.in_([OperationState.FAILED, OperationState.CANCELED]),
-            ~_select_live_beside().exists(),
+            operations.c.state.in_(sorted(RETRIED_STATES)),
+            ~is_beside_live(),
         )
-        .values(
-            state=OperationState.PENDING,
-            reason=None,
-            error=None,
-            finished_at=None,
-            send_at=db_now(),
-            sends=0,
-            kills=0,
-            attempts_allowed=operations.c.attempt + ATTEMPTS,
-        )
+        .values(**REOPENED)
     )
     return reopened.rowcount == 1
 
@@ -360,6 +369,11 @@ def get_live_beside(connection: sa.Connection, operation_id: UUID) -> UUID | Non
     return connection.execute(
         _select_live_beside().where(operations.c.id == operation_id).limit(1)
     ).scalar_one_or_none()
+
+
+def is_beside_live() -> sa.Exists:
+    """Match an operation beside which, by ``overlap: skip``, another is live."""
+    return _select_live_beside().exists()
 
 
 def _select_live_beside() -> sa.Select[UUID]:

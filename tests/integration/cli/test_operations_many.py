@@ -1,0 +1,127 @@
+"""Many operations canceled or tried again from the command line: counted first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from cli.connection import get_engine
+from models.database import writing
+from models.tables import operations
+from tests.integration.cli.calling import Answer, Call, write_action
+
+COUNT = 3
+
+
+@pytest.fixture
+def runs(call: Call, shop: Path) -> list[str]:
+    """Give the ids of three manual runs that wait."""
+    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    return [
+        call("actions", "run", "hello", "--key", str(n), "--json").data["id"]
+        for n in range(COUNT)
+    ]
+
+
+def count(call: Call, state: str) -> int:
+    return len(call("operations", "list", "--state", state, "--json").data)
+
+
+def set_all(**values: object) -> None:
+    with writing(get_engine()) as connection:
+        connection.execute(sa.update(operations).values(**values))
+
+
+@pytest.mark.usefixtures("runs")
+def test_many_are_counted_before_they_are_canceled(call: Call):
+    """
+    A dry run changes nothing; without anybody to ask, --yes must say so.
+    """
+    looked = call("operations", "cancel", "--app", "shop", "--dry-run")
+    refused = call("operations", "cancel", "--app", "shop")
+    assert (0, 2) == (looked.code, refused.code)
+    assert "Matched 3: 3 pending; of shop 3." in looked.out
+    assert "Cancel 3 operations?" in refused.err
+    assert "--yes, or --dry-run" in refused.err
+    assert COUNT == count(call, "pending")
+
+    done = call("operations", "cancel", "--app", "shop", "--yes")
+
+    assert (0, "Canceled 3 of 3.\n") == (done.code, done.out)
+    assert COUNT == count(call, "canceled")
+
+
+@pytest.mark.usefixtures("runs")
+def test_program_reads_counts_and_refusals(call: Call):
+    """
+    What was refused is counted by reason; all refused is a conflict.
+    """
+    set_all(state="failed", overlap="skip")
+
+    first = call("operations", "retry", "--all", "--yes", "--json")
+    second = call("operations", "retry", "--all", "--yes", "--json")
+
+    assert {
+        "matched": 3,
+        "by_state": {"failed": 3},
+        "by_app": {"shop": 3},
+        "changed": 1,
+        "refused": {"overlap": 2},
+        "dry_run": False,
+    } == first.data
+    assert (0, 5) == (first.code, second.code)
+    assert {"overlap": 2} == second.data["refused"]
+    assert (
+        "2 were left as they were: overlap"
+        in call("operations", "retry", "--state", "failed", "--yes").out
+    )
+
+
+@pytest.mark.usefixtures("shop")
+def test_nothing_that_matches_is_no_error(call: Call):
+    """
+    A script may ask again.
+    """
+    answer = call("operations", "retry", "--all", "--json")
+
+    assert (0, 0) == (answer.code, answer.data["matched"])
+    assert "No operation matches" in call("operations", "cancel", "--all").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cancel",), "--all means all"),
+        (("retry",), "say which to retry"),
+        (("retry", "--all", "--app", "shop"), "leave it out"),
+        (("retry", "--state", "succeeded"), "retry is for canceled, failed"),
+        (("cancel", "--state", "failed"), "cancel is for pending, queued, running"),
+        (("cancel", "00000000-0000-0000-0000-000000000000", "--all"), "either the ID"),
+        (("cancel", "--from", "2026-01-02T00:00Z", "--until", "2026-01-01T00:00Z"), ""),
+        (("cancel", "--reason", "typo"), "typo"),
+    ],
+)
+@pytest.mark.usefixtures("runs")
+def test_call_that_is_not_clear_is_refused(
+    call: Call, arguments: tuple[str, ...], said: str
+):
+    """
+    And says what to write; nothing is changed.
+    """
+    answer: Answer = call("operations", *arguments)
+
+    assert 2 == answer.code
+    assert said in answer.err
+    assert COUNT == count(call, "pending")
+
+
+@pytest.mark.usefixtures("runs")
+def test_filter_by_what_is_not_there_is_not_found(call: Call):
+    """
+    A typo in the app or action must not mean "none".
+    """
+    assert 4 == call("operations", "cancel", "--app", "typo", "--yes").code
+    assert 4 == call("operations", "cancel", "--action", "typo", "--yes").code
+    assert COUNT == count(call, "pending")

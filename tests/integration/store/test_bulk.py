@@ -1,0 +1,301 @@
+"""Many operations canceled or tried again, by the rules that hold for one."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import db_now, make_engine, reading, writing
+from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
+from models.tables import deliveries, operation_steps, operations
+from operations.bulk import (
+    CHANGED,
+    Changed,
+    Counted,
+    Selection,
+    cancel_selected,
+    count_selected,
+    retry_selected,
+)
+from operations.claim import claim, finish
+from operations.store import QUEUE_LIMIT
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_app,
+    add_revision,
+    edit,
+    get,
+    make_operation,
+    post,
+    record_all,
+)
+
+
+@pytest.fixture(autouse=True)
+def _app(request: pytest.FixtureRequest) -> None:
+    """Give every test a small app with an action."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    add_revision(request.getfixturevalue(name))
+
+
+def add_weekly(engine: sa.Engine) -> None:
+    post(engine, uid="weekly", name="weekly")
+
+
+def count(engine: sa.Engine, change: str, selection: Selection) -> Counted:
+    with reading(engine) as connection:
+        return count_selected(connection, selection, change=change)
+
+
+def cancel(engine: sa.Engine, selection: Selection, batch: int = 3) -> Changed:
+    counted = count(engine, "cancel", selection)
+    return cancel_selected(engine, selection, at=counted.at, batch=batch)
+
+
+def retry(engine: sa.Engine, selection: Selection, batch: int = 3) -> Changed:
+    counted = count(engine, "retry", selection)
+    return retry_selected(engine, selection, at=counted.at, batch=batch)
+
+
+def fetch_states(engine: sa.Engine) -> list[str]:
+    with reading(engine) as connection:
+        query = sa.select(operations.c.state).order_by(operations.c.occurrence)
+        return list(connection.execute(query).scalars())
+
+
+def set_all(engine: sa.Engine, **values: object) -> None:
+    with writing(engine) as connection:
+        connection.execute(sa.update(operations).values(**values))
+
+
+@pytest.mark.parametrize("batch", [1, 3, 7, 100])
+def test_all_that_is_live_is_canceled(engine: sa.Engine, batch: int):
+    """
+    In batches of any size, each once; what is final stays as it is.
+    """
+    ids = record_all(engine, *(make_operation(n) for n in range(7)))
+    edit(engine, ids[0], state="succeeded")
+
+    changed = cancel(engine, Selection(), batch=batch)
+
+    assert (6, {}) == (changed.done, changed.refused)
+    states = fetch_states(engine)
+    assert (6, 1) == (states.count("canceled"), states.count("succeeded"))
+    canceled = get(engine, ids[1])
+    assert Reason.CANCELED == canceled.reason
+    assert canceled.finished_at is not None
+
+
+def test_canceled_ones_have_their_steps_and_mails_closed(engine: sa.Engine):
+    """
+    As one by one: open steps are skipped, and a mail under way is uncertain.
+    """
+    ids = record_all(engine, *(make_operation(n) for n in range(2)))
+    with writing(engine) as connection:
+        for id_ in ids:
+            for position, state in enumerate(("succeeded", "running", "pending")):
+                connection.execute(
+                    sa.insert(operation_steps).values(
+                        operation_id=id_,
+                        position=position,
+                        name=f"step {position}",
+                        state=state,
+                    )
+                )
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=id_,
+                    step="send_email",
+                    recipient="ann",
+                    state="sending",
+                    updated_at=db_now(),
+                )
+            )
+
+    cancel(engine, Selection())
+
+    with reading(engine) as connection:
+        steps = connection.execute(sa.select(operation_steps.c.state)).scalars().all()
+        mails = connection.execute(sa.select(deliveries.c.state)).scalars().all()
+    assert ["skipped"] * 4 + ["succeeded"] * 2 == sorted(steps)
+    assert ["uncertain"] * 2 == list(mails)
+
+
+def test_each_filter_leaves_out_the_others(engine: sa.Engine):
+    """
+    App, action, state, reason, queue and period; the reason may have more text.
+    """
+    add_app(engine, "other")
+    add_weekly(engine)
+    record_all(
+        engine,
+        make_operation(0),
+        make_operation(1, app="other"),
+        make_operation(2, action_uid="weekly"),
+        make_operation(3, queue=Queue.HEAVY),
+        make_operation(4),
+    )
+    set_all(engine, state="failed", reason="worker lost")
+    edit(engine, make_operation(4).id, state="canceled", reason="step failed: publish")
+
+    def retried(**fields: object) -> int:
+        return count(engine, "retry", Selection(**fields)).total  # type: ignore[arg-type]
+
+    assert 5 == retried()
+    assert 1 == retried(app="other")
+    assert 1 == retried(action_uid="weekly")
+    assert 1 == retried(states=frozenset({OperationState.CANCELED}))
+    assert 1 == retried(reason=Reason.STEP_FAILED)
+    assert 4 == retried(reason=Reason.WORKER_LOST)
+    assert 1 == retried(queue=Queue.HEAVY)
+    assert 3 == retried(since=MONDAY + 2 * MINUTE)
+    assert 2 == retried(until=MONDAY + 2 * MINUTE)
+    assert 0 == retried(app="other", queue=Queue.HEAVY)
+    assert {"app": 4, "other": 1} == count(engine, "retry", Selection()).by_app
+
+
+def test_what_is_recorded_after_the_count_is_left_alone(engine: sa.Engine):
+    """
+    Nobody agreed to it.
+    """
+    record_all(engine, make_operation(0))
+    counted = count(engine, "cancel", Selection())
+    record_all(engine, make_operation(1))
+    edit(engine, make_operation(1).id, recorded_at=counted.at + timedelta(seconds=1))
+
+    changed = cancel_selected(engine, Selection(), at=counted.at)
+
+    assert 1 == changed.done
+    assert ["canceled", "pending"] == fetch_states(engine)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 10])
+def test_of_several_that_may_not_overlap_the_latest_runs(engine: sa.Engine, batch: int):
+    """
+    As in a tick; the others are refused for that reason, also across batches.
+    """
+    ids = record_all(engine, *(make_operation(n, overlap=Overlap.SKIP) for n in (0,)))
+    edit(engine, ids[0], state="failed")
+    for n in range(1, 4):
+        record_all(engine, make_operation(n, overlap=Overlap.SKIP))
+        edit(engine, make_operation(n).id, state="failed")
+
+    changed = retry(engine, Selection(), batch=batch)
+
+    assert (1, {Reason.OVERLAP: 3}) == (changed.done, changed.refused)
+    assert ["failed", "failed", "failed", "pending"] == fetch_states(engine)
+
+
+def test_what_is_live_refuses_all_that_may_not_overlap(engine: sa.Engine):
+    """
+    Of the same action; those of another, and of ``allow``, go on.
+    """
+    add_weekly(engine)
+    record_all(engine, make_operation(0, overlap=Overlap.SKIP))
+    edit(engine, make_operation(0).id, state="failed")
+    record_all(engine, make_operation(1, overlap=Overlap.SKIP))
+    record_all(engine, make_operation(2, action_uid="weekly", overlap=Overlap.SKIP))
+    edit(engine, make_operation(2, action_uid="weekly").id, state="failed")
+    record_all(engine, make_operation(3))
+    edit(engine, make_operation(3).id, state="canceled")
+
+    changed = retry(engine, Selection())
+
+    assert (2, {Reason.OVERLAP: 1}) == (changed.done, changed.refused)
+
+
+def test_queue_takes_no_more_than_it_holds(engine: sa.Engine):
+    """
+    ``overlap: queue`` holds so many, also of what is tried again.
+    """
+    many = [make_operation(n, overlap=Overlap.QUEUE) for n in range(QUEUE_LIMIT + 5)]
+    record_all(engine, *many[:QUEUE_LIMIT])
+    set_all(engine, state="failed")
+    record_all(engine, *many[QUEUE_LIMIT:])
+
+    changed = retry(engine, Selection(), batch=40)
+
+    expected = (QUEUE_LIMIT - 5, {Reason.QUEUE_FULL: 5})
+    assert expected == (changed.done, changed.refused)
+
+
+def test_retried_one_is_as_one_retried_by_itself(engine: sa.Engine):
+    """
+    Pending at once, without its error, with three more attempts.
+    """
+    record_all(engine, make_operation())
+    edit(engine, make_operation().id, state="failed", error="x", attempt=3, sends=4)
+
+    retry(engine, Selection())
+
+    row = get(engine, make_operation().id)
+    assert ("pending", None, None, None) == (
+        row.state,
+        row.reason,
+        row.error,
+        row.finished_at,
+    )
+    assert (6, 0) == (row.attempts_allowed, row.sends)
+
+
+def test_what_changes_meanwhile_is_told(postgres_engine: sa.Engine, postgres_url: str):
+    """
+    One that became final between the look and the write is nobody's to cancel.
+    """
+    engine = postgres_engine
+    ids = record_all(engine, *(make_operation(n) for n in range(3)))
+    counted = count(engine, "cancel", Selection())
+    other = make_engine(postgres_url)
+
+    def end_one(connection: sa.Connection) -> None:
+        if not connection.get_execution_options().get("read_only", False):
+            edit(other, ids[0], state="succeeded")
+
+    # before ours takes any lock
+    sa.event.listen(engine, "begin", end_one)
+    changed = cancel_selected(engine, Selection(), at=counted.at)
+    sa.event.remove(engine, "begin", end_one)
+    other.dispose()
+
+    assert (2, {CHANGED: 1}) == (changed.done, changed.refused)
+    assert LIVE_STATES.isdisjoint(fetch_states(engine))
+
+
+def test_workers_that_claim_meanwhile_lose_nothing(postgres_engine: sa.Engine):
+    """
+    Each operation ends once: by its worker, or canceled, and then its claim is void.
+    """
+    engine = postgres_engine
+    ids = record_all(engine, *(make_operation(n) for n in range(120)))
+    barrier = threading.Barrier(3)
+    won: list[UUID] = []
+
+    def work(mine: list[UUID]) -> None:
+        barrier.wait()
+        for id_ in mine:
+            held = claim(engine, id_, worker="w")
+            if held is None:
+                continue
+            with writing(engine) as connection:
+                if finish(connection, held, OperationState.SUCCEEDED):
+                    won.append(id_)
+
+    threads = [
+        threading.Thread(target=work, args=(mine,)) for mine in (ids[:60], ids[60:])
+    ]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    changed = cancel(engine, Selection(), batch=10)
+    for thread in threads:
+        thread.join()
+
+    states = fetch_states(engine)
+    assert {"canceled", "succeeded"} >= set(states)
+    assert changed.done == states.count("canceled")
+    assert len(won) == states.count("succeeded")
