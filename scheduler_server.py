@@ -35,6 +35,7 @@ from actions.leader import (
     record_tick,
 )
 from actions.maintenance import ensure_maintenance
+from actions.pausing import end_pauses, has_ended_pause
 from actions.store import recompute_due
 from actions.tick import TickReport, run_tick
 from actions.zones import adopt_zones
@@ -155,6 +156,7 @@ class Scheduler:
         started = self._monotonic()
         self._notice_clock_set_back(now)
         self._next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
+        self.end_pauses(now)
         try:
             report = run_tick(
                 now,
@@ -176,6 +178,21 @@ class Scheduler:
         for listener in self.on_tick:
             listener(report)
         return report
+
+    def end_pauses(self, now: datetime) -> None:
+        """
+        Let go on what was paused until *now* or before.
+
+        Raises:
+            LeadershipLostError, UnreachableError: The next tick makes up for it.
+        """
+        with reading(self.engine) as connection:
+            if not has_ended_pause(connection, now=now):
+                return
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
+            actions = end_pauses(connection, now=now)
+        log.info(Event.PAUSE_ENDED, actions=actions)
 
     def stop(self) -> None:
         """Let a standby lead at once, if we lead."""

@@ -188,6 +188,8 @@ class Settings(BaseSettings):
     webhook_secret: SecretStr | None = None
     webhook_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
 
+    #: Who changes things, for the record; the command line asks the system if unset.
+    actor: str | None = Field(default=None, min_length=1, max_length=200)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     metrics_port: int | None = Field(default=None, ge=1, le=65535)

@@ -60,6 +60,7 @@ class Event(StrEnum):
         "zone_changed",
         "A new tz database changes the clocks of a zone in use; due times were redone.",
     )
+    PAUSE_ENDED = "pause_ended", "A pause was over, so that many actions go on."
     ACTION_QUARANTINED = (
         "action_quarantined",
         "An action could not be read and is left out until it is edited.",

@@ -19,9 +19,11 @@ from models.errors import NotFoundError
 from models.operation_state import OperationState
 from models.tables import (
     events,
+    installation,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
+    small_apps,
 )
 
 _revised = scheduled_action_revisions.c
@@ -36,6 +38,8 @@ _REVISION = (
     _revised.undecided_from,
     # those of time have their timing, and may be many
     sa.case((_revised.timing.is_(None), _revised.document)),
+    _revised.changed_by,
+    _revised.note,
 )
 _OPERATION = tuple(
     operations.c[name]
@@ -77,10 +81,24 @@ def fetch_history(
         NotFoundError: There never was such an action.
     """
     kept = scheduled_actions.c
+    # One that is paused on its own stays so with its app, if that is paused.
+    held = sa.and_(
+        kept.pause_scope.is_(None),
+        sa.or_(
+            sa.exists().where(
+                small_apps.c.uid == kept.app, small_apps.c.paused_at.is_not(None)
+            ),
+            sa.exists().where(installation.c.paused_at.is_not(None)),
+        ),
+    )
     action = connection.execute(
-        sa.select(kept.app, kept.name, kept.quarantine_reason, kept.next_due_at).where(
-            kept.uid == uid
-        )
+        sa.select(
+            kept.app,
+            kept.name,
+            kept.quarantine_reason,
+            kept.next_due_at,
+            sa.case((sa.and_(kept.paused_at.is_not(None), ~held), kept.paused_until)),
+        ).where(kept.uid == uid)
     ).one_or_none()
     if action is None:
         msg = f"there is no scheduled action {uid!r}"
@@ -104,6 +122,7 @@ def fetch_history(
         last_tick_at=get_last_tick_at(connection),
         now=read_clock(connection),
         next_due_at=action.next_due_at,
+        paused_until=action[-1],
         events=_fetch_events(connection, action.app, revisions, since, until),
     )
 

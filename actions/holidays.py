@@ -31,6 +31,7 @@ def apply_holidays(
     wanted: Mapping[str, Sequence[date | DateRangeModel]],
     *,
     now: datetime,
+    by: str | None = None,
 ) -> tuple[tuple[int, int, int], tuple[str, ...]]:
     """
     Make the holiday calendars of *app* those *wanted*.
@@ -46,6 +47,8 @@ def apply_holidays(
 
         now: Aware UTC.
 
+        by: Who asks for it.
+
     Returns:
         How many calendars were added, changed and emptied, and the uids of the
         actions whose occurrences differ now.
@@ -60,7 +63,7 @@ def apply_holidays(
     ]
     for name in changed:
         _add_version(connection, app, name, asked[name], now)
-    retimed = _retime(connection, app, set(changed), now) if changed else ()
+    retimed = _retime(connection, app, set(changed), now, by) if changed else ()
     added = len([name for name in changed if name not in stored])
     emptied = len([name for name in changed if name not in wanted])
     return (added, len(changed) - added - emptied, emptied), retimed
@@ -95,7 +98,11 @@ def _add_version(
 
 
 def _retime(
-    connection: sa.Connection, app: str, changed: set[str], now: datetime
+    connection: sa.Connection,
+    app: str,
+    changed: set[str],
+    now: datetime,
+    by: str | None,
 ) -> tuple[str, ...]:
     """Derive anew the actions of *app* that leave out one of the calendars."""
     known = fetch_holidays(connection, app)
@@ -124,7 +131,12 @@ def _retime(
             continue
         next_due_at = _find_next(row, text, now)
         change_action(
-            connection, row.uid, "holidays", timing=text, next_due_at=next_due_at
+            connection,
+            row.uid,
+            "holidays",
+            by=by,
+            timing=text,
+            next_due_at=next_due_at,
         )
         retimed.append(row.uid)
     return tuple(retimed)

@@ -7,19 +7,24 @@ Nothing here writes, and nothing here is asked by the tick.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.occurrences import find_due, parse_timing
+from actions.occurrences import Due, find_due, parse_timing
+from models.database import json_rows, make_rows_json
 from models.duration import Duration
 from models.errors import ConflictError, NotFoundError, RuleError
+from models.operation_state import OperationState
 from models.tables import (
     app_documents,
     domains,
     holidays,
     memberships,
+    operations,
     scheduled_action_revisions,
     scheduled_actions,
     small_apps,
@@ -30,6 +35,9 @@ from models.zone import load_zone
 
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+#: Operations of an action among which its last success is looked for.
+LOOKED_BACK = 1000
 
 _kept = scheduled_actions.c
 
@@ -52,6 +60,10 @@ def fetch_apps(connection: sa.Connection) -> list[sa.Row[Any]]:
                 small_apps.c.uid,
                 small_apps.c.name,
                 small_apps.c.timezone,
+                small_apps.c.paused_at,
+                small_apps.c.paused_until,
+                small_apps.c.paused_by,
+                small_apps.c.pause_note,
                 count(users),
                 count(domains),
                 count(scheduled_actions, _kept.deleted_at.is_(None)),
@@ -145,6 +157,98 @@ def fetch_actions(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """
+    What became of the latest decision about an action, and when it last succeeded.
+
+    Args:
+        operation_id: The latest by occurrence, whatever its state.
+
+        succeeded_at: Among the latest LOOKED_BACK; None: none of those did.
+    """
+
+    operation_id: UUID
+    state: str
+    reason: str | None
+    occurrence: datetime | None
+    finished_at: datetime | None
+    succeeded_at: datetime | None
+
+    def as_json(self) -> dict[str, object]:
+        """Return what ``--json`` prints of it."""
+        return {
+            "operation": self.operation_id,
+            "state": self.state,
+            "reason": self.reason,
+            "occurrence": self.occurrence,
+            "finished_at": self.finished_at,
+        }
+
+
+def fetch_last_runs(
+    connection: sa.Connection, uids: Collection[str]
+) -> dict[str, LastRun]:
+    """Return the latest operation of each of *uids* that has one, in one query."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    latest = (
+        sa.select(operations.c.id)
+        .where(operations.c.action_uid == given.c.uid)
+        .order_by(operations.c.occurrence.desc())
+    )
+    # Bounded: one that has failed for a year has half a million rows.
+    recent = (
+        sa.select(operations.c.state, operations.c.finished_at, operations.c.occurrence)
+        .where(operations.c.action_uid == given.c.uid)
+        .order_by(operations.c.occurrence.desc())
+        .limit(LOOKED_BACK)
+        .correlate(given)
+        .subquery()
+    )
+    succeeded = (
+        sa.select(recent.c.finished_at)
+        .where(recent.c.state == OperationState.SUCCEEDED)
+        .order_by(recent.c.occurrence.desc())
+        .limit(1)
+    )
+    asked = sa.select(
+        given.c.uid,
+        latest.limit(1).scalar_subquery().label("latest_id"),
+        succeeded.scalar_subquery().label("succeeded_at"),
+    ).subquery()
+    kept = operations.c
+    rows = connection.execute(
+        sa.select(
+            asked.c.uid,
+            kept.id,
+            kept.state,
+            kept.reason,
+            kept.occurrence,
+            kept.finished_at,
+            asked.c.succeeded_at,
+        ).join_from(asked, operations, kept.id == asked.c.latest_id),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    )
+    return {row[0]: LastRun(*row[1:]) for row in rows}
+
+
+def fetch_revisions(
+    connection: sa.Connection, uid: str, *, limit: int
+) -> list[sa.Row[Any]]:
+    """Return the latest revisions of an action: what changed, when, who, and a note."""
+    kept = scheduled_action_revisions.c
+    return list(
+        connection.execute(
+            sa.select(
+                kept.revision, kept.change, kept.recorded_at, kept.changed_by, kept.note
+            )
+            .where(kept.uid == uid)
+            .order_by(kept.revision.desc())
+            .limit(limit)
+        )
+    )
+
+
 def find_action(
     connection: sa.Connection, given: str, *, app: str | None = None
 ) -> sa.Row[Any]:
@@ -204,22 +308,31 @@ def find_problem(row: sa.Row[Any]) -> str | None:
 
 def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:
     """Return the next *count* occurrences of *row* (an action) if it can be read."""
-    if (
-        row.timing is None
-        or row.next_due_at is None
-        or get_action_state(row) != "active"
-        or find_problem(row) is not None
-    ):
+    return [each.occurrence for each in find_next_due(row, count=count)]
+
+
+def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
+    """
+    Return the next *count* occurrences of *row* (an action), and when each is sent.
+
+    Those after a pause that has an end; none if it has not, or the rule cannot be read.
+    """
+    start, effective_from = row.next_due_at, row.effective_from
+    if get_action_state(row) == "paused" and row.paused_until is not None:
+        is_out = not row.active
+        start = effective_from = max(row.paused_until, effective_from)
+    else:
+        is_out = get_action_state(row) != "active"
+    if row.timing is None or start is None or is_out or find_problem(row) is not None:
         return []
-    due = find_due(
+    return find_due(
         parse_timing(row.timing),
         row.uid,
-        start=row.next_due_at,
+        start=start,
         now=_END_OF_TIME,
         limit=count,
-        effective_from=row.effective_from,
+        effective_from=effective_from,
     )
-    return [each.occurrence for each in due]
 
 
 def fetch_documents(
@@ -239,7 +352,21 @@ def fetch_next_due(connection: sa.Connection, *, limit: int) -> list[sa.Row[Any]
     """Return the actions that are due next, oldest first, as the tick would."""
     return list(
         connection.execute(
-            sa.select(_kept.uid, _kept.app, _kept.name, _kept.next_due_at, _kept.event)
+            sa.select(
+                _kept.uid,
+                _kept.app,
+                _kept.name,
+                _kept.next_due_at,
+                _kept.event,
+                _kept.timing,
+                _kept.zone,
+                _kept.delay,
+                _kept.active,
+                _kept.paused_at,
+                _kept.quarantined_at,
+                _kept.deleted_at,
+                _kept.effective_from,
+            )
             .where(
                 _kept.next_due_at.is_not(None),
                 _kept.active,

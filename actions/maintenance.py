@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from actions.due import DueAction
 from actions.posting import SYSTEM_APP, Posted, post_action
+from actions.revisions import SCHEDULER
 from actions.store import fetch_due
 from models.database import reading, writing
 from models.door import action_document
@@ -119,9 +120,9 @@ def _ensure(connection: sa.Connection, action: ScheduledActionModel) -> Posted |
     )
     stored = _fetch_stored(connection)
     if stored is None:
-        return post_action(connection, SYSTEM_APP, action)
+        return post_action(connection, SYSTEM_APP, action, by=SCHEDULER)
     if _is_other(stored, action):
-        return post_action(connection, SYSTEM_APP, action, replace=True)
+        return post_action(connection, SYSTEM_APP, action, replace=True, by=SCHEDULER)
     return None
 
 

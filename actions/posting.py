@@ -1,5 +1,5 @@
 """
-Store what admins post, and change it: post, replace, pause, resume, delete.
+Store what admins post, and change it: post, replace, delete.
 
 What the tick needs is derived from the document here, once. Each change is a
 new revision; a decision about an older revision writes nothing.
@@ -15,10 +15,11 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from actions.listing import find_problem
 from actions.naming import Taken, refuse_repeated
-from actions.occurrences import find_due, next_due, parse_timing
-from actions.revisions import change_action, lock_action, log_revisions
+from actions.occurrences import find_due, parse_timing
+from actions.pauses import Pause, hold_pause, pause_posted
+from actions.revisions import change_action, lock_action, log_posted
+from actions.starting import start_from
 from actions.when.cron import LOOKBACK
 from actions.zones import get_zone_names_of, remember_zones
 from models.database import read_clock
@@ -90,6 +91,8 @@ class _Moment:
     now: datetime
     holidays: Mapping[str, list[tuple[date, date]]]
     lookback: timedelta
+    by: str | None
+    pause: Pause | None
 
 
 def post_action(
@@ -99,6 +102,7 @@ def post_action(
     *,
     replace: bool = False,
     lookback: timedelta = LOOKBACK,
+    by: str | None = None,
 ) -> Posted:
     """
     Store *action* as an action of *app*, from now on.
@@ -114,6 +118,8 @@ def post_action(
 
         lookback: A due date older than this is refused.
 
+        by: Who posts it.
+
     Raises:
         NotFoundError: No such small app.
 
@@ -122,8 +128,9 @@ def post_action(
         InvalidDocumentError: A due date that has passed, or an unknown holiday
             calendar.
     """
+    pause = hold_pause(connection, app)
     taken = Taken(connection, app, [action])
-    moment = _begin(connection, app, lookback)
+    moment = _begin(connection, app, lookback, by, pause)
     change = _prepare(moment, action, taken.find_old(action, replace=replace))
     return _store(connection, moment, [change])[0]
 
@@ -135,6 +142,7 @@ def post_actions(
     *,
     replace: bool = False,
     lookback: timedelta = LOOKBACK,
+    by: str | None = None,
 ) -> list[Posted]:
     """
     Store all of *actions* as ``post_action`` does, or none; new ones in few statements.
@@ -146,8 +154,9 @@ def post_actions(
             uid. Pointers begin with the number of the action, from 0.
     """
     refuse_repeated(actions)
+    pause = hold_pause(connection, app)
     taken = Taken(connection, app, actions)
-    moment = _begin(connection, app, lookback)
+    moment = _begin(connection, app, lookback, by, pause)
     changes: list[_Change] = []
     problems: list[Problem] = []
     for index, action in enumerate(actions):
@@ -161,10 +170,16 @@ def post_actions(
     return _store(connection, moment, changes)
 
 
-def _begin(connection: sa.Connection, app: str, lookback: timedelta) -> _Moment:
+def _begin(
+    connection: sa.Connection,
+    app: str,
+    lookback: timedelta,
+    by: str | None,
+    pause: Pause | None,
+) -> _Moment:
     """Read the clock, once what gives way is locked: a tick may have held it."""
     now = read_clock(connection)
-    return _Moment(app, now, fetch_holidays(connection, app), lookback)
+    return _Moment(app, now, fetch_holidays(connection, app), lookback, by, pause)
 
 
 def _prepare(
@@ -202,11 +217,13 @@ def _store(
         _insert(connection, moment, new[start : start + _CHUNK])
     for each in changes:
         if each.old is not None:
-            change_action(connection, each.uid, "replaced", **each.values)
+            change_action(connection, each.uid, "replaced", by=moment.by, **each.values)
+    # an app that is paused has them paused
+    first = 1 if moment.pause is None else 2
     return [
         Posted(
             uid=each.uid,
-            revision=1 if each.old is None else each.old.revision + 1,
+            revision=first if each.old is None else each.old.revision + 1,
             created=each.old is None,
             # what the older row says of it holds, unless the schedule is another
             next_due_at=each.values.get(
@@ -231,7 +248,10 @@ def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) 
             taken = f"a name or uid of these {len(new):,} actions"
         msg = f"{taken} was taken at this moment."
         raise ConflictError(msg) from None
-    log_revisions(connection, [each.uid for each in new], "posted")
+    uids = [each.uid for each in new]
+    log_posted(connection, uids, by=moment.by)
+    if moment.pause is not None:
+        pause_posted(connection, uids, moment.pause)
 
 
 def derive(
@@ -262,66 +282,9 @@ def derive(
     }
 
 
-def start_from(
-    uid: str, timing: TimingModel | None, now: datetime, lookback: timedelta
-) -> dict[str, object]:
-    """
-    Return the columns of an action whose rule takes effect *now*.
-
-    Saving at 07:02 never runs the 07:00 job. Due dates are exempt: one that passed
-    a moment ago is due at once. Whatever was wrong with the older rule is past.
-    """
-    if timing is None:
-        effective = now
-        next_due_at: datetime | None = now  # the tick finds out from the events
-    else:
-        dates_only = all(isinstance(rule, DueDateModel) for rule in timing.when)
-        effective = now - lookback + _RESOLUTION if dates_only else now
-        schedule = parse_timing(timing_text(timing))
-        due = next_due(
-            schedule, uid, after=effective - _RESOLUTION, effective_from=effective
-        )
-        next_due_at = None if due is None else due.due_at
-    return {
-        "effective_from": effective,
-        "next_due_at": next_due_at,
-        "quarantined_at": None,
-        "quarantine_reason": None,
-    }
-
-
-def set_paused(connection: sa.Connection, uid: str, *, paused: bool) -> bool:
-    """
-    Pause an action (its occurrences are not recorded), or resume it from now on.
-
-    What is in quarantine is resumed, too, if it can be read again.
-
-    Returns:
-        False if it was so already.
-
-    Raises:
-        NotFoundError: No such action, or deleted.
-
-        InvalidDocumentError: Its rule cannot be read any more, so it cannot be resumed,
-            paused or not.
-    """
-    row = lock_action(connection, uid)
-    now = read_clock(connection)
-    if paused:
-        if row.paused_at is not None:
-            return False
-        change_action(connection, uid, "paused", paused_at=now)
-        return True
-    # First of all: what the tick has yet to put into quarantine is not "so already".
-    timing = _read_stored(row)
-    if row.paused_at is None and row.quarantined_at is None:
-        return False
-    started = start_from(uid, timing, now, timedelta(0))
-    change_action(connection, uid, "resumed", paused_at=None, **started)
-    return True
-
-
-def delete_action(connection: sa.Connection, uid: str) -> None:
+def delete_action(
+    connection: sa.Connection, uid: str, *, by: str | None = None
+) -> None:
     """
     Delete an action; its operations and revisions stay, its uid is never used again.
 
@@ -330,7 +293,7 @@ def delete_action(connection: sa.Connection, uid: str) -> None:
     """
     lock_action(connection, uid)
     now = read_clock(connection)
-    change_action(connection, uid, "deleted", deleted_at=now, next_due_at=None)
+    change_action(connection, uid, "deleted", by=by, deleted_at=now, next_due_at=None)
 
 
 def fetch_holidays(
@@ -346,19 +309,6 @@ def fetch_holidays(
         name: [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in days]
         for name, days in rows
     }
-
-
-def _read_stored(row: sa.Row[Any]) -> TimingModel | None:
-    """Return the timing of an action; None if events drive it."""
-    found = find_problem(row)
-    if found is not None:
-        message = f"the stored rule cannot be read: {found}"
-        hint = "Put another in its place: minutehand actions post FILE --replace"
-        problem = Problem("/when", message, f"{hint} --app {row.app}")
-        raise InvalidDocumentError((problem,))
-    if row.timing is None:
-        return None
-    return TimingModel.model_validate_json(row.timing)
 
 
 def _refuse_past_due_date(timing: TimingModel, oldest: datetime) -> None:

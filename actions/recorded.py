@@ -31,6 +31,10 @@ class Revision:
         undecided_from: The first instant that was not decided when it took over. What
             was due from then on is decided under this revision, or not at all. None:
             nothing more was due.
+
+        changed_by: Who made it; None: not kept.
+
+        note: What they said of it, such as why they paused it.
     """
 
     number: int
@@ -41,6 +45,8 @@ class Revision:
     effective_from: datetime
     undecided_from: datetime | None = None
     document: Mapping[str, Any] | None = None
+    changed_by: str | None = None
+    note: str | None = None
 
     @property
     def is_out(self) -> bool:

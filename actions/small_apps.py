@@ -71,6 +71,7 @@ def apply_small_app(
     *,
     folder: Path | None = None,
     raise_events: bool = False,
+    by: str | None = None,
 ) -> Applied:
     """
     Make the small app *model.uid* what *model* says, or make it.
@@ -85,6 +86,8 @@ def apply_small_app(
 
         raise_events: Whether users who are new, activated or seen since cause
             events. A bulk import should not mail everybody.
+
+        by: Who asks for it.
 
     Raises:
         ConflictError: The uid is that of the scheduler's own app.
@@ -109,7 +112,9 @@ def apply_small_app(
     if model.documents is not None:
         parts["documents"] = _apply_documents(connection, model, now)
     if model.holidays is not None:
-        counts, retimed = apply_holidays(connection, model.uid, model.holidays, now=now)
+        counts, retimed = apply_holidays(
+            connection, model.uid, model.holidays, now=now, by=by
+        )
         parts["holidays"] = PartChange(*counts)
     return Applied(model.uid, created, parts, retimed, events)
 

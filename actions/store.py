@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from actions.decide_events import EventCandidate
 from actions.due import ActionRevision, DueAction
 from actions.occurrences import next_due, parse_timing
-from actions.revisions import change_action
+from actions.revisions import SCHEDULER, change_action
 from actions.when.event import delay_bounds
 from models.database import UtcDateTime, db_now, json_rows, make_rows_json
 from models.decision import Decision
@@ -199,6 +199,7 @@ def quarantine(
         connection,
         action.uid,
         "quarantined",
+        by=SCHEDULER,
         quarantined_at=now,
         quarantine_reason=reason,
     )

@@ -65,6 +65,9 @@ class History:
         events: Those that may have led to occurrences of that minute.
 
         hindrances: What those of the operations wait for that are not claimed yet.
+
+        paused_until: When a pause that it is in ends by itself; None: it is in none, or
+            in one without an end.
     """
 
     uid: str
@@ -78,6 +81,7 @@ class History:
     next_due_at: datetime | None = None
     events: Sequence[RecordedEvent] = ()
     hindrances: Mapping[UUID, str] = field(default_factory=dict)
+    paused_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +205,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     try:
         schedule = parse_timing(revision.timing)
     except RuleError as error:
-        out = _explain_out(history, revision, in_force)
+        out = _explain_out(history, revision, in_force, at)
         unreadable = Verdict.UNREADABLE, f"the rule cannot be read: {error}"
         return Answer(*(out or unreadable))
     due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
@@ -235,7 +239,7 @@ def _explain_event_absence(
 ) -> Answer:
     """Say why no event made an operation of that minute."""
     revision = in_force[-1]
-    out = _explain_out(history, revision, in_force)
+    out = _explain_out(history, revision, in_force, minute)
     if out is not None:
         return Answer(*out)
     rule = read_event_rule(revision.document)
@@ -273,15 +277,22 @@ def _explain_bounds(rule: EventRule | None, minute: datetime) -> Answer | None:
 
 
 def _explain_out(
-    history: History, revision: Revision, in_force: Sequence[Revision]
+    history: History, revision: Revision, in_force: Sequence[Revision], at: datetime
 ) -> tuple[Verdict, str] | None:
-    """Say why an action is out of the tick under *revision*, if it is."""
+    """Say why an action is out of the tick under *revision* *at* an instant, if so."""
     left = find_exit(in_force)
+    until = history.paused_until
+    if left is not None and left.change == "paused" and until is not None:
+        # No revision says yet that a pause with an end will be over.
+        left = None if until <= at and left is find_exit(history.revisions) else left
     if left is not None:
         verdict, text = _OUT[left.change]
-        detail = ""
+        detail = "" if left.changed_by is None else f" by {left.changed_by}"
         if verdict is Verdict.QUARANTINED:
             detail = f": {history.quarantine_reason}"
+        if verdict is Verdict.PAUSED:
+            why = "" if left.note is None else f" ({left.note})"
+            detail += f"{why}; what comes due meanwhile is not made up for"
         return verdict, f"{text} at {left.recorded_at:%F %T}Z{detail}"
     if not revision.active:
         return (
@@ -300,7 +311,7 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
         if missed is not None and missed[0] <= occurrence <= missed[1]:
             return Verdict.MISSED, _explain_missed(operation, *missed), operation.id
     in_force = [r for r in history.revisions if r.number <= revision.number]
-    out = _explain_out(history, revision, in_force)
+    out = _explain_out(history, revision, in_force, occurrence)
     if out is not None:
         return *out, None
     effective = occurrence if revision.timing is not None else due_at
@@ -343,7 +354,7 @@ def _explain_missed(
 
 def _explain_superseding(history: History, by: Revision) -> tuple[Verdict, str]:
     """Say what took over before an occurrence was decided."""
-    out = _explain_out(history, by, [by])
+    out = _explain_out(history, by, [by], by.recorded_at)
     if out is not None:
         verdict, text = out
         return verdict, f"{text}, before this was decided"

@@ -1,4 +1,4 @@
-"""``actions list``, ``show``, ``pause``, ``resume`` and ``delete``."""
+"""``actions list``, ``show`` and ``delete``."""
 
 from __future__ import annotations
 
@@ -12,30 +12,44 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from actions.listing import (
+    LastRun,
     fetch_actions,
     fetch_app,
+    fetch_last_runs,
+    fetch_revisions,
     find_action,
     find_next,
+    find_next_due,
     find_problem,
     get_action_state,
 )
-from actions.posting import delete_action, set_paused
+from actions.occurrences import Due
+from actions.pauses import APP, INSTALLATION, Pause, get_pause
+from actions.posting import delete_action
 from actions.sentences import describe
-from cli.connection import read_database, write_database
+from cli.connection import get_actor, read_database, write_database
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import (
+    describe_pause,
+    format_age,
     format_both,
+    format_due,
     out,
     print_fields,
     print_json,
-    print_note,
     print_table,
+    style_state,
 )
+from models.database import read_clock
 from models.door import read_action_object
 from models.errors import MinutehandError
+from models.operation_state import OperationState
 
 #: Occurrences that ``show`` foretells.
 _SHOWN = 5
+
+#: Revisions that ``show`` tells of, the latest first.
+_REVISIONS_SHOWN = 10
 
 _STYLES = {"active": "green", "paused": "yellow", "quarantined": "bold red"}
 
@@ -57,18 +71,29 @@ def list_actions(
         if app is not None:
             fetch_app(connection, app)
         rows = fetch_actions(connection, app=app, deleted=deleted)
+        last = fetch_last_runs(connection, [row.uid for row in rows])
+        now = read_clock(connection)
     if json:
-        print_json([_make_json(row, find_next(row, count=1)) for row in rows])
+        print_json(
+            [
+                {
+                    **make_action_json(row, find_next(row, count=1)),
+                    **_make_last_json(last.get(row.uid)),
+                }
+                for row in rows
+            ]
+        )
         return
     print_table(
-        ("uid", "app", "name", "state", "next", "when"),
+        ("uid", "app", "name", "state", "last", "next", "when"),
         (
             [
                 row.uid,
                 row.app,
                 row.name,
                 _style(row),
-                _format_next(row, find_next(row, count=1)),
+                _format_last(last.get(row.uid), now),
+                _format_next(row, find_next_due(row, count=1)),
                 _describe(row),
             ]
             for row in rows
@@ -87,10 +112,21 @@ def show_action(
     """
     with read_database() as connection:
         row = find_action(connection, action, app=app)
-    following = find_next(row, count=_SHOWN)
+        last = fetch_last_runs(connection, [row.uid]).get(row.uid)
+        revisions = fetch_revisions(connection, row.uid, limit=_REVISIONS_SHOWN)
+        now = read_clock(connection)
+    following = find_next_due(row, count=_SHOWN)
     if json:
-        print_json({**_make_json(row, following), "document": row.document})
+        print_json(
+            {
+                **make_action_json(row, [each.occurrence for each in following]),
+                **_make_last_json(last),
+                "revisions": [dict(each._mapping) for each in revisions],  # noqa: SLF001 - SQLAlchemy's public name for it
+                "document": row.document,
+            }
+        )
         return
+    pause = get_pause(row)
     waits = f"{row.event}, {row.delay or 'at once'}" if row.event else None
     print_fields(
         [
@@ -98,6 +134,7 @@ def show_action(
             ("app", row.app),
             ("name", row.name),
             ("state", _style(row)),
+            ("paused", None if pause is None else _describe_pause(pause)),
             ("why", row.quarantine_reason or find_problem(row)),
             ("revision", str(row.revision)),
             ("when", _describe(row)),
@@ -107,34 +144,29 @@ def show_action(
             ("effective", format_both(row.effective_from)),
             ("created", format_both(row.created_at)),
             ("updated", format_both(row.updated_at)),
-            ("next", "\n".join(format_both(at) for at in following) or None),
+            ("last", None if last is None else _format_last(last, now)),
+            ("operation", None if last is None else str(last.operation_id)),
+            ("next", "\n".join(format_due(each) for each in following) or None),
         ]
+    )
+    out().print()
+    print_table(
+        ("revision", "change", "at", "by", "note"),
+        (
+            [
+                str(each.revision),
+                each.change,
+                format_both(each.recorded_at),
+                each.changed_by or "-",
+                each.note or "",
+            ]
+            for each in revisions
+        ),
+        empty="",
     )
     out().print()
     text = _dump(row.document)
     out().print(Syntax(text, "json", theme="ansi_dark", background_color="default"))
-
-
-def pause(
-    action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
-) -> None:
-    """
-    Pause a scheduled action: record no occurrences.
-
-    What is recorded already still runs.
-    """
-    _switch(action, app, paused=True, json=json)
-
-
-def resume(
-    action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
-) -> None:
-    """
-    Resume a paused action from now on.
-
-    Occurrences that came while it was paused do not run.
-    """
-    _switch(action, app, paused=False, json=json)
 
 
 def delete(
@@ -147,31 +179,17 @@ def delete(
     """
     with write_database() as connection:
         uid = find_action(connection, action, app=app).uid
-        delete_action(connection, uid)
+        delete_action(connection, uid, by=get_actor())
         row = find_action(connection, uid)
     if json:
-        print_json(_make_json(row, []))
+        print_json(make_action_json(row, []))
     else:
         out().print(f"Deleted {row.name} (uid {uid}).", markup=False)
 
 
-def _switch(given: str, app: str | None, *, paused: bool, json: bool) -> None:
-    with write_database() as connection:
-        uid = find_action(connection, given, app=app).uid
-        changed = set_paused(connection, uid, paused=paused)
-        row = find_action(connection, uid)
-    if json:
-        print_json(_make_json(row, find_next(row, count=1)))
-        return
-    word = "Paused" if paused else "Resumed"
-    out().print(f"{word} {row.name} (uid {uid}).", markup=False)
-    if not changed:
-        print_note("It was so already.")
-    if not paused and not row.active:
-        print_note('It is inactive: to let it run, post it again with "active": true.')
-
-
-def _make_json(row: sa.Row[Any], following: list[datetime]) -> dict[str, object]:
+def make_action_json(row: sa.Row[Any], following: list[datetime]) -> dict[str, object]:
+    """Return what ``--json`` prints of an action."""
+    pause = get_pause(row)
     return {
         "uid": row.uid,
         "app": row.app,
@@ -186,6 +204,7 @@ def _make_json(row: sa.Row[Any], following: list[datetime]) -> dict[str, object]
         "next": following,
         "effective_from": row.effective_from,
         "paused_at": row.paused_at,
+        "pause": None if pause is None else pause.as_json(),
         "quarantined_at": row.quarantined_at,
         "quarantine_reason": row.quarantine_reason,
         "problem": find_problem(row),
@@ -195,10 +214,37 @@ def _make_json(row: sa.Row[Any], following: list[datetime]) -> dict[str, object]
     }
 
 
-def _format_next(row: sa.Row[Any], following: list[datetime]) -> str:
+def _make_last_json(last: LastRun | None) -> dict[str, object]:
+    return {
+        "last": None if last is None else last.as_json(),
+        "last_succeeded_at": None if last is None else last.succeeded_at,
+    }
+
+
+def _format_last(last: LastRun | None, now: datetime) -> Text:
+    """Return the last outcome and its age, and the last success if that is another."""
+    if last is None:
+        return Text("-")
+    text = style_state(last.state)
+    if last.finished_at is not None:
+        text.append(f" {format_age(now - last.finished_at)} ago", style="default")
+    if last.state != OperationState.SUCCEEDED:
+        success = "no success lately"
+        if last.succeeded_at is not None:
+            success = f"last success {format_age(now - last.succeeded_at)} ago"
+        text.append(f"; {success}", style="default")
+    return text
+
+
+def _describe_pause(pause: Pause) -> str:
+    whose = {APP: "with its app, ", INSTALLATION: "with the installation, "}
+    return whose.get(pause.scope or "", "") + describe_pause(pause)
+
+
+def _format_next(row: sa.Row[Any], following: list[Due]) -> str:
     if row.event is not None and get_action_state(row) == "active":
         return "on event"
-    return format_both(following[0]) if following else "-"
+    return format_due(following[0]) if following else "-"
 
 
 def _describe(row: sa.Row[Any]) -> str:

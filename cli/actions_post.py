@@ -21,7 +21,7 @@ from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting import Posted, fetch_holidays, post_action, post_actions
 from actions.references import fetch_references, find_unknown
 from actions.sentences import describe
-from cli.connection import get_settings, read_database, write_database
+from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
 from models.database import read_clock
@@ -85,7 +85,12 @@ def _post_one(
 ) -> None:
     with write_database() as connection:
         posted = post_action(
-            connection, app, action, replace=replace, lookback=get_settings().lookback
+            connection,
+            app,
+            action,
+            replace=replace,
+            lookback=get_settings().lookback,
+            by=get_actor(),
         )
     with read_database() as connection:
         row = find_action(connection, posted.uid)
@@ -116,7 +121,12 @@ def _post_many(
     with write_database() as connection:
         savepoint = connection.begin_nested()
         posted = post_actions(
-            connection, app, actions, replace=replace, lookback=get_settings().lookback
+            connection,
+            app,
+            actions,
+            replace=replace,
+            lookback=get_settings().lookback,
+            by=get_actor(),
         )
         rows = {row.uid: row for row in fetch_actions(connection, app=app)}
         if dry_run:

@@ -9,6 +9,7 @@ import typer
 from actions.leader import get_holder
 from actions.listing import find_action, has_user
 from celery_app.manual import run_now
+from cli.confirming import YesOption, confirm
 from cli.connection import get_engine, read_database
 from cli.operation_view import make_operation_json, read_operation
 from cli.operations_watch import follow
@@ -43,12 +44,15 @@ def run(  # noqa: PLR0913 - the options of the command
             "--wait", help="Wait for the end; exit 0 if it succeeded, else 1."
         ),
     ] = False,
+    yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
     """
     Run a scheduled action now.
 
     Its schedule does not move. A run that is under way already exits with code 5.
+    An event-driven action runs for all its recipients unless --user names one, which
+    is asked about.
     """
     engine = get_engine()
     with read_database() as connection:
@@ -56,6 +60,14 @@ def run(  # noqa: PLR0913 - the options of the command
         if user is not None and not has_user(connection, row.app, user):
             msg = f"small app {row.app!r} has no user {user!r}"
             raise NotFoundError(msg)
+    if row.event is not None and user is None:
+        what = (
+            f"Run {row.name!r} for all its recipients (it is driven by an event;"
+            " --user ID runs it for one user)"
+        )
+        if not confirm(what, yes=yes):
+            print_note("Nothing was recorded.")
+            raise typer.Exit(1)
     operation_id = run_now(engine, row.uid, key=key, user_id=user, force=force)
     holder = get_holder(engine)
     if holder is None or holder.is_stale:

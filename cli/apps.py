@@ -17,15 +17,25 @@ from actions.listing import (
     fetch_groups,
     fetch_names,
 )
+from actions.pauses import Pause, get_pause
 from cli.connection import read_database
 from cli.options import JsonOption
-from cli.output import format_both, out, print_fields, print_json, print_table
+from cli.output import (
+    describe_pause,
+    format_both,
+    out,
+    print_fields,
+    print_json,
+    print_table,
+)
+from operations.under_way import Working, fetch_working
 
 
 def list_apps(*, json: JsonOption = False) -> None:
     """List the small apps."""
     with read_database() as connection:
         rows = fetch_apps(connection)
+        working = fetch_working(connection)
     found = [
         {
             "uid": row.uid,
@@ -37,17 +47,39 @@ def list_apps(*, json: JsonOption = False) -> None:
         }
         for row in rows
     ]
+    now_of = {row.uid: (get_pause(row), working.get(row.uid)) for row in rows}
     if json:
-        print_json(found)
+        print_json([{**each, **_make_now_json(*now_of[each["uid"]])} for each in found])
         return
     print_table(
-        ("uid", "name", "zone", "users", "domains", "actions"),
+        ("uid", "name", "zone", "users", "domains", "actions", "now"),
         (
-            [str("-" if value is None else value) for value in each.values()]
+            [
+                *(str("-" if value is None else value) for value in each.values()),
+                _describe_now(*now_of[each["uid"]]) or "-",
+            ]
             for each in found
         ),
         empty="No small apps yet. Make one with: minutehand apps apply FILE",
     )
+
+
+def _make_now_json(pause: Pause | None, working: Working | None) -> dict[str, object]:
+    return {
+        "pause": None if pause is None else pause.as_json(),
+        "working": None if working is None else working.as_json(),
+    }
+
+
+def _describe_now(pause: Pause | None, working: Working | None) -> str | None:
+    """Return what goes on in an app: published, refreshed, paused; None: nothing."""
+    told = []
+    if working is not None:
+        since = "" if working.since is None else f" since {format_both(working.since)}"
+        told.append(f"{working.verb}{since} (operation {working.operation_id})")
+    if pause is not None:
+        told.append(f"paused {describe_pause(pause)}")
+    return "\n".join(told) or None
 
 
 def hide_secrets(url: str) -> str:
@@ -104,6 +136,8 @@ def show_app(
         names = fetch_names(connection, uid)
         groups = fetch_groups(connection, uid)
         users = count_users(connection, uid)
+        working = fetch_working(connection, uid).get(uid)
+    pause = get_pause(row)
     if json:
         print_json(
             {
@@ -112,6 +146,7 @@ def show_app(
                 "timezone": row.timezone,
                 "created_at": row.created_at,
                 "updated_at": row.updated_at,
+                **_make_now_json(pause, working),
                 "users": users,
                 "groups": groups,
                 "domains": [_as_object(each) for each in domains],
@@ -127,6 +162,7 @@ def show_app(
             ("zone", row.timezone),
             ("created", format_both(row.created_at)),
             ("updated", format_both(row.updated_at)),
+            ("now", _describe_now(pause, working)),
             ("users", f"{users:,}"),
             ("groups", shown or None),
             *((part, ", ".join(found) or None) for part, found in names.items()),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from actions.small_apps import Applied, apply_small_app
-from cli.connection import write_database
+from cli.connection import get_actor, write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json
 from models.door import read_small_app
@@ -47,7 +47,11 @@ def apply_apps(
     folder = Path.cwd() if name == "-" else Path(name).absolute().parent
     with write_database() as connection:
         applied = apply_small_app(
-            connection, model, folder=folder, raise_events=raise_events
+            connection,
+            model,
+            folder=folder,
+            raise_events=raise_events,
+            by=get_actor(),
         )
     if json:
         print_json(applied.as_json())

@@ -7,6 +7,9 @@ call. All others are migrated by their operators.
 
 from __future__ import annotations
 
+import os
+import pwd
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,6 +30,19 @@ _NO_TABLE = ("no such table", "no such column", "UndefinedTable", "UndefinedColu
 def get_settings() -> Settings:
     """Return the settings of this call."""
     return read_settings()
+
+
+def get_actor() -> str:
+    """Return who makes this call, for the record: a setting, or user and host."""
+    actor = get_settings().actor
+    if actor is not None:
+        return actor
+    uid = os.getuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:  # a container may run as a number that has no name
+        user = str(uid)
+    return f"{user}@{socket.gethostname()}"
 
 
 @cache

@@ -28,7 +28,7 @@ _EXIT_CODES = (
 )
 
 _APPS = Group(
-    "Small apps (tenants): apply, list, show.",
+    "Small apps (tenants): apply, list, show, pause, resume.",
     {
         "apply": Entry(
             "cli.apps_apply:apply_apps",
@@ -36,6 +36,13 @@ _APPS = Group(
         ),
         "list": Entry("cli.apps:list_apps", "List the small apps."),
         "show": Entry("cli.apps:show_app", "Show a small app."),
+        "pause": Entry(
+            "cli.pausing:pause_apps",
+            "Pause a small app, or all: record no occurrences.",
+        ),
+        "resume": Entry(
+            "cli.pausing:resume_apps", "Resume a small app, or all, from now on."
+        ),
     },
 )
 
@@ -50,11 +57,11 @@ _ACTIONS = Group(
         "show": Entry("cli.actions:show_action", "Show a scheduled action."),
         "run": Entry("cli.actions_run:run", "Run a scheduled action now."),
         "pause": Entry(
-            "cli.actions:pause",
+            "cli.pausing:pause_action",
             "Pause a scheduled action: record no occurrences.",
         ),
         "resume": Entry(
-            "cli.actions:resume", "Resume a paused action from now on."
+            "cli.pausing:resume_action", "Resume a paused action from now on."
         ),
         "delete": Entry(
             "cli.actions:delete", "Delete a scheduled action; its history stays."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,11 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from actions.listing import fetch_documents
-from cli.output import format_both, make_table, style_state
+from cli.output import format_age, format_both, make_table, style_state
 from models.errors import NotFoundError
 from models.operation import OperationModel
 from models.operation_state import LIVE_STATES, StepState
 from operations.store import fetch_operation, fetch_steps
+from operations.under_way import Usual, estimate_steps
 
 _STEP_KEYS = (
     "name",
@@ -46,13 +48,21 @@ _KEPT = (
 #: Cells of a progress bar.
 _BAR = 16
 
+_MINUTE = timedelta(minutes=1)
+
 
 @dataclass(frozen=True, slots=True)
 class ShownOperation:
-    """A row of ``operations``, and its steps as dicts of _STEP_KEYS."""
+    """
+    A row of ``operations``, and its steps as dicts of _STEP_KEYS.
+
+    Args:
+        usual: How long steps took before, if it was asked for.
+    """
 
     row: sa.Row[Any]
     steps: tuple[Mapping[str, Any], ...]
+    usual: Mapping[str, Usual] = field(default_factory=dict)
 
     @property
     def is_final(self) -> bool:
@@ -71,7 +81,12 @@ def read_operation(connection: sa.Connection, operation_id: UUID) -> ShownOperat
     if row is None:
         msg = f"there is no operation {operation_id}"
         raise NotFoundError(msg)
-    return add_steps(connection, [row])[0]
+    shown = add_steps(connection, [row])[0]
+    running = [s["name"] for s in shown.steps if s["state"] == StepState.RUNNING]
+    if not running:
+        return shown
+    usual = estimate_steps(connection, row.action_uid, running)
+    return replace(shown, usual=usual)
 
 
 def add_steps(
@@ -126,10 +141,29 @@ def make_operation_json(shown: ShownOperation) -> dict[str, Any]:
         # spelled as in the original documentation
         "triggerrer": row.triggered_by,
         **{key: getattr(row, key) for key in _KEPT},
-        "steps": list(shown.steps),
+        "steps": [{**step, "eta": _find_eta(shown, step)} for step in shown.steps],
         "error": row.error,
         "details": row.details,
     }
+
+
+def _find_eta(shown: ShownOperation, step: Mapping[str, Any]) -> datetime | None:
+    """Return when a running step will end if it takes as long as usual."""
+    usual = shown.usual.get(step["name"])
+    if usual is None or step["state"] != StepState.RUNNING:
+        return None
+    started_at: datetime | None = step["started_at"]
+    return None if started_at is None else started_at + usual.took
+
+
+def _describe_eta(shown: ShownOperation, step: Mapping[str, Any]) -> str:
+    eta = _find_eta(shown, step)
+    if eta is None:
+        return ""
+    usual = shown.usual[step["name"]]
+    took = f"{usual.took.total_seconds():.1f} s" if usual.took < _MINUTE else ""
+    took = took or format_age(usual.took)
+    return f"usually {took}, so until about {format_both(eta)}"
 
 
 def format_progress(progress: Mapping[str, Any] | None) -> str:
@@ -170,7 +204,8 @@ def make_steps_table(shown: ShownOperation) -> Table:
     for step in shown.steps:
         what = step["error"] or format_result(step["result"])
         if step["state"] == StepState.RUNNING:
-            what = format_progress(step["progress"])
+            told = (format_progress(step["progress"]), _describe_eta(shown, step))
+            what = "; ".join(each for each in told if each)
         table.add_row(
             step["name"],
             style_state(step["state"]),

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from rich.console import Console
@@ -19,6 +20,10 @@ from rich.table import Table
 from rich.text import Text
 
 from models.due_date import format_instant
+
+if TYPE_CHECKING:
+    from actions.occurrences import Due
+    from actions.pauses import Pause
 
 #: Width of tables that no terminal bounds: files and pipes are wide enough.
 _WIDE = 200
@@ -96,6 +101,24 @@ def format_both(instant: datetime | None, *, dash: str = "-") -> str:
     same_day = local.date() == utc.date()
     shown = f"{utc:%H:%M:%S}Z" if same_day else f"{utc:%Y-%m-%d %H:%M:%S}Z"
     return f"{local:%Y-%m-%d %H:%M:%S} ({shown})"
+
+
+def format_due(due: Due) -> str:
+    """Return an occurrence as ``format_both``, and when jitter has it sent."""
+    if due.due_at == due.occurrence:
+        return format_both(due.occurrence)
+    return f"{format_both(due.occurrence)}, sent {due.due_at.astimezone(UTC):%H:%M:%S}Z"
+
+
+def describe_pause(pause: Pause) -> str:
+    """Return since when, by whom, until when and why something is paused."""
+    parts = [f"since {format_both(pause.at)}"]
+    if pause.by is not None:
+        parts.append(f"by {pause.by}")
+    if pause.until is not None:
+        parts.append(f"until {format_both(pause.until)}")
+    text = " ".join(parts)
+    return text if pause.note is None else f"{text}: {pause.note}"
 
 
 def format_age(age: timedelta) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from actions.leader import (
@@ -11,12 +12,15 @@ from actions.leader import (
     get_last_tick_at,
     get_send_failure,
 )
-from actions.listing import fetch_next_due, fetch_quarantined
+from actions.listing import fetch_next_due, fetch_quarantined, find_next_due
+from actions.pauses import Pause, fetch_pauses
 from cli.connection import get_engine, read_database
 from cli.options import JsonOption
 from cli.output import (
+    describe_pause,
     format_age,
     format_both,
+    format_due,
     out,
     print_fields,
     print_json,
@@ -46,6 +50,7 @@ def status(*, json: JsonOption = False) -> None:
         counts = count_backlog(connection)
         quarantined = fetch_quarantined(connection)
         following = fetch_next_due(connection, limit=_SHOWN)
+        whole, paused_apps, paused_actions = fetch_pauses(connection)
     holder = get_holder(get_engine())
     backlog = {
         queue.value: {state.value: counts.get((queue, state), 0) for state in _LIVE}
@@ -60,7 +65,12 @@ def status(*, json: JsonOption = False) -> None:
                 "send_failure": _make_failure_json(failure),
                 "backlog": backlog,
                 "quarantined": [_make_json(row) for row in quarantined],
-                "next_due": [_make_json(row) for row in following],
+                "paused": {
+                    "all": None if whole is None else whole.as_json(),
+                    "apps": {uid: each.as_json() for uid, each in paused_apps.items()},
+                    "actions": paused_actions,
+                },
+                "next_due": [_make_due_json(row) for row in following],
             }
         )
         return
@@ -73,6 +83,7 @@ def status(*, json: JsonOption = False) -> None:
             ("heartbeat", _describe_heartbeat(holder)),
             ("last tick", f"{format_both(last_tick_at)} ({age})"),
             ("sending", _describe_failure(failure)),
+            ("paused", _describe_pauses(whole, paused_apps, paused_actions)),
         ]
     )
     out().print()
@@ -94,7 +105,7 @@ def status(*, json: JsonOption = False) -> None:
     out().print()
     print_table(
         ("next due", "app", "name"),
-        ([format_both(row.next_due_at), row.app, row.name] for row in following),
+        ([_format_next(row), row.app, row.name] for row in following),
         empty="Nothing is due.",
     )
 
@@ -108,6 +119,21 @@ def _describe(holder: Holder | None) -> str:
 
 def _describe_heartbeat(holder: Holder | None) -> str | None:
     return None if holder is None else f"{format_age(holder.heartbeat_age)} ago"
+
+
+def _describe_pauses(
+    whole: Pause | None, apps: Mapping[str, Pause], actions: int
+) -> str | None:
+    if not actions and whole is None and not apps:
+        return None
+    lines = ["1 action" if actions == 1 else f"{actions:,} actions"]
+    if whole is not None:
+        lines.append(f"all of the installation {describe_pause(whole)}")
+    lines += [f"app {uid} {describe_pause(each)}" for uid, each in apps.items()]
+    shown = lines[: _SHOWN + 1]
+    if len(lines) > len(shown):
+        shown.append(f"and {len(lines) - len(shown):,} more apps")
+    return "\n".join(shown)
 
 
 def _describe_failure(failure: SendFailure | None) -> str | None:
@@ -133,6 +159,24 @@ def _make_leader_json(holder: Holder | None) -> dict[str, object] | None:
 
 def _make_failure_json(failure: SendFailure | None) -> dict[str, object] | None:
     return None if failure is None else {"since": failure.since, "error": failure.error}
+
+
+def _make_due_json(row: Any) -> dict[str, object]:
+    due = find_next_due(row, count=1)
+    return {
+        "uid": row.uid,
+        "app": row.app,
+        "name": row.name,
+        "next_due_at": row.next_due_at,
+        "occurrence": due[0].occurrence if due else None,
+        "event": row.event,
+    }
+
+
+def _format_next(row: Any) -> str:
+    """Return the occurrence that comes next, as ``actions list`` does."""
+    due = find_next_due(row, count=1)
+    return format_due(due[0]) if due else format_both(row.next_due_at)
 
 
 def _make_json(row: Any) -> dict[str, object]:

@@ -176,6 +176,7 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
         with reading(scheduler.engine) as connection:
             instant = read_clock(connection)
         return scheduler.tick(instant)
+    scheduler.end_pauses(instant)
     # Of another time: the clock of the scheduler, which notices jumps, stays out.
     return run_tick(
         instant,

@@ -40,6 +40,11 @@ installation = sa.Table(
     metadata,
     Column("id", Identifier, primary_key=True),
     Column("created_at", UtcDateTime, nullable=False),
+    # while all of its small apps are paused
+    Column("paused_at", UtcDateTime),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", sa.Text),
+    Column("pause_note", sa.Text),
 )
 
 #: Every scheduler and worker that runs; each renews its row, and maintenance prunes
@@ -98,6 +103,10 @@ small_apps = sa.Table(
     Column("notices", Json),
     Column("created_at", UtcDateTime, nullable=False, default=db_now()),
     Column("updated_at", UtcDateTime, nullable=False, default=db_now()),
+    # the tick: pauses that are over
+    _partial(
+        "ix_small_apps_paused_until", "paused_until", where="paused_until IS NOT NULL"
+    ),
 )
 
 users = sa.Table(
@@ -187,6 +196,8 @@ scheduled_actions = sa.Table(
     Column("paused_until", UtcDateTime),
     Column("paused_by", sa.Text),
     Column("pause_note", sa.Text),
+    # whose pause it is: app, installation; null: its own
+    Column("pause_scope", sa.Text),
     Column("quarantined_at", UtcDateTime),
     Column("quarantine_reason", sa.Text),
     Column("created_at", UtcDateTime, nullable=False),
@@ -199,6 +210,12 @@ scheduled_actions = sa.Table(
         "app",
         where="next_due_at IS NOT NULL AND active AND paused_at IS NULL "
         "AND quarantined_at IS NULL AND deleted_at IS NULL",
+    ),
+    # the tick: pauses that are over
+    _partial(
+        "ix_scheduled_actions_paused_until",
+        "paused_until",
+        where="paused_until IS NOT NULL",
     ),
     # posting: a name is unique among the actions of an app that are not deleted
     _partial(
@@ -231,6 +248,8 @@ scheduled_action_revisions = sa.Table(
     Column("change", sa.Text, nullable=False),
     # who made it, such as root@host; null: before that was kept
     Column("changed_by", sa.Text),
+    # what they said of it, such as why it is paused
+    Column("note", sa.Text),
     Column("recorded_at", UtcDateTime, nullable=False),
     # next_due_at of the action when this revision took over: what was due from then
     # on was not decided, and is superseded unless this one decides it
@@ -382,6 +401,9 @@ deliveries = sa.Table(
     Column("state", sa.Text, nullable=False),
     Column("error", sa.Text),
     Column("updated_at", UtcDateTime, nullable=False),
+    # who decided what became of an uncertain one, and when
+    Column("resolved_by", sa.Text),
+    Column("resolved_at", UtcDateTime),
     # doctor, mails list: what an operator has to decide
     _partial("ix_deliveries_uncertain", "updated_at", where="state = 'uncertain'"),
 )

@@ -25,7 +25,7 @@ import structlog
 
 from migrations.schema import migrate
 from models.database import make_engine
-from models.tables import metadata
+from models.tables import installation, metadata
 from tests.mail_server import MailServer, run_mail_server
 from tests.servers import run_postgres, run_redis
 
@@ -126,7 +126,13 @@ def postgres_url(_postgres_emptied: sa.Engine) -> str:
             )
         )
         for table in reversed(metadata.sorted_tables):
-            connection.execute(sa.delete(table))
+            # which the migration has made, once
+            if table is not installation:
+                connection.execute(sa.delete(table))
+        unpaused = dict.fromkeys(
+            ("paused_at", "paused_until", "paused_by", "pause_note")
+        )
+        connection.execute(sa.update(installation).values(unpaused))
     return _text(_postgres_emptied.url)
 
 

@@ -29,6 +29,10 @@ def _make_tables() -> None:
         "installation",
         sa.Column("id", Identifier, nullable=False),
         sa.Column("created_at", UtcDateTime, nullable=False),
+        sa.Column("paused_at", UtcDateTime, nullable=True),
+        sa.Column("paused_until", UtcDateTime, nullable=True),
+        sa.Column("paused_by", sa.Text(), nullable=True),
+        sa.Column("pause_note", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_installation")),
     )
     op.bulk_insert(installation, [{"id": uuid4(), "created_at": datetime.now(UTC)}])
@@ -86,7 +90,11 @@ def _add_columns() -> None:
         "operations",
         sa.Column("lane", sa.SmallInteger(), server_default="0", nullable=False),
     )
+    op.add_column("scheduled_actions", sa.Column("pause_scope", sa.Text()))
     op.add_column("scheduled_action_revisions", sa.Column("changed_by", sa.Text()))
+    op.add_column("scheduled_action_revisions", sa.Column("note", sa.Text()))
+    op.add_column("deliveries", sa.Column("resolved_by", sa.Text()))
+    op.add_column("deliveries", sa.Column("resolved_at", UtcDateTime))
 
 
 _FIRST_LANE = (
@@ -119,6 +127,18 @@ def _add_indexes() -> None:
             "deliveries",
             "updated_at",
             "state = 'uncertain'",
+        ),
+        (
+            "ix_small_apps_paused_until",
+            "small_apps",
+            "paused_until",
+            "paused_until IS NOT NULL",
+        ),
+        (
+            "ix_scheduled_actions_paused_until",
+            "scheduled_actions",
+            "paused_until",
+            "paused_until IS NOT NULL",
         ),
     ):
         op.create_index(

@@ -21,7 +21,8 @@ import sqlalchemy as sa
 from actions.events import NewEvent, record_events
 from actions.leader import Leader
 from actions.maintenance import ensure_maintenance
-from actions.posting import delete_action, post_action, set_paused
+from actions.pausing import set_paused
+from actions.posting import delete_action, post_action
 from celery_app.execute import execute
 from celery_app.manual import run_now
 from celery_app.worker import Heart, Worker

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from actions.audit import Fault, Finding, audit_action, audit_event_action
 from actions.history import fetch_histories
-from actions.posting import set_paused
+from actions.pausing import set_paused
 from models.database import reading, writing
 from models.duration import Duration
 from models.occurrence import make_operation_id

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from actions.events import _wake
 from actions.occurrences import find_occurrences, make_schedule
-from actions.posting import set_paused, start_from
+from actions.pausing import set_paused
+from actions.starting import start_from
 from actions.when.event import event_due_at, event_occurrence
 from models.database import writing
 from models.door import read_action_object

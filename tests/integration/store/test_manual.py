@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from actions.posting import delete_action, set_paused
+from actions.pausing import set_paused
+from actions.posting import delete_action
 from celery_app.manual import run_now
 from models.database import writing
 from models.errors import ConflictError, NotFoundError, UsageError

@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from actions.due import ActionRevision
-from actions.posting import delete_action, set_paused
+from actions.pausing import set_paused
+from actions.posting import delete_action
 from actions.store import quarantine
 from models.database import reading, writing
 from models.errors import InvalidDocumentError, NotFoundError

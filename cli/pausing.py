@@ -1,0 +1,200 @@
+"""``actions pause`` and ``resume``, ``apps pause`` and ``resume``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from actions.listing import fetch_app, find_action, find_next
+from actions.pauses import fetch_pauses, get_pause
+from actions.pausing import (
+    pause_app,
+    pause_installation,
+    resume_app,
+    resume_installation,
+    set_paused,
+)
+from cli.actions import make_action_json
+from cli.connection import get_actor, write_database
+from cli.options import (
+    ActionArgument,
+    AppOption,
+    JsonOption,
+    read_optional_instant,
+)
+from cli.output import describe_pause, format_both, out, print_json, print_note
+from models.errors import UsageError
+
+_NoteOption = Annotated[
+    str | None,
+    typer.Option("--note", metavar="TEXT", help="Why; shown wherever it is paused."),
+]
+_UntilOption = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="It ends by itself at this instant."),
+]
+_OptionalApp = Annotated[
+    str | None, typer.Argument(metavar="[APP]", help="Uid of a small app.")
+]
+_AllOption = Annotated[
+    bool, typer.Option("--all", help="All of the installation, instead of an APP.")
+]
+
+#: What everybody asks who pauses something.
+_MEANING = (
+    "What is recorded already still runs. What comes due meanwhile is not recorded, and"
+    " no catch_up makes up for it afterwards."
+)
+
+
+def pause_action(
+    action: ActionArgument,
+    *,
+    app: AppOption = None,
+    note: _NoteOption = None,
+    until: _UntilOption = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Pause a scheduled action: record no occurrences.
+
+    What is recorded already still runs. What comes due meanwhile does not run
+    afterwards either, whatever catch_up says.
+    """
+    _switch(
+        action,
+        app,
+        paused=True,
+        until=read_optional_instant("--until", until),
+        note=note,
+        json=json,
+    )
+
+
+def resume_action(
+    action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
+) -> None:
+    """
+    Resume a paused action from now on.
+
+    Occurrences that came while it was paused do not run.
+    """
+    _switch(action, app, paused=False, json=json)
+
+
+def _switch(
+    given: str,
+    app: str | None,
+    *,
+    paused: bool,
+    json: bool,
+    until: datetime | None = None,
+    note: str | None = None,
+) -> None:
+    with write_database() as connection:
+        uid = find_action(connection, given, app=app).uid
+        changed = set_paused(
+            connection, uid, paused=paused, until=until, note=note, by=get_actor()
+        )
+        row = find_action(connection, uid)
+    if json:
+        print_json(make_action_json(row, find_next(row, count=1)))
+        return
+    pause = get_pause(row)
+    if not paused and pause is not None:
+        out().print(f"{row.name} (uid {uid}) stays paused with others:", markup=False)
+        out().print(f"  {describe_pause(pause)}", markup=False)
+        return
+    word = "Paused" if paused else "Resumed"
+    end = "" if pause is None or pause.until is None else _say_until(pause.until)
+    out().print(f"{word} {row.name} (uid {uid}){end}.", markup=False)
+    if not changed:
+        print_note("It was so already.")
+    elif paused:
+        print_note(f"{_MEANING} To undo: minutehand actions resume {uid}")
+    if not paused and not row.active:
+        print_note('It is inactive: to let it run, post it again with "active": true.')
+
+
+def pause_apps(
+    app: _OptionalApp = None,
+    *,
+    everything: _AllOption = False,
+    note: _NoteOption = None,
+    until: _UntilOption = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Pause a small app, or all: record no occurrences.
+
+    Actions that are posted meanwhile are paused, too. What is recorded already still
+    runs. What comes due meanwhile does not run afterwards either, whatever catch_up
+    says.
+    """
+    _refuse_neither(app, everything=everything)
+    end, by = read_optional_instant("--until", until), get_actor()
+    with write_database() as connection:
+        if app is None:
+            count = pause_installation(connection, until=end, note=note, by=by)
+        else:
+            count = pause_app(connection, app, until=end, note=note, by=by)
+        whole, apps, _actions = fetch_pauses(connection)
+    pause = whole if app is None else apps[app]
+    assert pause is not None  # it has just been written
+    if json:
+        print_json({"app": app, "actions": count, "pause": pause.as_json()})
+        return
+    what = "all small apps" if app is None else f"small app {app}"
+    ends = "" if pause.until is None else _say_until(pause.until)
+    out().print(f"Paused {what}{ends}: {_count(count)}.", markup=False)
+    command = "apps resume --all" if app is None else f"apps resume {app}"
+    print_note(f"{_MEANING} To undo: minutehand {command}")
+
+
+def resume_apps(
+    app: _OptionalApp = None,
+    *,
+    everything: _AllOption = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Resume a small app, or all, from now on.
+
+    Actions that were paused on their own stay so, and with --all apps that were.
+    """
+    _refuse_neither(app, everything=everything)
+    with write_database() as connection:
+        if app is None:
+            count = resume_installation(connection, by=get_actor())
+        else:
+            fetch_app(connection, app)
+            count = resume_app(connection, app, by=get_actor())
+        whole, apps, left = fetch_pauses(connection)
+    if json:
+        print_json({"app": app, "actions": count, "still_paused": left})
+        return
+    what = "all small apps" if app is None else f"small app {app}"
+    if app is not None and whole is not None:
+        out().print(f"{app} stays paused with the installation:", markup=False)
+        out().print(f"  {describe_pause(whole)}", markup=False)
+        return
+    out().print(f"Resumed {what}: {_count(count)}.", markup=False)
+    if app is None and left:
+        with_apps = f"; paused apps: {', '.join(apps)}" if apps else ""
+        print_note(f"{_count(left)} still paused on their own or by app{with_apps}")
+
+
+def _say_until(until: datetime) -> str:
+    return f" until {format_both(until)}"
+
+
+def _count(actions: int) -> str:
+    return "1 action" if actions == 1 else f"{actions:,} actions"
+
+
+def _refuse_neither(app: str | None, *, everything: bool) -> None:
+    if (app is None) is not everything:
+        msg = "say which: the uid of a small app, or --all for all of the installation"
+        raise UsageError(msg)

@@ -1,0 +1,143 @@
+"""Pauses from the command line: who, since when, until when, and why."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cli.connection import get_engine, get_settings
+from models.database import read_clock, reading
+from models.due_date import format_instant
+from tests.integration.cli.calling import Call, write_action
+
+
+@pytest.fixture(autouse=True)
+def _posted(call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every test an action, and somebody who changes it."""
+    monkeypatch.setenv("MINUTEHAND_ACTOR", "ada@example.com")
+    get_settings.cache_clear()
+    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+
+
+def make_until(hours: int = 24) -> str:
+    with reading(get_engine()) as connection:
+        later = read_clock(connection) + timedelta(hours=hours)
+    return format_instant(later.replace(microsecond=0))
+
+
+def test_pause_is_shown_with_who_when_and_why(call: Call):
+    """
+    By list, show, status and why; to undo it, a command is named.
+    """
+    until = make_until()
+
+    answer = call(
+        *("actions", "pause", "hello", "--note", "the shop moves", "--until", until)
+    )
+
+    assert 0 == answer.code
+    assert "To undo: minutehand actions resume hello" in answer.err
+    assert "no catch_up" in answer.err
+    shown = call("actions", "show", "hello").out
+    for word in ("by ada@example.com", "the shop moves"):
+        assert word in shown
+    pause = call("actions", "show", "hello", "--json").data["pause"]
+    assert (until, "ada@example.com", "the shop moves", "action") == (
+        pause["until"],
+        pause["by"],
+        pause["note"],
+        pause["scope"],
+    )
+    (listed,) = call("actions", "list", "--json").data
+    assert ("paused", pause) == (listed["state"], listed["pause"])
+    assert listed["next"][0] >= until
+    assert 1 == call("status", "--json").data["paused"]["actions"]
+
+
+def test_app_is_paused_and_resumed(call: Call):
+    """
+    With its actions; apps and status name it.
+    """
+    assert 0 == call("apps", "pause", "shop", "--note", "deploy").code
+
+    assert "deploy" in call("apps", "list").out
+    assert "by ada@example.com: deploy" in call("apps", "show", "shop").out
+    assert "app shop since" in call("status").out
+    assert "with its app" in call("actions", "show", "hello").out
+    assert 5 == call("actions", "resume", "hello").code
+    resumed = call("apps", "resume", "shop")
+    assert (0, "Resumed small app shop: 1 action.\n") == (resumed.code, resumed.out)
+    assert 5 == call("apps", "resume", "shop").code
+    (listed,) = call("actions", "list", "--json").data
+    assert ("active", None) == (listed["state"], listed["pause"])
+
+
+def test_all_is_paused_and_resumed(call: Call):
+    """
+    What stays paused afterwards is counted.
+    """
+    call("actions", "pause", "hello")
+
+    paused = call("apps", "pause", "--all", "--json").data
+    resumed = call("apps", "resume", "--all")
+
+    assert (None, 0, "installation") == (
+        paused["app"],
+        paused["actions"],
+        paused["pause"]["scope"],
+    )
+    assert "Resumed all small apps: 0 actions." in resumed.out
+    assert "1 action still paused" in resumed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("apps", "pause"), 2),
+        (("apps", "resume"), 2),
+        (("apps", "pause", "shop", "--all"), 2),
+        (("apps", "pause", "typo"), 4),
+        (("apps", "resume", "typo"), 4),
+        (("apps", "pause", "shop", "--until", "2020-01-01T00:00Z"), 2),
+        (("actions", "pause", "hello", "--until", "tomorrow"), 2),
+    ],
+)
+def test_call_that_is_not_clear_is_refused(
+    call: Call, arguments: tuple[str, ...], code: int
+):
+    """
+    And nothing is paused.
+    """
+    assert code == call(*arguments).code
+    assert 0 == call("status", "--json").data["paused"]["actions"]
+
+
+def test_who_changed_an_action_is_shown(call: Call, shop: Path):
+    """
+    Each revision says what was changed, and by whom.
+    """
+    call("actions", "pause", "hello")
+    call(
+        *("actions", "post", write_action(shop, active=False), "--app", "shop"),
+        "--replace",
+    )
+
+    revisions = call("actions", "show", "hello", "--json").data["revisions"]
+
+    assert ["replaced", "paused", "posted"] == [each["change"] for each in revisions]
+    assert {"ada@example.com"} == {each["changed_by"] for each in revisions}
+
+
+def test_action_that_ends_its_pause_runs_in_the_tick(call: Call):
+    """
+    Also in a tick of another time.
+    """
+    until = make_until()
+    call("apps", "pause", "shop", "--until", until)
+
+    assert 0 == call("tick", "--at", make_until(48)).code
+
+    (listed,) = call("actions", "list", "--app", "shop", "--json").data
+    assert ("active", until) == (listed["state"], listed["effective_from"])

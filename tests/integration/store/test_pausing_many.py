@@ -1,0 +1,408 @@
+"""Pauses of small apps and of all of the installation, and pauses that have an end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.history import fetch_history
+from actions.listing import find_action, find_next
+from actions.maintenance import MAINTENANCE_UID, ensure_maintenance
+from actions.pauses import APP, INSTALLATION, fetch_pauses, get_pause
+from actions.pausing import (
+    end_pauses,
+    has_ended_pause,
+    pause_app,
+    pause_installation,
+    resume_app,
+    resume_installation,
+    set_paused,
+)
+from actions.why import Verdict, explain
+from models.database import reading, writing
+from models.errors import ConflictError, NotFoundError, UsageError
+from models.tables import scheduled_action_revisions, scheduled_actions
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    post,
+    tick,
+)
+
+HOURLY = {"cron_rule": "0 * * * *"}
+HOUR = 60 * MINUTE
+
+
+@pytest.fixture(autouse=True)
+def _app(request: pytest.FixtureRequest) -> None:
+    """Give every test two small apps, with an action each."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    engine = request.getfixturevalue(name)
+    for app in ("app", "other"):
+        add_app(engine, app, ids=["ann"])
+        post(engine, app, uid=f"{app}-1", name="one", when=HOURLY)
+
+
+def call(engine: sa.Engine, function: Any, *arguments: Any, **options: Any) -> Any:
+    """Call *function* in a transaction of its own."""
+    with writing(engine) as connection:
+        return function(connection, *arguments, **options)
+
+
+def scopes(engine: sa.Engine) -> dict[str, str | None]:
+    """Return whose pause each action has that is paused; "own" its own."""
+    kept = scheduled_actions.c
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(kept.uid, kept.pause_scope)
+            .where(kept.paused_at.is_not(None))
+            .order_by(kept.uid)
+        )
+        return {row.uid: row.pause_scope or "own" for row in rows}
+
+
+def fetch_revisions(engine: sa.Engine, uid: str) -> list[sa.Row[Any]]:
+    kept = scheduled_action_revisions.c
+    with reading(engine) as connection:
+        return list(
+            connection.execute(
+                sa.select(scheduled_action_revisions)
+                .where(kept.uid == uid)
+                .order_by(kept.revision)
+            )
+        )
+
+
+def next_hour(engine: sa.Engine) -> datetime:
+    """Return the first full hour that is at least a minute away."""
+    later = get_now(engine) + MINUTE + HOUR
+    return later.replace(minute=0, second=0, microsecond=0)
+
+
+def test_pause_of_an_app_reaches_its_actions_alone(engine: sa.Engine):
+    """
+    Each says since when, until when, by whom and why, and whose pause it is.
+    """
+    until = get_now(engine) + HOUR
+
+    count = call(engine, pause_app, "app", until=until, note="deploy", by="ada")
+
+    assert 1 == count
+    assert {"app-1": APP} == scopes(engine)
+    pause = get_pause(fetch_action(engine, "app-1"))
+    assert pause is not None
+    assert (until, "ada", "deploy") == (pause.until, pause.by, pause.note)
+    revision = fetch_revisions(engine, "app-1")[-1]
+    assert ("paused", "ada") == (revision.change, revision.changed_by)
+    assert revision.note.startswith("with its app; until ")
+    with reading(engine) as connection:
+        whole, apps, actions = fetch_pauses(connection)
+    assert (None, ["app"], 1) == (whole, list(apps), actions)
+
+
+def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
+    """
+    Its pause is that of the app, and ends with it.
+    """
+    call(engine, pause_app, "app", note="deploy", by="ada")
+
+    posted = post(engine, uid="new", name="new", when=HOURLY)
+    post(engine, "other", uid="free", name="free", when=HOURLY)
+
+    assert 2 == posted.revision == fetch_action(engine, "new").revision
+    assert {"app-1": APP, "new": APP} == scopes(engine)
+    assert ["posted", "paused"] == [r.change for r in fetch_revisions(engine, "new")]
+    assert 2 == call(engine, resume_app, "app")
+    assert {} == scopes(engine)
+
+
+def test_replacing_an_action_does_not_resume_it(engine: sa.Engine):
+    """
+    A pause is no part of the document.
+    """
+    call(engine, pause_app, "app")
+
+    post(engine, uid="app-1", name="one", replace_it=True, when={"every": "PT2H"})
+
+    assert {"app-1": APP} == scopes(engine)
+
+
+def test_resuming_an_app_leaves_what_is_paused_on_its_own(engine: sa.Engine):
+    """
+    Also what was paused on its own while the app was.
+    """
+    post(engine, uid="app-2", name="two", when=HOURLY)
+    post(engine, uid="app-3", name="three", when=HOURLY)
+    call(engine, set_paused, "app-1", paused=True)
+    call(engine, pause_app, "app")
+    call(engine, set_paused, "app-2", paused=True)
+
+    resumed = call(engine, resume_app, "app")
+
+    assert 1 == resumed
+    assert {"app-1": "own", "app-2": "own"} == scopes(engine)
+
+
+def test_action_alone_is_not_resumed_out_of_its_app(engine: sa.Engine):
+    """
+    It says what to resume; what was paused on its own stays paused with its app.
+    """
+    call(engine, pause_app, "app")
+
+    with pytest.raises(ConflictError, match="minutehand apps resume app"):
+        call(engine, set_paused, "app-1", paused=False)
+    call(engine, set_paused, "app-1", paused=True, note="mine")
+    assert {"app-1": "own"} == scopes(engine)
+    assert call(engine, set_paused, "app-1", paused=False)
+
+    assert {"app-1": APP} == scopes(engine)
+
+
+def test_pause_of_all_leaves_the_maintenance_and_the_pauses_of_apps(
+    engine: sa.Engine,
+):
+    """
+    Resuming all brings back what was paused with it, and nothing else.
+    """
+    ensure_maintenance(engine, at=datetime.min.time(), timezone="UTC", enabled=True)
+    call(engine, pause_app, "app")
+
+    assert 1 == call(engine, pause_installation, note="move")
+
+    assert {"app-1": APP, "other-1": INSTALLATION} == scopes(engine)
+    assert fetch_action(engine, MAINTENANCE_UID).paused_at is None
+    post(engine, "other", uid="new", name="new", when=HOURLY)
+    assert INSTALLATION == scopes(engine)["new"]
+    with pytest.raises(ConflictError, match="apps resume --all"):
+        call(engine, set_paused, "other-1", paused=False)
+    with pytest.raises(ConflictError, match="apps resume --all"):
+        call(engine, resume_app, "other")
+    assert 1 == call(engine, resume_app, "app")
+    assert INSTALLATION == scopes(engine)["app-1"]
+    assert 3 == call(engine, resume_installation)
+    assert {} == scopes(engine)
+
+
+def test_resuming_counts_from_now(engine: sa.Engine):
+    """
+    What came due meanwhile does not run, whatever catch_up says.
+    """
+    edit_action(engine, "app-1", next_due_at=get_now(engine) - 3 * HOUR, catch_up="all")
+    call(engine, pause_app, "app")
+    before = get_now(engine)
+
+    call(engine, resume_app, "app")
+    tick(make_dispatcher(engine), get_now(engine))
+
+    assert [] == [row for row in fetch_all(engine) if row.action_uid == "app-1"]
+    row = fetch_action(engine, "app-1")
+    assert row.effective_from >= before
+    assert row.next_due_at > before
+
+
+def test_what_cannot_be_read_any_more_goes_into_quarantine(engine: sa.Engine):
+    """
+    One of many must not keep the others paused; its admin sees why.
+    """
+    post(engine, uid="app-2", name="two", when=HOURLY)
+    call(engine, pause_app, "app")
+    edit_action(engine, "app-2", timing='{"when": "?"}')
+
+    call(engine, resume_app, "app")
+
+    assert {} == scopes(engine)
+    assert fetch_action(engine, "app-1").quarantined_at is None
+    broken = fetch_action(engine, "app-2")
+    assert broken.quarantined_at is not None
+    assert broken.quarantine_reason
+
+
+@pytest.mark.parametrize("level", ["action", "app", "installation"])
+def test_pause_with_an_end_ends_by_itself(engine: sa.Engine, level: str):
+    """
+    At that very instant, however late the tick: what is due then is in effect.
+    """
+    until = next_hour(engine)
+    if level == "action":
+        call(engine, set_paused, "app-1", paused=True, until=until)
+    elif level == "app":
+        call(engine, pause_app, "app", until=until)
+    else:
+        call(engine, pause_installation, until=until)
+    with reading(engine) as connection:
+        row = find_action(connection, "app-1")
+        assert not has_ended_pause(connection, now=until - MINUTE)
+        assert has_ended_pause(connection, now=until)
+    assert [until, until + HOUR] == find_next(row, count=2)
+
+    ended = call(engine, end_pauses, now=until + 3 * MINUTE)
+
+    assert (2 if level == "installation" else 1) == ended
+    assert {} == scopes(engine)
+    row = fetch_action(engine, "app-1")
+    assert (until, until) == (row.effective_from, row.next_due_at)
+    last = fetch_revisions(engine, "app-1")[-1]
+    assert ("resumed", "scheduler", until) == (
+        last.change,
+        last.changed_by,
+        last.recorded_at,
+    )
+    with reading(engine) as connection:
+        assert not has_ended_pause(connection, now=until + 3 * MINUTE)
+        assert (None, {}, 0) == fetch_pauses(connection)
+    tick(make_dispatcher(engine), until + 3 * MINUTE)
+    assert [until] == [
+        row.occurrence for row in fetch_all(engine) if row.action_uid == "app-1"
+    ]
+
+
+def test_own_pause_that_ends_goes_on_with_that_of_the_app(engine: sa.Engine):
+    """
+    And that of the app with that of the installation.
+    """
+    until = next_hour(engine)
+    call(engine, pause_installation)
+    call(engine, pause_app, "app", until=until + HOUR)
+    call(engine, set_paused, "app-1", paused=True, until=until)
+
+    call(engine, end_pauses, now=until)
+    assert APP == scopes(engine)["app-1"]
+    call(engine, end_pauses, now=until + HOUR)
+    assert INSTALLATION == scopes(engine)["app-1"]
+
+
+def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
+    engine: sa.Engine,
+):
+    """
+    An end that leads into another pause is none.
+    """
+    until = next_hour(engine)
+    call(engine, set_paused, "app-1", paused=True, until=until)
+    call(engine, pause_app, "app")
+    with reading(engine) as connection:
+        history = fetch_history(connection, "app-1", since=until, until=until + HOUR)
+
+    assert Verdict.PAUSED is explain(history, until)[0].verdict
+
+
+def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
+    """
+    It is paused since the first time; the same again changes nothing.
+    """
+    until = get_now(engine) + HOUR
+    assert call(engine, set_paused, "app-1", paused=True, until=until, note="a")
+    since = fetch_action(engine, "app-1").paused_at
+
+    assert not call(engine, set_paused, "app-1", paused=True)
+    assert call(engine, set_paused, "app-1", paused=True, note="b")
+    call(engine, pause_app, "other", note="x", until=until)
+    call(engine, pause_app, "other", note="y")
+
+    row = fetch_action(engine, "app-1")
+    assert (since, None, "b") == (row.paused_at, row.paused_until, row.pause_note)
+    assert "y" == fetch_action(engine, "other-1").pause_note
+    assert fetch_action(engine, "other-1").paused_until is None
+
+
+def test_end_that_has_passed_is_refused(engine: sa.Engine):
+    """
+    It would be over before it began.
+    """
+    passed = get_now(engine) - MINUTE
+
+    for function, arguments in (
+        (set_paused, {"uid": "app-1", "paused": True}),
+        (pause_app, {"app": "app"}),
+        (pause_installation, {}),
+    ):
+        with pytest.raises(UsageError, match="has passed"):
+            call(engine, function, until=passed, **arguments)
+    assert {} == scopes(engine)
+
+
+def test_pause_of_nothing_is_refused(engine: sa.Engine):
+    """
+    There is no such app, or it is not paused.
+    """
+    with pytest.raises(NotFoundError):
+        call(engine, pause_app, "typo")
+    with pytest.raises(NotFoundError):
+        call(engine, resume_app, "typo")
+    with pytest.raises(ConflictError, match="not paused"):
+        call(engine, resume_app, "app")
+    with pytest.raises(ConflictError, match="not paused"):
+        call(engine, resume_installation)
+
+
+def test_why_names_who_paused_and_until_when(engine: sa.Engine):
+    """
+    After the end of a pause it says what is due, though no tick has seen the end.
+    """
+    until = next_hour(engine)
+    call(engine, pause_app, "app", until=until, note="deploy", by="ada@host")
+    in_between = get_now(engine).replace(minute=0, second=0, microsecond=0) + HOUR
+    moment = min(in_between, until - HOUR)
+    with reading(engine) as connection:
+        history = fetch_history(
+            connection, "app-1", since=until - HOUR, until=until + HOUR
+        )
+
+    after = explain(history, until)[0]
+    if moment > history.revisions[-1].recorded_at:
+        paused = explain(history, moment)[0]
+        assert Verdict.PAUSED is paused.verdict
+        for word in ("by ada@host", "deploy", "with its app", "not made up for"):
+            assert word in paused.text
+    assert Verdict.WILL_RUN is after.verdict
+
+
+def test_thousands_are_paused_and_resumed_at_once(postgres_engine: sa.Engine):
+    """
+    In batches of statements, with a revision each.
+    """
+    engine = postgres_engine
+    with writing(engine) as connection:
+        connection.execute(
+            sa.text(
+                "insert into scheduled_actions select (jsonb_populate_record(a,"
+                " jsonb_build_object('uid', 'many-' || n, 'name', 'many-' || n))).*"
+                " from scheduled_actions a, generate_series(1, 2500) n"
+                " where a.uid = 'app-1'"
+            )
+        )
+
+    assert 2501 == call(engine, pause_app, "app")
+    assert 2501 == call(engine, resume_app, "app")
+
+    kept = scheduled_action_revisions.c
+    with reading(engine) as connection:
+        counts = connection.execute(
+            sa.select(kept.change, sa.func.count()).group_by(kept.change)
+        ).all()
+    assert {("paused", 2501), ("resumed", 2501)} <= {tuple(row) for row in counts}
+    assert {} == scopes(engine)
+
+
+def test_what_an_older_program_left_of_a_pause_is_no_pause(engine: sa.Engine):
+    """
+    A program of the schema before clears when it was paused, and knows of no end.
+    """
+    until = get_now(engine) + HOUR
+    call(engine, set_paused, "app-1", paused=True, until=until)
+    edit_action(engine, "app-1", paused_at=None)
+    effective_from = fetch_action(engine, "app-1").effective_from
+
+    call(engine, end_pauses, now=until + timedelta(hours=1))
+
+    assert effective_from == fetch_action(engine, "app-1").effective_from
+    with reading(engine) as connection:
+        assert not has_ended_pause(connection, now=until + HOUR)
