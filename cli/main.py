@@ -108,6 +108,20 @@ COMMANDS = Group(
             {"send": Entry("cli.events:send", "Tell what happened to users.")},
         ),
         "operations": _OPERATIONS,
+        "mails": Group(
+            "Mails: list, confirm and resend those whose fate is not known.",
+            {
+                "list": Entry(
+                    "cli.mails:list_mails",
+                    "List mails, to whom, and what became of them.",
+                ),
+                "confirm": Entry(
+                    "cli.mails:confirm_arrival",
+                    "Say that uncertain mails have arrived.",
+                ),
+                "resend": Entry("cli.mails:resend", "Send uncertain mails again."),
+            },
+        ),
         "why": Entry("cli.why:why", "Say why an action ran, or did not."),
         "audit": Entry(
             "cli.audit:audit", "Compare what was recorded with what the rules say."

@@ -105,7 +105,7 @@ TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
     ),
     _S.FAILED: frozenset({_S.PENDING}),  # operations retry
     _S.CANCELED: frozenset({_S.PENDING}),  # operations retry
-    _S.SUCCEEDED: frozenset(),
+    _S.SUCCEEDED: frozenset({_S.PENDING}),  # mails resend
     _S.SKIPPED: frozenset(),
     _S.MISSED: frozenset(),
 }

@@ -7,7 +7,7 @@ is reported as uncertain and never sent again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -21,6 +21,11 @@ from operations.recipients import Resolution, User, resolve, resolve_triggering_
 
 #: Where a step keeps the ids of its recipients for its next attempt.
 MEMO_KEY = "recipients"
+
+
+#: Where a step that runs again for some recipients alone keeps who they are, and what
+#: it told before: see mails.py.
+RESENT_KEY = "resent"
 
 
 def freeze_recipients(context: StepContext) -> Resolution:
@@ -115,6 +120,10 @@ def deliver(
         StepError: Temporary if the server was away or put a mail off (what was
             sent stays sent); permanent if it refused every mail.
     """
+    resent = context.memo.get(RESENT_KEY)
+    if isinstance(resent, dict):
+        # An operator asked for these again; the others are done with.
+        mails = [(user, mail) for user, mail in mails if user.id in _list(resent, "to")]
     report = _Report()
     with context.ports.mailer.session() as send:
         for done, (user, mail) in enumerate(mails):
@@ -135,13 +144,43 @@ def deliver(
         msg = f"every mail was refused; the first is to {user_id!r}: {reason}"
         raise StepError(msg, permanent=True)
 
-    return {
+    result: StepResult = {
         "sent": len(report.sent) + len(report.sent_before),
         "uncertain": list(report.uncertain),
         "failed": [
             {"user": user_id, "error": reason} for user_id, reason in report.failed
         ],
         "warnings": list(warnings),
+    }
+    return _add_to_former(resent, result) if isinstance(resent, dict) else result
+
+
+def _list(value: Mapping[str, JsonValue], key: str) -> list[JsonValue]:
+    found = value.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _add_to_former(resent: dict[str, JsonValue], result: StepResult) -> StepResult:
+    """Return *result* and what the step told before of all others."""
+    former = resent.get("result")
+    if not isinstance(former, dict):
+        return result
+    again = _list(resent, "to")
+    before, now = former.get("sent"), result["sent"]
+    # deliver wrote both as numbers
+    assert isinstance(before, int)
+    assert isinstance(now, int)
+    others = [each for each in _list(former, "uncertain") if each not in again]
+    failed = [
+        each
+        for each in _list(former, "failed")
+        if not (isinstance(each, dict) and each.get("user") in again)
+    ]
+    return {
+        **result,
+        "sent": before + now,
+        "uncertain": [*others, *_list(result, "uncertain")],
+        "failed": [*failed, *_list(result, "failed")],
     }
 
 

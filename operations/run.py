@@ -48,7 +48,9 @@ from operations.claim import (
 from operations.deliveries import DeliveryMarks
 from operations.ports import Ports, StepContext, StepResult
 from operations.step_records import (
+    RETURN_KEY,
     KeptStep,
+    end_resend,
     finish_last_step,
     finish_step,
     prepare_steps,
@@ -277,6 +279,12 @@ class Attempt:
 
     def _end_step(self, name: str, following: str | None, result: JsonValue) -> None:
         held = self.held
+        if following is None and RETURN_KEY in held.details:
+            with writing(self.engine) as connection:
+                guard(connection, held)
+                finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
+                end_resend(connection, held)
+            return
         if following is None:
             if not finish_last_step(self.engine, held, name, result=result):
                 with reading(self.engine) as connection:

@@ -30,7 +30,11 @@ from models.operation_state import OperationState, StepState
 from models.postgresql import execute_at_once
 from models.tables import deliveries, operation_steps, operations
 from operations.claim import Claim, finish, finish_statement, finish_values
+from operations.delivery import RESENT_KEY
 from operations.ports import DeliveryState
+
+#: Where an operation that runs again to send some mails keeps what it returns to.
+RETURN_KEY = "return_to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ def prepare_steps(
         )
         steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
     left = [step for step in steps if step.state is not StepState.SUCCEEDED]
+    if RETURN_KEY in held.details:  # the others stay as they are
+        left = [step for step in left if RESENT_KEY in step.memo]
     if left:
         start_step(connection, held, left[0].name)
     return left
@@ -174,6 +180,38 @@ def _last_step_statement() -> ReturningUpdate[Any]:
             operation_steps.c.operation_id == sa.select(ended.c.id).scalar_subquery()
         )
         .returning(operation_steps.c.operation_id)
+    )
+
+
+def end_resend(connection: sa.Connection, held: Claim) -> None:
+    """
+    Make steps and operation again what they were before mails were sent again.
+
+    Call ``guard`` first in the same transaction.
+    """
+    former = held.details[RETURN_KEY]
+    here = operation_steps.c.operation_id == held.operation_id
+    for row in connection.execute(sa.select(operation_steps).where(here)).all():
+        memo = dict(row.memo or {})
+        kept = memo.pop(RESENT_KEY, None)
+        if kept is not None:
+            connection.execute(
+                sa.update(operation_steps)
+                .where(here, operation_steps.c.name == row.name)
+                .values(state=kept["state"], error=kept["error"], memo=memo)
+            )
+    details = {key: each for key, each in held.details.items() if key != RETURN_KEY}
+    connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == held.operation_id)
+        .values(details=details or None)
+    )
+    finish(
+        connection,
+        held,
+        OperationState(former["state"]),
+        reason=former["reason"],
+        error=former["error"],
     )
 
 

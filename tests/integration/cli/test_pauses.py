@@ -141,3 +141,38 @@ def test_action_that_ends_its_pause_runs_in_the_tick(call: Call):
 
     (listed,) = call("actions", "list", "--app", "shop", "--json").data
     assert ("active", until) == (listed["state"], listed["effective_from"])
+
+
+def test_status_and_list_show_one_instant_of_one_run(call: Call, shop: Path):
+    """
+    Its occurrence; with jitter also when it is sent.
+    """
+    spread = write_action(shop, jitter="PT30M")
+    call("actions", "post", spread, "--app", "shop", "--replace")
+
+    (listed,) = call("actions", "list", "--json").data
+    (following,) = call("status", "--json").data["next_due"]
+
+    assert listed["next"][0] == following["occurrence"]
+    if following["next_due_at"] != following["occurrence"]:
+        assert ", sent " in call("actions", "show", "hello").out
+        assert ", sent " in call("status").out
+
+
+def test_event_driven_action_is_not_run_for_all_by_mistake(call: Call, shop: Path):
+    """
+    It says how to run it for one user; --yes means all its recipients.
+    """
+    document = write_action(
+        shop, name="welcome", uid="welcome", when={"on": "instance.user.created"}
+    )
+    assert 0 == call("actions", "post", document, "--app", "shop").code
+
+    refused = call("actions", "run", "welcome")
+
+    assert 2 == refused.code
+    assert "--user ID runs it for one user" in refused.err
+    assert [] == call("operations", "list", "--json").data
+    assert 0 == call("actions", "run", "welcome", "--yes").code
+    one = ("--user", "ada@example.com")
+    assert 0 == call("actions", "run", "welcome", *one).code

@@ -15,6 +15,7 @@ from actions.leader import (
     get_send_failure,
     record_send_failure,
 )
+from actions.pausing import set_paused
 from celery_app.dispatch import SILENCE_S, Sender
 from models.database import make_engine, reading, writing
 from models.errors import BrokerUnreachableError
@@ -28,6 +29,7 @@ from tests.scheduling import (
     add_app,
     edit,
     edit_action,
+    fetch_action,
     fetch_all,
     get,
     get_now,
@@ -357,3 +359,23 @@ def test_tick_that_failed_is_repeated_at_once(engine: sa.Engine):
 
     assert before is not None
     assert 1 <= len(fetch_all(engine)) <= 2
+
+
+def test_tick_ends_pauses_before_it_decides(engine: sa.Engine):
+    """
+    What is due at the very end of a pause is recorded by the tick that sees it.
+    """
+    add_app(engine)
+    uid = post(engine, when={"every": "PT1M"}).uid
+    until = get_now(engine).replace(second=0, microsecond=0) + 2 * MINUTE
+    with writing(engine) as connection:
+        set_paused(connection, uid, paused=True, until=until)
+    scheduler = make_scheduler(engine)
+    assert scheduler.leader.hold()
+
+    before = scheduler.tick(until - timedelta(seconds=1))
+    after = scheduler.tick(until + timedelta(seconds=1))
+
+    assert (0, 1) == (before.recorded, after.recorded)
+    assert [until] == [row.occurrence for row in fetch_all(engine)]
+    assert fetch_action(engine, uid).paused_at is None

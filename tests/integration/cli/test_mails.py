@@ -1,0 +1,108 @@
+"""Uncertain mails on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from cli.connection import get_engine
+from models.database import db_now, writing
+from models.tables import deliveries, operation_steps, operations
+from tests.integration.cli.calling import Call, write_action
+
+UNKNOWN = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def mailed(call: Call, shop: Path) -> str:
+    """Give the id of an operation that does not know of two of its mails."""
+    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    id_: str = call("actions", "run", "hello", "--json").data["id"]
+    with writing(get_engine()) as connection:
+        connection.execute(sa.update(operations).values(state="succeeded"))
+        operation = connection.execute(sa.select(operations.c.id)).scalar_one()
+        step = {"operation_id": operation, "position": 0, "name": "send_email"}
+        connection.execute(sa.insert(operation_steps).values(**step, state="succeeded"))
+        for recipient in ("ann", "ben"):
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=operation,
+                    step="send_email",
+                    recipient=recipient,
+                    state="uncertain",
+                    updated_at=db_now(),
+                )
+            )
+    return id_
+
+
+def test_mails_are_listed_and_decided_about(call: Call, mailed: str):
+    """
+    One is confirmed, the other sent again; both say who decided.
+    """
+    assert "In all: 2 uncertain." in call("mails", "list", "--app", "shop").err
+
+    confirmed = call("mails", "confirm", mailed, "ann")
+    resent = call("mails", "resend", "--all", "--yes", "--json")
+
+    assert (0, "Taken as arrived: 1 of 1.\n") == (confirmed.code, confirmed.out)
+    assert {"matched": 1, "changed": 1, "refused": {}, "dry_run": False} == resent.data
+    listed = call("mails", "list", "--operation", mailed, "--json").data
+    assert {("ann", "sent"), ("ben", "failed")} == {
+        (each["recipient"], each["state"]) for each in listed
+    }
+    assert all("@" in each["resolved_by"] for each in listed)
+    assert "pending" == call("operations", "show", mailed, "--json").data["state"]
+    assert "decided by" in call("mails", "list").out
+
+
+@pytest.mark.usefixtures("mailed")
+def test_many_are_counted_first(call: Call):
+    """
+    Without anybody to ask, --yes must say so.
+    """
+    looked = call("mails", "resend", "--app", "shop", "--dry-run")
+    refused = call("mails", "confirm", "--app", "shop")
+
+    assert (0, "Matched 2 uncertain.\n") == (looked.code, looked.out)
+    assert (2, True) == (refused.code, "Take it that 2 uncertain" in refused.err)
+    assert 2 == len(call("mails", "list", "--state", "uncertain", "--json").data)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("confirm",), 2),
+        (("resend", "--all", "--app", "shop"), 2),
+        (("resend", UNKNOWN), 4),
+        (("confirm", "typo"), 4),
+        (("confirm", "--app", "typo", "--yes"), 4),
+    ],
+)
+@pytest.mark.usefixtures("mailed")
+def test_call_that_is_not_clear_is_refused(
+    call: Call, arguments: tuple[str, ...], code: int
+):
+    """
+    And nothing is decided.
+    """
+    assert code == call("mails", *arguments).code
+    assert 2 == len(call("mails", "list", "--state", "uncertain", "--json").data)
+
+
+@pytest.mark.usefixtures("mailed")
+def test_what_refuses_all_is_a_conflict(call: Call):
+    """
+    Of an operation that is not over; it is named.
+    """
+    with writing(get_engine()) as connection:
+        connection.execute(sa.update(operations).values(state="pending"))
+
+    answer = call("mails", "resend", "--all", "--yes")
+
+    assert 5 == answer.code
+    assert "left as it was: operation" in answer.out
+    late = ("--action", "hello", "--from", "2100-01-01T00:00Z")
+    assert "No uncertain mail" in call("mails", "confirm", *late).out

@@ -1,0 +1,305 @@
+"""Uncertain mails: listed, confirmed, or sent again to those alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import reading, writing
+from models.errors import ConflictError, NotFoundError
+from models.operation_state import OperationState, Overlap
+from models.tables import deliveries, operation_steps
+from operations.claim import claim
+from operations.mail import Outcome, Sending, Template
+from operations.mails import (
+    MailSelection,
+    confirm_mails,
+    count_mails,
+    fetch_mails,
+    resend_mails,
+    resolve_mails,
+)
+from operations.ports import Ports
+from operations.recipients import User
+from operations.run import Attempt
+from operations.store import cancel, reopen
+from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.unit.operations.fakes import FakeDirectory, FakeMailer, World
+
+DAILY = make_operation()
+PEOPLE = ("ann", "ben", "cat", "dan")
+LOST = Sending(Outcome.UNCERTAIN, "the connection broke")
+REFUSED = Sending(Outcome.REFUSED, "550 no such mailbox")
+
+
+@pytest.fixture
+def mailer() -> FakeMailer:
+    """Give a mail server that loses ben's and cat's, and refuses dan's."""
+    return FakeMailer(
+        outcomes={
+            "ben@example.org": [LOST],
+            "cat@example.org": [LOST],
+            "dan@example.org": [REFUSED],
+        }
+    )
+
+
+@pytest.fixture
+def ports(tmp_path: Path, mailer: FakeMailer) -> Ports:
+    """Give a world of four users, one template and that mail server."""
+    directory = FakeDirectory(
+        users=tuple(
+            User(id=each, email=f"{each}@example.org", activated_at=DAILY.occurrence)
+            for each in PEOPLE
+        ),
+        templates={"hello": Template("hello", "Hello", "Hello", None)},
+    )
+    made = World(tmp_path).make_context().ports
+    return replace(made, mailer=mailer, directory=directory)
+
+
+@pytest.fixture(autouse=True)
+def _mailed(engine: sa.Engine, ports: Ports) -> None:
+    """Give every test an operation that has mailed, with two steps."""
+    add_revision(
+        engine,
+        operations={
+            "send_email": {"template": "hello"},
+            "run_task": {"name": "tests.nothing"},
+        },
+        recipients={"users": list(PEOPLE)},
+    )
+    record_all(engine, DAILY)
+    work(engine, ports)
+    assert "succeeded" == get(engine, DAILY.id).state
+
+
+def work(engine: sa.Engine, ports: Ports) -> None:
+    """Be a worker that takes the operation."""
+    held = claim(engine, DAILY.id, worker="w")
+    assert held is not None
+    Attempt(engine, held, ports).run()
+
+
+def call(engine: sa.Engine, function: Any, *recipients: str) -> int:
+    """Call *function* for *recipients*, as ada."""
+    with writing(engine) as connection:
+        done: int = function(connection, DAILY.id, recipients=recipients, by="ada")
+    return done
+
+
+def marks(engine: sa.Engine) -> dict[str, str]:
+    with reading(engine) as connection:
+        query = sa.select(deliveries.c.recipient, deliveries.c.state)
+        return {row.recipient: row.state for row in connection.execute(query)}
+
+
+def fetch_steps(engine: sa.Engine) -> dict[str, sa.Row[Any]]:
+    with reading(engine) as connection:
+        query = sa.select(operation_steps).order_by(operation_steps.c.position)
+        return {row.name: row for row in connection.execute(query)}
+
+
+BEFORE = {"ann": "sent", "ben": "uncertain", "cat": "uncertain", "dan": "failed"}
+
+
+def test_uncertain_mails_are_counted_and_listed(engine: sa.Engine):
+    """
+    With their operation, and by any filter.
+    """
+    assert BEFORE == marks(engine)
+
+    with reading(engine) as connection:
+        listed = fetch_mails(connection, MailSelection(), limit=10)
+        every = count_mails(connection, MailSelection(state=None))
+        elsewhere = count_mails(connection, MailSelection(app="other"))
+        ben = count_mails(connection, MailSelection(recipients=frozenset({"ben"})))
+        one = count_mails(
+            connection, MailSelection(app="app", operation_id=DAILY.id, state=None)
+        )
+
+    assert ["ben", "cat"] == sorted(row.recipient for row in listed)
+    assert {("app", "daily", "the connection broke")} == {
+        (row.app, row.action_uid, row.error) for row in listed
+    }
+    assert {"sent": 1, "uncertain": 2, "failed": 1} == every == one
+    assert ({}, {"uncertain": 1}) == (elsewhere, ben)
+
+
+def test_confirmed_mails_count_as_sent(engine: sa.Engine, mailer: FakeMailer):
+    """
+    Who said so is kept, and nothing runs.
+    """
+    assert 1 == call(engine, confirm_mails, "ben")
+    assert 1 == call(engine, confirm_mails)
+
+    assert {**BEFORE, "ben": "sent", "cat": "sent"} == marks(engine)
+    assert "succeeded" == get(engine, DAILY.id).state
+    with reading(engine) as connection:
+        (row,) = fetch_mails(
+            connection,
+            MailSelection(state=None, recipients=frozenset({"cat"})),
+            limit=2,
+        )
+    assert "ada" == row.resolved_by
+    assert row.resolved_at is not None
+    assert 3 == len(mailer.mails)
+
+
+def test_resent_mails_go_to_these_alone(
+    engine: sa.Engine, ports: Ports, mailer: FakeMailer
+):
+    """
+    Not to who was refused, and no other step runs again; the result tells of all.
+    """
+    first = {mail.address: mail.message_id for mail in mailer.mails}
+    task = fetch_steps(engine)["run_task"]
+    mailer.mails.clear()
+
+    assert 1 == call(engine, resend_mails, "cat")
+    assert "pending" == get(engine, DAILY.id).state
+    work(engine, ports)
+
+    assert ["cat@example.org"] == mailer.addresses
+    assert first["cat@example.org"] == mailer.mails[0].message_id
+    assert {**BEFORE, "cat": "sent"} == marks(engine)
+    row = get(engine, DAILY.id)
+    assert ("succeeded", None) == (row.state, row.details)
+    steps = fetch_steps(engine)
+    result = steps["send_email"].result
+    assert (2, ["ben"], ["dan"]) == (
+        result["sent"],
+        result["uncertain"],
+        [each["user"] for each in result["failed"]],
+    )
+    assert "succeeded" == steps["send_email"].state
+    assert task == steps["run_task"]
+
+
+def test_what_is_lost_again_is_uncertain_again(
+    engine: sa.Engine, ports: Ports, mailer: FakeMailer
+):
+    """
+    And may be decided about again.
+    """
+    mailer.outcomes["ben@example.org"] = [LOST]
+    call(engine, resend_mails)
+    work(engine, ports)
+    assert {**BEFORE, "cat": "sent"} == marks(engine)
+
+    call(engine, resend_mails, "ben")
+    work(engine, ports)
+
+    assert {**BEFORE, "ben": "sent", "cat": "sent"} == marks(engine)
+    result = fetch_steps(engine)["send_email"].result
+    assert (3, []) == (result["sent"], result["uncertain"])
+
+
+@pytest.mark.parametrize("state", ["canceled", "failed"])
+def test_operation_that_had_not_succeeded_is_again_what_it_was(
+    engine: sa.Engine, ports: Ports, mailer: FakeMailer, state: str
+):
+    """
+    A canceled operation must not go on with its other mails because of one.
+    """
+    edit(engine, DAILY.id, state=state, reason="step failed: run_task", error="x")
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(operation_steps).values(state="skipped", error="y")
+        )
+        gone = deliveries.c.recipient == "ann"
+        connection.execute(sa.delete(deliveries).where(gone))
+    mailer.mails.clear()
+
+    call(engine, resend_mails, "ben")
+    work(engine, ports)
+
+    assert ["ben@example.org"] == mailer.addresses
+    row = get(engine, DAILY.id)
+    assert (state, "step failed: run_task", "x", None) == (
+        row.state,
+        row.reason,
+        row.error,
+        row.details,
+    )
+    assert {("skipped", "y")} == {
+        (step.state, step.error) for step in fetch_steps(engine).values()
+    }
+
+
+def test_resend_that_fails_is_tried_again_as_a_resend(
+    engine: sa.Engine, ports: Ports, mailer: FakeMailer
+):
+    """
+    Also after it was canceled: a retry reaches the same people, and nobody else.
+    """
+    edit(engine, DAILY.id, state="canceled")
+    mailer.outcomes["ben@example.org"] = [
+        Sending(Outcome.UNREACHABLE, "away"),
+        Sending(Outcome.REFUSED, "550"),
+    ]
+    call(engine, resend_mails, "ben")
+    work(engine, ports)
+    assert "pending" == get(engine, DAILY.id).state
+    with writing(engine) as connection:
+        assert cancel(connection, DAILY.id, reason="canceled")
+        assert reopen(connection, DAILY.id)
+    work(engine, ports)
+    assert "failed" == get(engine, DAILY.id).state
+    mailer.mails.clear()
+    with writing(engine) as connection:
+        assert reopen(connection, DAILY.id)
+
+    work(engine, ports)
+
+    assert ["ben@example.org"] == mailer.addresses
+    assert ("canceled", None) == (
+        get(engine, DAILY.id).state,
+        get(engine, DAILY.id).details,
+    )
+
+
+def test_mail_that_is_not_uncertain_is_not_decided_about(engine: sa.Engine):
+    """
+    One typo among several refuses them all.
+    """
+    for function in (confirm_mails, resend_mails):
+        for recipients in (("ann",), ("ben", "typo")):
+            with pytest.raises(NotFoundError, match="no uncertain mail to"):
+                call(engine, function, *recipients)
+    assert BEFORE == marks(engine)
+
+
+@pytest.mark.parametrize("state", ["pending", "running", "skipped"])
+def test_what_is_under_way_is_not_sent_again(engine: sa.Engine, state: str):
+    """
+    It may be confirmed, for that runs nothing.
+    """
+    edit(engine, DAILY.id, state=state)
+
+    with pytest.raises(ConflictError, match="cannot be sent again now"):
+        call(engine, resend_mails)
+
+    assert BEFORE == marks(engine)
+    assert 2 == call(engine, confirm_mails)
+
+
+def test_resend_keeps_to_overlap(engine: sa.Engine):
+    """
+    It would run beside another; of many operations the others go on.
+    """
+    edit(engine, DAILY.id, overlap=Overlap.SKIP)
+    record_all(engine, make_operation(1))
+
+    with pytest.raises(ConflictError, match="overlap is skip"):
+        call(engine, resend_mails)
+    resolved = resolve_mails(engine, MailSelection(), resend=True, by="ada")
+
+    assert (0, [DAILY.id]) == (resolved.done, list(resolved.refused))
+    assert BEFORE == marks(engine)
+    edit(engine, make_operation(1).id, state=OperationState.SUCCEEDED)
+    assert 2 == resolve_mails(engine, MailSelection(), resend=True, by="ada").done
