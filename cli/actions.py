@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from json import dumps
 from typing import Annotated, Any
@@ -150,8 +151,15 @@ def show_action(
         ]
     )
     out().print()
+    _print_revisions(revisions)
+    out().print()
+    text = _dump(row.document)
+    out().print(Syntax(text, "json", theme="ansi_dark", background_color="default"))
+
+
+def _print_revisions(revisions: Sequence[sa.Row[Any]]) -> None:
     print_table(
-        ("revision", "change", "at", "by", "note"),
+        ("number", "change", "at", "by", "note"),
         (
             [
                 str(each.revision),
@@ -164,9 +172,6 @@ def show_action(
         ),
         empty="",
     )
-    out().print()
-    text = _dump(row.document)
-    out().print(Syntax(text, "json", theme="ansi_dark", background_color="default"))
 
 
 def delete(

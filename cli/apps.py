@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -168,6 +168,10 @@ def show_app(
             *((part, ", ".join(found) or None) for part, found in names.items()),
         ]
     )
+    _print_domains(domains)
+
+
+def _print_domains(domains: Sequence[sa.Row[Any]]) -> None:
     if domains:
         out().print()
     print_table(

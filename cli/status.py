@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actions.leader import (
@@ -92,6 +92,10 @@ def status(*, json: JsonOption = False) -> None:
         ([queue, *map(str, waiting.values())] for queue, waiting in backlog.items()),
         empty="",
     )
+    _print_actions(quarantined, following)
+
+
+def _print_actions(quarantined: Sequence[Any], following: Sequence[Any]) -> None:
     if quarantined:
         out().print()
         print_table(

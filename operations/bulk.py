@@ -245,6 +245,7 @@ def _retry(
         _lock_actions(connection, {row.action_uid for row in exclusive})
     room = _find_room(connection, [r for r in page if r.overlap == Overlap.QUEUE])
     chosen: list[UUID] = []
+    alone: list[UUID] = []
     taken: set[tuple[str, str | None]] = set()
     for row in page:
         key = (row.action_uid, row.user_id)
@@ -255,16 +256,13 @@ def _retry(
         else:
             taken.add(key)
             room[key] -= 1
-            chosen.append(row.id)
-    reopened = _update(
-        connection,
-        chosen,
-        operations.c.state.in_(sorted(RETRIED_STATES)),
-        ~is_beside_live(),
-        **REOPENED,
-    )
+            (alone if row.overlap == Overlap.SKIP else chosen).append(row.id)
+    may_be = operations.c.state.in_(sorted(RETRIED_STATES))
+    # Only where it matters: PostgreSQL would compare all with all that is live.
+    reopened = _update(connection, chosen, may_be, **REOPENED)
+    reopened += _update(connection, alone, may_be, ~is_beside_live(), **REOPENED)
     changed.done += len(reopened)
-    left = set(chosen) - set(reopened)
+    left = {*chosen, *alone} - set(reopened)
     if left:
         states = _fetch_states(connection, left)
         for state in states.values():
