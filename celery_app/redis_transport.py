@@ -26,6 +26,12 @@ Connection.resolve_aliases |= {
 }
 
 
+_errors = redis.get_redis_error_classes()
+
+#: What Redis, or the way to it, may say; not asked of a connection that may be gone.
+_ERRORS = (*_errors.connection_errors, *_errors.channel_errors)
+
+
 class _QoS(virtual.QoS):
     """Remembers what was taken in this process, to hold it to its prefetch count."""
 
@@ -43,9 +49,8 @@ class _QoS(virtual.QoS):
             if tag not in self._dirty  # ended
         ]
         self._delivered.clear()
-        transport = self.channel.connection
         # After the first that fails, each of the others would wait for the same.
-        with suppress(*transport.connection_errors, *transport.channel_errors):
+        with suppress(*_ERRORS):
             for message in reversed(taken):
                 self._put_back(message)
         return []
@@ -74,8 +79,28 @@ class Channel(redis.Channel):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Connect, as kombu's own does."""
+        self._address: dict[str, Any] = {}
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
         self.QoS: Any = _QoS  # which it sets by itself to one with errors
+        self._connparams()
+
+    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - kombu's
+        """
+        Say where Redis is, also when kombu has let go of the connection.
+
+        Of a connection that broke it does so first; then it closes the channel, which
+        puts back what was taken.
+        """
+        if asynchronous:
+            return dict(super()._connparams(asynchronous=True))  # type: ignore[no-untyped-call]
+        if not self._address:
+            self._address = super()._connparams()  # type: ignore[no-untyped-call]
+        return dict(self._address)
+
+    def close(self) -> None:
+        """Close, as kombu's own does, and what was opened once more to put back."""
+        super().close()  # type: ignore[no-untyped-call]
+        self._disconnect_pools()  # type: ignore[no-untyped-call]
 
 
 class Transport(redis.Transport):

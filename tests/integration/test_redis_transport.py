@@ -93,3 +93,24 @@ def test_message_that_was_put_back_is_not_put_back_again(
     message.reject(requeue=True)
 
     assert fetch_waiting(redis_url) == IDS
+
+
+def test_worker_that_lost_its_connection_puts_back(
+    app: Celery, connection: Any, redis_url: str
+):
+    """
+    While it waits for the next message; as Celery's consumer cleans up after that.
+    """
+    take(connection, 2)
+    # As a worker has one for its tasks and one for what it is told.
+    for channel in (connection.default_channel, connection.channel()):
+        app.amqp.queues[Queue.HEAVY.value](channel).consume(callback=print)
+    with pytest.raises(TimeoutError):
+        connection.drain_events(timeout=0.1)  # asks Redis, and does not wait for it
+    with redis.Redis.from_url(redis_url) as client:
+        client.client_kill_filter(_type="normal", skipme=True)
+
+    connection.collect(socket_timeout=0.1)
+    connection.close()
+
+    assert fetch_waiting(redis_url) == IDS

@@ -1,0 +1,184 @@
+"""A broker that goes and comes while a thousand messages wait (real processes)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import redis
+
+from celery_app.app import make_app
+from celery_app.sender import CelerySender
+from models.operation_state import OperationState, Queue
+from operations.outbox import Message
+from tests.chaos.installation import Installation
+from tests.chaos.servers import Victim, run_faulty_redis
+from tests.servers import wait_until
+
+#: So many that a worker is always in the middle of taking one.
+WAITING = 1000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Victim]:
+    """Give a Redis of this module alone, which finds again what was in it."""
+    with run_faulty_redis(persistent=True) as server:
+        yield server
+
+
+@pytest.fixture
+def installation(
+    postgres_url: str, broker: Victim, tmp_path: Path
+) -> Iterator[Installation]:
+    """Give an installation on that broker."""
+    made = Installation(postgres_url, broker.url, tmp_path)
+    yield made
+    made.engine.dispose()
+
+
+def fill(installation: Installation, count: int) -> None:
+    """Let *count* messages wait, of operations that are nowhere."""
+    settings = installation.settings
+    sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
+    sender.send([Message(uuid4(), Queue.QUICK, "a test", 0) for _ in range(count)])
+    sender.close()
+
+
+def count_waiting(installation: Installation) -> int:
+    """Return how many messages are in the quick queue."""
+    with redis.Redis.from_url(installation.broker_url) as client:
+        length = client.llen(Queue.QUICK.value)
+    assert isinstance(length, int)
+    return length
+
+
+@pytest.mark.timeout(300)
+def test_worker_outlives_a_broker_that_goes_under_a_full_queue(
+    installation: Installation, broker: Victim
+) -> None:
+    """
+    Again and again, in the middle of taking; then it takes what is left.
+    """
+    with installation.worker() as worker:
+        for _ in range(5):
+            fill(installation, WAITING)
+            wait_until(
+                lambda: count_waiting(installation) < WAITING,
+                timeout_s=60,
+                what="a first message",
+            )
+            lost = installation.read_log("worker").count("onnection")
+            broker.kill()
+            wait_until(
+                lambda lost=lost: (  # type: ignore[misc]
+                    worker.poll() is not None
+                    or installation.read_log("worker").count("onnection") > lost
+                ),
+                timeout_s=30,
+                what="the worker to notice",
+            )
+            broker.start()
+            assert worker.poll() is None, installation.read_log("worker")[-3000:]
+        wait_until(
+            lambda: worker.poll() is not None or count_waiting(installation) == 0,
+            timeout_s=60,
+            what="the rest to be taken",
+        )
+        with installation.scheduler():
+            after = installation.run("sleep", 0)
+            row = installation.wait_until_final(after)
+
+        assert worker.poll() is None
+    assert row.state == OperationState.SUCCEEDED
+
+
+#: What Redis may be made to refuse, and how that ends.
+REFUSALS = {
+    "out of memory": ("config set maxmemory 1", "config set maxmemory 0"),
+    "read-only replica": ("replicaof 127.0.0.1 1", "replicaof no one"),
+    "another password": ("config set requirepass secret", "config set requirepass ''"),
+    "too many clients": ("config set maxclients 1", "config set maxclients 1000"),
+    "rights revoked": (
+        "acl setuser default -brpop -lpush -sadd -subscribe -psubscribe",
+        "acl setuser default +@all",
+    ),
+}
+
+
+@pytest.fixture
+def admin(broker: Victim) -> Iterator[redis.Redis]:
+    """Give a client that is there before anything is refused, and ends all of it."""
+    with redis.Redis.from_url(broker.url, single_connection_client=True) as client:
+        client.execute_command("config", "set", "maxmemory-policy", "noeviction")
+        try:
+            yield client
+        finally:
+            for _, heal in REFUSALS.values():
+                client.execute_command(*shlex.split(heal))
+
+
+def refuse(admin: redis.Redis, hurt: str) -> None:
+    """Let Redis refuse, and cut everybody off, so that they come anew."""
+    admin.execute_command(*shlex.split(hurt))
+    for kind in ("normal", "pubsub"):
+        admin.client_kill_filter(_type=kind, skipme=True)
+
+
+def count_troubles(installation: Installation, name: str) -> int:
+    """Return how many lines *name* has written about what goes wrong."""
+    lines = installation.read_log(name).splitlines()
+    return sum('"error"' in line or "Connection to broker" in line for line in lines)
+
+
+@pytest.mark.timeout(240)
+def test_broker_that_refuses_costs_no_process(
+    installation: Installation, admin: redis.Redis
+) -> None:
+    """
+    Whatever it says, all go on by themselves when it serves again.
+    """
+    rows = []
+    with installation.scheduler() as scheduler, installation.worker() as worker:
+        for hurt, heal in REFUSALS.values():
+            before = count_troubles(installation, "worker")
+            done = installation.run("sleep", 0)
+            installation.wait_until_final(done, timeout_s=60)
+            refuse(admin, hurt)
+            waiting = installation.run("sleep", 0)
+            wait_until(
+                lambda before=before: (  # type: ignore[misc]
+                    count_troubles(installation, "worker") > before + 1
+                ),
+                timeout_s=30,
+                what=f"the worker to find {hurt}",
+            )
+            admin.execute_command(*shlex.split(heal))
+            rows.append(installation.wait_until_final(waiting, timeout_s=60))
+
+        assert [scheduler.poll(), worker.poll()] == [None, None]
+    assert {OperationState.SUCCEEDED} == {row.state for row in rows}
+
+
+@pytest.mark.timeout(120)
+def test_worker_waits_for_a_broker_that_refuses_from_the_start(
+    installation: Installation, admin: redis.Redis
+) -> None:
+    """
+    It is started with the machine, maybe before its rights are granted.
+    """
+    hurt, heal = REFUSALS["rights revoked"]
+    refuse(admin, hurt)
+    with installation.worker() as worker, installation.scheduler():
+        wait_until(
+            lambda: count_troubles(installation, "worker") > 1,
+            timeout_s=60,
+            what="the worker to try twice",
+        )
+        admin.execute_command(*shlex.split(heal))
+        row = installation.wait_until_final(installation.run("sleep", 0), timeout_s=60)
+
+        assert worker.poll() is None
+    assert row.state == OperationState.SUCCEEDED
