@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -14,7 +15,7 @@ from actions.leader import get_last_tick_at
 from actions.recorded import RecordedEvent, RecordedOperation, Revision
 from actions.when.event import delay_bounds
 from actions.why import History
-from models.database import read_clock
+from models.database import read_clock, reading
 from models.errors import NotFoundError
 from models.operation_state import OperationState
 from models.tables import (
@@ -154,46 +155,132 @@ class ActionHistory:
         return any(revision.timing is None for revision in self.revisions)
 
 
+class _Action(NamedTuple):
+    """What is read of an action to audit it."""
+
+    uid: str
+    app: str
+    catch_up: str
+
+
+#: Actions that an audit reads in one transaction, if they have few decisions.
+_BATCH = 500
+
+#: Decisions that it holds in memory at a time; at least those of one action.
+_DECISIONS = 20_000
+
+
 def fetch_histories(
-    connection: sa.Connection,
+    engine: sa.Engine,
     *,
     since: datetime,
     until: datetime,
     app: str | None = None,
+    batch: int = _BATCH,
+    decisions: int = _DECISIONS,
 ) -> Iterator[ActionHistory]:
     """
-    Yield every action with its decisions about ``[since, until)``.
+    Yield every action with its decisions about ``[since, until)``, app by app.
+
+    Read in batches, each in a transaction that is over before its first action is
+    yielded: whoever thinks about them holds up nobody, and nobody ends the session.
 
     Args:
-        connection: Any.
+        engine: Any.
 
         since: Aware.
 
         until: Aware.
 
         app: Uid of a small app; None: of all.
+
+        batch: Actions of one transaction at most.
+
+        decisions: Of one transaction at most, unless one action has more.
     """
+    after = ("", "")
+    while True:
+        with reading(engine) as connection:
+            found = _fetch_actions(connection, after, app, batch)
+            chosen = _choose(connection, found, since, until, decisions)
+            histories = _fetch_batch(connection, chosen, since, until)
+        yield from histories
+        if not chosen:
+            return
+        after = (chosen[-1].app, chosen[-1].uid)
+
+
+def _fetch_actions(
+    connection: sa.Connection, after: tuple[str, str], app: str | None, limit: int
+) -> Sequence[_Action]:
     kept = scheduled_actions.c
-    query = sa.select(kept.uid, kept.app, kept.catch_up)
+    query = (
+        sa.select(kept.uid, kept.app, kept.catch_up)
+        .where(sa.tuple_(kept.app, kept.uid) > sa.tuple_(*after))
+        .order_by(kept.app, kept.uid)
+        .limit(limit)
+    )
     if app is not None:
         query = query.where(kept.app == app)
-    actions = connection.execute(query).all()
+    return [_Action(*row) for row in connection.execute(query)]
+
+
+def _choose(
+    connection: sa.Connection,
+    actions: Sequence[_Action],
+    since: datetime,
+    until: datetime,
+    decisions: int,
+) -> Sequence[_Action]:
+    """Return the first of *actions*: as many as have so many *decisions* together."""
+    rows = connection.execute(
+        sa.select(operations.c.action_uid, sa.func.count().label("decided"))
+        .where(
+            operations.c.action_uid.in_([each.uid for each in actions]),
+            _concerns(since, until),
+        )
+        .group_by(operations.c.action_uid)
+    )
+    counts = {row.action_uid: row.decided for row in rows}
+    total = 0
+    for number, action in enumerate(actions):
+        total += counts.get(action.uid, 0)
+        if total > decisions and number > 0:
+            return actions[:number]
+    return actions
+
+
+def _fetch_batch(
+    connection: sa.Connection,
+    actions: Sequence[_Action],
+    since: datetime,
+    until: datetime,
+) -> list[ActionHistory]:
+    uids = [each.uid for each in actions]
     revisions: dict[str, list[Revision]] = defaultdict(list)
     for row in connection.execute(
-        sa.select(*_REVISION).order_by(_revised.uid, _revised.revision)
+        sa.select(*_REVISION)
+        .where(_revised.uid.in_(uids))
+        .order_by(_revised.uid, _revised.revision)
     ):
         revisions[row.uid].append(Revision(*row[1:]))
     decided: dict[str, list[RecordedOperation]] = defaultdict(list)
     for row in connection.execute(
-        sa.select(*_OPERATION).where(_concerns(since, until))
+        sa.select(*_OPERATION).where(
+            operations.c.action_uid.in_(uids), _concerns(since, until)
+        )
     ):
         decided[row.action_uid].append(RecordedOperation(**row._asdict()))
-    for uid, its_app, runs in actions:
+    histories = []
+    for uid, app, runs in actions:
         known = revisions[uid]
-        happened = _fetch_events(connection, its_app, known, since, until)
-        yield ActionHistory(
-            uid, its_app, known, decided.get(uid, []), happened, runs != "none"
+        happened = _fetch_events(connection, app, known, since, until)
+        histories.append(
+            ActionHistory(
+                uid, app, known, decided.get(uid, []), happened, runs != "none"
+            )
         )
+    return histories
 
 
 def _fetch_events(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from typing import Annotated
 
 import sqlalchemy as sa
@@ -14,10 +14,10 @@ from actions.audit import Finding, audit_action, audit_event_action
 from actions.expected_events import Keeps
 from actions.history import fetch_histories
 from actions.leader import get_last_tick_at
-from cli.connection import get_settings, read_database
+from cli.connection import get_engine, get_settings, read_database
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, out, print_json, print_note, print_table
-from models.database import read_clock
+from models.database import read_clock, reading
 from models.recipients import RecipientFilterModel
 from operations.adapters.users import fetch_users
 from operations.recipients import User, keeps_triggering_user
@@ -56,34 +56,35 @@ def audit(
     with read_database() as connection:
         now = read_clock(connection)
         ticked_at = get_last_tick_at(connection) or now
-        end = ticked_at if end is None else min(end, ticked_at)
-        begin = end - _DEFAULT_PERIOD if begin is None else begin
-        if begin >= end:
-            print_note(f"Nothing is decided after {format_both(ticked_at)} yet.")
-            end = begin
-        keeps_of = _make_keeps(connection, now)
-        for history in fetch_histories(connection, since=begin, until=end, app=app):
-            audited += 1
-            if history.is_of_time:
-                findings += audit_action(
-                    history.uid,
-                    history.revisions,
-                    history.decided,
-                    since=begin,
-                    until=end,
-                    catches_up=history.catches_up,
-                    lookback=lookback,
-                )
-            if history.is_of_events:
-                findings += audit_event_action(
-                    history.uid,
-                    history.revisions,
-                    history.events,
-                    history.decided,
-                    since=begin,
-                    until=end,
-                    keeps=keeps_of(history.app),
-                )
+    end = ticked_at if end is None else min(end, ticked_at)
+    begin = end - _DEFAULT_PERIOD if begin is None else begin
+    if begin >= end:
+        print_note(f"Nothing is decided after {format_both(ticked_at)} yet.")
+        end = begin
+    engine = get_engine()
+    keeps_of = _make_keeps(engine, now)
+    for history in fetch_histories(engine, since=begin, until=end, app=app):
+        audited += 1
+        if history.is_of_time:
+            findings += audit_action(
+                history.uid,
+                history.revisions,
+                history.decided,
+                since=begin,
+                until=end,
+                catches_up=history.catches_up,
+                lookback=lookback,
+            )
+        if history.is_of_events:
+            findings += audit_event_action(
+                history.uid,
+                history.revisions,
+                history.events,
+                history.decided,
+                since=begin,
+                until=end,
+                keeps=keeps_of(history.app),
+            )
     if json:
         print_json([_make_json(finding) for finding in findings])
     else:
@@ -105,12 +106,14 @@ def _print(findings: list[Finding]) -> None:
     )
 
 
-def _make_keeps(connection: sa.Connection, now: datetime) -> Callable[[str], Keeps]:
+def _make_keeps(engine: sa.Engine, now: datetime) -> Callable[[str], Keeps]:
     """Ask the recipients of actions about the users of an app, who may be gone."""
 
-    @cache
+    # Actions come app by app, so the users of one are enough.
+    @lru_cache(maxsize=1)
     def fetch(app: str) -> dict[str, User]:
-        return {user.id: user for user in fetch_users(connection, app)}
+        with reading(engine) as connection:
+            return {user.id: user for user in fetch_users(connection, app)}
 
     def make(app: str) -> Keeps:
         def keeps(who: RecipientFilterModel | None, user_id: str) -> bool:

@@ -73,7 +73,8 @@ def judge(world: World) -> Verdict:
 def _audit(world: World, connection: sa.Connection) -> Iterator[str]:
     until = get_last_tick_at(connection)
     assert until is not None  # it has ticked
-    histories = fetch_histories(connection, since=world.since, until=until)
+    engine = world.installation.engine
+    histories = fetch_histories(engine, since=world.since, until=until)
     audited = 0
     for history in histories:
         if not history.is_of_time:

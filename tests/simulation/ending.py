@@ -69,9 +69,7 @@ def check_ending(world: World) -> None:
 def _check_decisions(world: World) -> None:
     """One decision for each occurrence, by an independent reading of the rules."""
     until = world.judged_until
-    with reading(world.engine) as connection:
-        histories = list(fetch_histories(connection, since=world.start, until=until))
-    for history in histories:
+    for history in fetch_histories(world.engine, since=world.start, until=until):
         if history.is_of_events and not world.clock_jumps:
             undecided = audit_event_action(
                 history.uid,
