@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from typing import Literal, Self, TextIO
@@ -176,6 +177,33 @@ METRICS: dict[str, Counter | Gauge | Histogram] = {
     "minutehand_operations_rescued_total": OPERATIONS_RESCUED,
     "minutehand_operations_finished_total": OPERATIONS_FINISHED,
 }
+
+
+#: A trouble that stays is told of again after this.
+SAY_AGAIN_AFTER_S = 60.0
+
+
+class News:
+    """
+    Tells what is new from what was said a moment ago.
+
+    Args:
+        monotonic: Seconds that never jump.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """Have said nothing yet."""
+        self._monotonic = monotonic
+        self._said: dict[str, float] = {}
+
+    def is_news(self, text: str) -> bool:
+        """Tell whether *text* was not said within the last minute; now it is."""
+        now = self._monotonic()
+        oldest = now - SAY_AGAIN_AFTER_S
+        self._said = {each: at for each, at in self._said.items() if at > oldest}
+        is_news = text not in self._said
+        self._said.setdefault(text, now)
+        return is_news
 
 
 #: Libraries that tell every connection, migration and message at "info"; ours is

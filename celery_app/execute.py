@@ -50,9 +50,11 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
         try:
             state = _run(attempt)
         except UnreachableError as error:
-            # Nothing more can be written: the lease runs out, and any worker goes on.
-            log.warning(Event.CLAIM_LOST, error=str(error))
-            return
+            if not attempt.put_back(error):
+                # Nothing can be written: the lease runs out, and any worker goes on.
+                log.warning(Event.CLAIM_LOST, error=str(error))
+                return
+            state = OperationState.PENDING
         finally:
             worker.heart.remove(held)
         if state is not None:

@@ -33,7 +33,7 @@ from celery_app.worker import get_worker, stop_worker
 from models.errors import UnreachableError
 from operations.state import get_operation_state
 from settings import read_settings
-from telemetry import Event, configure_logging
+from telemetry import Event, News, configure_logging
 
 log = structlog.get_logger()
 
@@ -43,13 +43,17 @@ __all__ = ["get_operation_state"]
 #: Before a message goes back that nobody could look up, for the database is away.
 PAUSE_S = 1.0
 
+#: What this process has said of the database.
+_troubles = News(time.monotonic)
+
 
 def _execute(task_id: str, node: str) -> None:
     try:
         execute(get_worker(), task_id, make_worker_name(node))
     except UnreachableError as error:
         # Nothing was claimed. Dropped, it would be missed after minutes only.
-        log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+        if _troubles.is_news(str(error)):
+            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
         time.sleep(PAUSE_S)
         raise Reject(str(error), requeue=True) from error
 

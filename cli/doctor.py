@@ -23,6 +23,7 @@ from cli.output import format_age, format_both, print_json, print_table
 from migrations.schema import check_schema
 from models.database import TOLERATED_SKEW, read_clock, read_host_clock
 from models.errors import BrokerUnreachableError, UsageError
+from models.grants import find_missing_grants
 from operations.store import fetch_stuck
 from operations.waiting import fetch_unsent
 
@@ -102,10 +103,15 @@ def doctor(
 
 
 def _look_at_all() -> Iterator[Result]:
+    grants = list(_look_at_grants())
+    if any(each.health is Health.BAD for each in grants):
+        yield from grants
+        return  # what comes next may not be looked at
     schema = _look_at_schema()
     yield schema
     if schema.health is Health.BAD:
         return  # the tables to look at may not be there
+    yield from grants
     yield from _look_at_scheduler()
     yield _look_at_broker()
     yield from _look_at_task_queues()
@@ -119,6 +125,15 @@ def _look_at_schema() -> Result:
     except UsageError as error:
         return Result("schema", Health.BAD, str(error))
     return Result("schema", Health.GOOD, "that of this version")
+
+
+def _look_at_grants() -> Iterator[Result]:
+    with read_database() as connection:
+        missing = find_missing_grants(connection)
+    for each in missing:
+        yield Result("grants", Health.BAD, each)
+    if not missing:
+        yield Result("grants", Health.GOOD, "the database lets us do what we need")
 
 
 def _look_at_scheduler() -> Iterator[Result]:

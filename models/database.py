@@ -25,7 +25,9 @@ from sqlalchemy.sql.functions import FunctionElement
 from models.errors import UnreachableError, UsageError
 from models.postgresql import (
     InterruptibleConnection,
+    hide_data,
     is_beyond_limits,
+    is_refused,
     make_postgresql_engine,
     make_unreachable,
 )
@@ -165,11 +167,20 @@ def make_engine(
         raise UsageError(msg) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite":
-        return _make_sqlite_engine(parsed, timeout, clock)
-    if backend == "postgresql":
-        return make_postgresql_engine(parsed, timeout=timeout, pool_size=pool_size)
-    msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"
-    raise UsageError(msg)
+        engine = _make_sqlite_engine(parsed, timeout, clock)
+    elif backend == "postgresql":
+        engine = make_postgresql_engine(parsed, timeout=timeout, pool_size=pool_size)
+    else:
+        msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"
+        raise UsageError(msg)
+    sa.event.listen(engine, "handle_error", _hide_data)
+    return engine
+
+
+def _hide_data(context: sa.ExceptionContext) -> None:
+    # The outer one first: it asks the inner one for its kind.
+    hide_data(context.sqlalchemy_exception)
+    hide_data(context.original_exception)
 
 
 def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Engine:
@@ -185,6 +196,7 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
         },
         # one database in memory is one connection
         poolclass=sa.StaticPool if in_memory else sa.QueuePool,
+        hide_parameters=True,
     )
 
     @sa.event.listens_for(engine, "connect")
@@ -259,6 +271,8 @@ def translating() -> Iterator[None]:
             raise
         raise make_unreachable(e) from e
     except sa.exc.DBAPIError as e:
+        if is_refused(e.orig):
+            raise make_unreachable(e) from e
         if str(e.orig) == "file is not a database":
             msg = (
                 f"this {e.orig}. Set MINUTEHAND_HOME to another folder, or"

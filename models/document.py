@@ -50,7 +50,13 @@ class DocumentModel(BaseModel):
     show it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        # What a document says is no business of a log.
+        hide_input_in_errors=True,
+    )
 
     @model_validator(mode="wrap")
     @classmethod

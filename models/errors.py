@@ -131,6 +131,18 @@ class PostponedError(MinutehandError):
         self.reason = reason
 
 
+class PlatformError(StepError):
+    """
+    A step failed for what we run on: a full disk, a folder that is gone, no memory.
+
+    The action is not to blame, so no attempt is counted.
+    """
+
+    def __init__(self, message: str) -> None:
+        """Take *message* for the operator: what of ours does not serve, and why."""
+        super().__init__(message, permanent=False)
+
+
 class ClaimLostError(MinutehandError):
     """Our claim on an operation ended: taken over, canceled or finished by others."""
 

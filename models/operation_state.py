@@ -74,6 +74,7 @@ class Reason(StrEnum):
     STEP_FAILED = "step failed"
     PROCESS_KILLED = "process killed"
     MAIL_SERVER_AWAY = "mail server away"
+    PLATFORM = "platform"
     TIME_LIMIT = "time limit"
     CANCELED = "canceled"
     ACTION_DELETED = "action deleted"

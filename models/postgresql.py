@@ -6,6 +6,7 @@ What both databases can do is in database.py; ask there first.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Mapping
 from contextlib import suppress
@@ -124,6 +125,7 @@ def make_postgresql_engine(
         pool_timeout=timeout.total_seconds(),
         pool_pre_ping=False,
         pool_use_lifo=True,
+        hide_parameters=True,
     )
     sa.event.listen(engine, "handle_error", _leave_ailing_server)
     return engine
@@ -148,6 +150,40 @@ def _leave_ailing_server(context: sa.ExceptionContext) -> None:
 
 def _is_ailing(error: BaseException | None) -> bool:
     return _get_state(error).startswith(_AILING)
+
+
+#: SQLSTATE of a right that the role lacks. The driver calls it a mistake in the
+#: statement; but the statement is ours, and the next GRANT mends it.
+_REFUSED = "42501"
+
+
+def is_refused(error: BaseException | None) -> bool:
+    """Tell whether the role lacks a right for what was asked."""
+    return _get_state(error) == _REFUSED
+
+
+#: First characters of SQLSTATEs of values that do not fit, which are quoted then.
+_BAD_VALUE = "22"
+
+
+def hide_data(error: BaseException | None) -> None:
+    """
+    Take out of *error* what it holds of a statement and its values.
+
+    They are data of tenants, and belong neither into logs nor into the row of an
+    operation. What is left says what went wrong, the traceback says where.
+    """
+    if not isinstance(error, psycopg.Error | sa.exc.StatementError):
+        return
+    # What follows are lines such as "DETAIL: Failing row contains (...)".
+    said = str(error.args[0] if error.args else "").strip().partition("\n")[0]
+    cause: BaseException = error
+    if isinstance(error, sa.exc.StatementError):
+        cause = error.orig or error
+        error.statement = error.params = None
+    if _get_state(cause).startswith(_BAD_VALUE):
+        said = re.sub('".*"', '"..."', said)
+    error.args = (said,)
 
 
 def is_beyond_limits(error: BaseException | None) -> bool:
@@ -200,9 +236,12 @@ def execute_at_once(
     except BaseException as error:
         # Where it stopped is not known, so nobody else may get this connection.
         pooled.invalidate(error)
+        hide_data(error)
         if isinstance(error, psycopg.IntegrityError):
-            raise sa.exc.IntegrityError(query, None, error) from error
-        is_mistake = is_beyond_limits(error) or not isinstance(error, _OPERATIONAL)
+            raise sa.exc.IntegrityError(None, None, error) from error
+        is_mistake = is_beyond_limits(error) or not isinstance(
+            error, (*_OPERATIONAL, psycopg.errors.InsufficientPrivilege)
+        )
         if is_mistake and not _is_ailing(error):
             raise
         raise make_unreachable(error) from error
@@ -233,4 +272,9 @@ def make_unreachable(error: BaseException) -> UnreachableError:
     """Return what is said of a database that cannot serve now."""
     cause = getattr(error, "orig", None) or error
     said = str(cause).strip() or type(cause).__name__
+    if is_refused(cause):
+        return UnreachableError(
+            f"the database refuses us: {said}. Which grants are missing: "
+            "minutehand doctor"
+        )
     return UnreachableError(f"the database did not answer: {said}")

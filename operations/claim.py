@@ -312,18 +312,32 @@ def postpone(
     error: str,
 ) -> bool:
     """
-    Put the operation back for *delay*, as if never claimed; False if not ours.
+    Put the operation back for after *delay*, as if this attempt had not been made.
 
-    For what it waits for and cannot help: its attempts are for its own mistakes.
+    For what the action is not to blame for, however often it happens.
+
+    Args:
+        connection: In a transaction.
+
+        held: The claim; it ends.
+
+        delay: From now, by the database's clock.
+
+        reason: A ``Reason``, and free text after ": ".
+
+        error: For the operator, in full.
+
+    Returns:
+        False if it is no longer ours, and nothing changed.
     """
     return _leave(
         connection,
         held,
         state=OperationState.PENDING,
         attempt=operations.c.attempt - 1,
+        send_at=db_now(delay),
         reason=reason,
         error=error,
-        send_at=db_now(delay),
     )
 
 

@@ -46,6 +46,7 @@ from operations.claim import (
     retry_later,
 )
 from operations.deliveries import DeliveryMarks
+from operations.platform import find_platform_error
 from operations.ports import Ports, StepContext, StepResult
 from operations.step_records import (
     RETURN_KEY,
@@ -68,6 +69,14 @@ log = structlog.get_logger()
 
 #: Pause before the second attempt of an operation whose step failed; then twice that.
 RETRY_DELAY = timedelta(seconds=30)
+
+#: Pause before an operation is tried again that met trouble of the platform; then
+#: twice that, and so on, up to the limit.
+PLATFORM_DELAY = timedelta(seconds=30)
+PLATFORM_DELAY_LIMIT = timedelta(minutes=5)
+
+#: Key in a step's memo: how often it has waited for the platform.
+_WAITS = "platform waits"
 
 #: Progress is written, and cancellation noticed, this often at most.
 PROGRESS_EVERY_S = 1.0
@@ -101,6 +110,7 @@ class Attempt:
     _todo: list[KeptStep] | None = None
     _action: ScheduledActionModel | None = None
     _is_overdue: Callable[[], bool] = lambda: False
+    _memo: dict[str, JsonValue] = field(default_factory=dict)
 
     def prepare(self, connection: sa.Connection) -> None:
         """Write down the steps in the transaction of the claim, and start the first."""
@@ -250,13 +260,14 @@ class Attempt:
             arguments = arguments.model_copy(update={"force": True})
         try:
             result = self.steps[step.name](context, arguments)
-        except StepError as error:
+        except (MemoryError, OSError, UnreachableError, StepError) as error:
             self.check_time()
+            ours = _find_ours(error)
+            if ours is not None:
+                return self._wait_for_platform(step, ours)
+            if not isinstance(error, StepError):
+                raise
             return self._handle_failure(step.name, error)
-        except UnreachableError as error:
-            self.check_time()
-            again = StepError(str(error), permanent=False)
-            return self._handle_failure(step.name, again)
         except PostponedError as error:
             self.check_time()
             return self._postpone(step.name, error)
@@ -320,8 +331,17 @@ class Attempt:
             )
         return OperationState.FAILED
 
-    def _postpone(self, name: str, error: PostponedError) -> OperationState:
-        """Put the operation back, for it waits for something; this was no attempt."""
+    def _postpone(
+        self,
+        name: str,
+        error: PostponedError,
+        memo: dict[str, JsonValue] | None = None,
+    ) -> OperationState:
+        """
+        Put the operation back, for it waits for something; this was no attempt.
+
+        With *memo* in place of what the step remembers, if it is given.
+        """
         delay_s = round(error.delay.total_seconds(), 3)
         log.warning(
             Event.OPERATION_POSTPONED, step=name, error=str(error), delay_s=delay_s
@@ -329,6 +349,8 @@ class Attempt:
         with writing(self.engine) as connection:
             guard(connection, self.held)
             suspend_step(connection, self.held, name, str(error))
+            if memo is not None:
+                remember(connection, self.held, name, memo)
             postpone(
                 connection,
                 self.held,
@@ -337,6 +359,33 @@ class Attempt:
                 error=f"{name}: {error}",
             )
         return OperationState.PENDING
+
+    def _wait_for_platform(self, step: KeptStep, text: str) -> OperationState:
+        """Put the operation back until what we run on may serve again."""
+        waits = step.memo.get(_WAITS, 0)
+        assert isinstance(waits, int)  # written below
+        # Before it overflows, it is longer than the longest.
+        delay = min(PLATFORM_DELAY * 2 ** min(waits, 10), PLATFORM_DELAY_LIMIT)
+        error = PostponedError(text, delay=delay, reason=f"{Reason.PLATFORM}: {text}")
+        return self._postpone(step.name, error, {**self._memo, _WAITS: waits + 1})
+
+    def put_back(self, error: UnreachableError) -> bool:
+        """
+        Let the operation wait for a database that did not take what we had to say.
+
+        Returns:
+            Whether it is put back; if not, its lease runs out.
+        """
+        text = str(error)
+        with suppress(UnreachableError), writing(self.engine) as connection:
+            return postpone(
+                connection,
+                self.held,
+                delay=PLATFORM_DELAY,
+                reason=f"{Reason.PLATFORM}: {text}",
+                error=text,
+            )
+        return False
 
     def _finish(
         self, state: OperationState, reason: str | None = None
@@ -351,7 +400,7 @@ class Attempt:
         self, action: ScheduledActionModel, step: KeptStep
     ) -> StepContext:
         held = self.held
-        memo = dict(step.memo)
+        self._memo = memo = dict(step.memo)
 
         def keep(key: str, value: JsonValue) -> None:
             memo[key] = value
@@ -388,6 +437,14 @@ class Attempt:
             deliveries=DeliveryMarks(self.engine, held, step.name),
             ports=self.ports,
         )
+
+
+def _find_ours(error: Exception) -> str | None:
+    """Say what is wrong with the platform, if *error* is nothing else."""
+    if isinstance(error, UnreachableError):
+        return str(error)
+    ours = find_platform_error(error)
+    return None if ours is None else str(ours)
 
 
 @lru_cache(maxsize=256)

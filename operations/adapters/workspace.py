@@ -19,7 +19,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from models.database import reading, writing
-from models.errors import StepError, UnreachableError
+from models.errors import PlatformError, StepError, UnreachableError
 from models.tables import domain_versions, domains
 from operations.adapters.paths import encode_name
 from operations.adapters.pointers import (
@@ -39,6 +39,7 @@ from operations.adapters.workspace_pruning import (
     prune_versions,
 )
 from operations.data import Domain, DomainSummary, Draft, Fingerprint, Move, Version
+from operations.platform import blaming_platform, find_platform_error
 from operations.ports import Guard, Retention
 
 _CHUNK = 1 << 20
@@ -155,19 +156,23 @@ class RealWorkspace:
     def draft_path(self, app: str, domain: str) -> Path:
         """Return a new temporary path, in the folder of the domain's versions."""
         folder = self._root / encode_name(app) / encode_name(domain)
+        if not folder.is_dir():
+            self._refuse_if_gone()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # What a killed worker left would fill the disk before maintenance comes.
             prune_drafts(folder, before=datetime.now(UTC) - YOUNG)
         except OSError as error:
-            msg = f"workspace {folder}: {error.strerror}"
-            raise StepError(msg, permanent=False) from error
+            raise self._blame(error) from error
         return folder / f".{uuid4()}.part"
 
     def discard(self, paths: Sequence[Path]) -> None:
         """Remove drafts that will not be staged; missing ones are fine."""
         for path in paths:
-            path.unlink(missing_ok=True)
+            # Called when something went wrong, which must not be hidden: maintenance
+            # removes what stays.
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def stage(
         self,
@@ -194,8 +199,7 @@ class RealWorkspace:
                         connection, app, draft, digest, operation_id, now
                     )
         except OSError as error:
-            msg = f"workspace {self._root}: {error}"
-            raise StepError(msg, permanent=False) from error
+            raise self._blame(error) from error
         # Whatever went wrong, a renamed file stays: if the connection broke during
         # the commit, a row may name it. If none does, maintenance removes it.
 
@@ -323,6 +327,7 @@ class RealWorkspace:
         """Refuse to publish data that is gone, before anything moves."""
         for domain in self.fetch_domains(app):
             if domain.staged is not None and not domain.staged.path.is_file():
+                self._refuse_if_gone()
                 msg = (
                     f"domain {domain.name!r}: the file of staged version "
                     f"{domain.staged.number} is gone ({domain.staged.path}). "
@@ -353,24 +358,61 @@ class RealWorkspace:
         try:
             columns, rows = read_figures(version.path, head=head)
         except FileNotFoundError as error:
+            self._refuse_if_gone()
             msg = (
                 f"domain {domain.name!r}: the file of live version {version.number} "
                 f"is gone ({version.path}). Refresh and publish it."
             )
             raise StepError(msg, permanent=True) from error
+        except OSError as error:
+            raise self._blame(error) from error
         return DomainSummary(
             domain=domain.name, version=version, columns=columns, head=rows
         )
 
+    def _refuse_if_gone(self) -> None:
+        """
+        Tell a workspace that is not mounted from one that has lost a file.
+
+        Raises:
+            PlatformError: Nothing is in it, though there should be.
+        """
+        try:
+            if any(self._root.iterdir()):
+                return
+        except FileNotFoundError:
+            pass  # as empty as can be
+        except OSError as error:
+            raise self._blame(error) from error
+        with reading(self._engine) as connection:
+            known = connection.execute(sa.select(domain_versions.c.app).limit(1))
+            if known.first() is None:
+                return
+        # Written to, it would hide what is in it once it is mounted again.
+        msg = (
+            f"the workspace {self._root} is empty, and should have data in it: is it"
+            " mounted? If it was emptied on purpose, make a folder in it"
+        )
+        raise PlatformError(msg)
+
+    def _blame(self, error: OSError) -> PlatformError:
+        found = find_platform_error(error, folder=self._root, name="workspace")
+        wrong = error.strerror or str(error)
+        return found or PlatformError(
+            f"the workspace {self._root} does not serve: {wrong}"
+        )
+
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
         """Remove versions beyond the newest *keep* of each domain, but those in use."""
-        return prune_versions(
-            self._engine, self._root, keep=keep, before=now - YOUNG, limit=limit
-        )
+        with blaming_platform(self._root, "workspace"):
+            return prune_versions(
+                self._engine, self._root, keep=keep, before=now - YOUNG, limit=limit
+            )
 
     def prune_files(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* files no version names, untouched since *before*."""
-        return prune_files(self._engine, self._root, before=before, limit=limit)
+        with blaming_platform(self._root, "workspace"):
+            return prune_files(self._engine, self._root, before=before, limit=limit)
 
 
 def _is_version(side: sa.FromClause, pointer: str) -> sa.ColumnElement[bool]:

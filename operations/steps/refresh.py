@@ -10,6 +10,7 @@ from __future__ import annotations
 from models.errors import StepError
 from models.operation import RefreshModel
 from operations.data import Domain, Draft
+from operations.platform import blaming_platform
 from operations.ports import StepContext, StepResult
 
 
@@ -24,6 +25,8 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
     Raises:
         StepError: Permanent for an unknown domain or unreadable content, temporary
             for network and locks.
+
+        PlatformError: The workspace does not serve.
     """
     domains = _choose(context, asked)
     workspace = context.ports.workspace
@@ -41,9 +44,10 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
                 if domain.staged and not asked.force and domain.staged.path.is_file()
                 else None
             )
-            reading = context.ports.sources.read(
-                domain.source, known=known, target=path
-            )
+            with blaming_platform(path.parent, "workspace"):
+                reading = context.ports.sources.read(
+                    domain.source, known=known, target=path
+                )
             if reading is None:
                 reused.append(domain.name)
             else:

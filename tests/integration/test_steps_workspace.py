@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -11,16 +15,17 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from models.errors import ClaimLostError, StepError
+from models.errors import ClaimLostError, PlatformError, StepError
 from models.tables import (
     app_documents,
     domain_versions,
     domains,
     small_apps,
 )
-from operations.adapters.sources import digest_source
+from operations.adapters.sources import RealSources, digest_source
 from operations.adapters.workspace import RealWorkspace
 from operations.data import Draft, Fingerprint, Reading
+from operations.platform import blaming_platform
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"
@@ -324,3 +329,88 @@ def test_drafts_of_dead_workers_go_before_the_next(workspace: RealWorkspace):
     draft = workspace.draft_path(APP, "a")
 
     assert [young] == list(draft.parent.iterdir())
+
+
+def test_workspace_that_cannot_be_made_is_ours(engine: sa.Engine, tmp_path: Path):
+    """
+    Whatever is wrong with it, no domain is to blame.
+    """
+    (tmp_path / "file").touch()
+
+    with pytest.raises(PlatformError, match="does not serve: Not a directory"):
+        RealWorkspace(engine, tmp_path / "file" / "data").draft_path(APP, "a")
+
+
+def test_workspace_that_is_not_mounted_is_left_alone(
+    workspace: RealWorkspace, tmp_path: Path
+):
+    """
+    What would be written then would lie below its mount, on the disk of the system.
+    """
+    stage(workspace, "a")
+    workspace.publish(APP, ["data"], now=NOW, guard=hold)
+    stage(workspace, "a")
+    [live] = [d for d in workspace.fetch_domains(APP) if d.name == "a"]
+    mounted = tmp_path / "workspace"
+    mounted.rename(tmp_path / "elsewhere")
+    mounted.mkdir()
+
+    for touch in (
+        lambda: workspace.draft_path(APP, "b"),
+        lambda: workspace.publish(APP, ["data"], now=NOW, guard=hold),
+        lambda: workspace.summarize(live, head=1),
+    ):
+        with pytest.raises(PlatformError, match=r"is empty, .*: is it mounted"):
+            touch()
+    assert [] == list(mounted.iterdir())
+    mounted.rmdir()
+    (tmp_path / "elsewhere").rename(mounted)
+    workspace.publish(APP, ["data"], now=NOW, guard=hold)
+
+
+def test_workspace_that_was_emptied_on_purpose_is_filled_anew(
+    workspace: RealWorkspace, tmp_path: Path
+):
+    """
+    Somebody says so by making a folder in it.
+    """
+    stage(workspace, "a")
+    shutil.rmtree(tmp_path / "workspace")
+    (tmp_path / "workspace" / "new").mkdir(parents=True)
+
+    assert {"a": 2} == stage(workspace, "a")
+
+
+@contextmanager
+def full_disk(allowed: int = 4096) -> Iterator[None]:
+    """Let no file grow beyond *allowed* bytes, which is met as a full disk is."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_draft_that_does_not_fit_is_ours(
+    workspace: RealWorkspace, tmp_path: Path, suffix: str
+):
+    """
+    Polars says it in an error of its own, as it would of unreadable content.
+    """
+    source = tmp_path / f"sales.{suffix}"
+    frame = pl.DataFrame({"n": range(9999)})
+    frame.write_csv(source) if suffix == "csv" else frame.write_parquet(source)
+    real = RealSources(folder=tmp_path)
+    path = workspace.draft_path(APP, "a")
+
+    with (
+        pytest.raises(PlatformError, match="takes no file that large"),
+        full_disk(),
+        blaming_platform(path.parent, "workspace"),
+    ):
+        real.read({"file": source.name}, known=None, target=path)
+    workspace.discard([path])
+
+    assert [] == list(path.parent.iterdir())

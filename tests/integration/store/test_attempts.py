@@ -1,4 +1,4 @@
-"""How long the next attempt waits: anew after each ``operations retry``."""
+"""How long the next attempt waits, and what counts as none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ import pytest
 import sqlalchemy as sa
 
 from models.database import writing
-from models.errors import StepError
-from operations.claim import claim
+from models.errors import PlatformError, StepError, UnreachableError
+from operations.claim import claim, postpone
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import BACK_OFF, reclaim_lost_workers
-from operations.run import RETRY_DELAY, Attempt
+from operations.run import (
+    PLATFORM_DELAY,
+    PLATFORM_DELAY_LIMIT,
+    RETRY_DELAY,
+    Attempt,
+)
 from operations.store import reopen
 from tests.scheduling import (
     add_revision,
@@ -85,3 +90,97 @@ def test_pauses_begin_anew_after_a_retry(
 
     expected = [first.total_seconds(), 2 * first.total_seconds()] * 3
     assert expected == pytest.approx(pauses, abs=2)
+
+
+def make_step(error: Exception | None) -> Callable[[StepContext, object], StepResult]:
+    """Return a step that raises *error*, if there is one."""
+
+    def run(_context: StepContext, _arguments: object) -> StepResult:
+        if error is not None:
+            raise error
+        return {}
+
+    return run
+
+
+def attempt(engine: sa.Engine, ports: Ports, error: Exception | None) -> str | None:
+    """Make an attempt whose step meets *error*; return the state it leaves."""
+    edit(engine, DAILY.id, send_at=get_now(engine) - SECOND)
+    held = claim(engine, DAILY.id, worker="w")
+    assert held is not None
+    return Attempt(engine, held, ports, steps={"run_task": make_step(error)}).run()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PlatformError("the workspace /data is full"),
+        UnreachableError("the workspace /data is full"),
+    ],
+)
+def test_trouble_of_the_platform_counts_as_no_attempt(
+    engine: sa.Engine, ports: Ports, error: Exception
+):
+    """
+    It waits twice as long each time, up to a limit, and says for what; then it runs.
+    """
+    add_revision(engine)
+    record_all(engine, DAILY)
+    pauses = []
+    for _ in range(7):
+        before = get_now(engine)
+        state = attempt(engine, ports, error)
+        row = get(engine, DAILY.id)
+        pauses.append(round((row.send_at - before) / PLATFORM_DELAY))
+        assert ("pending", "pending", 0) == (state, row.state, row.attempt)
+        assert "platform: the workspace /data is full" == row.reason
+        assert "run_task: the workspace /data is full" == row.error
+
+    limit = PLATFORM_DELAY_LIMIT // PLATFORM_DELAY
+    assert [1, 2, 4, 8, limit, limit, limit] == pauses
+    assert "succeeded" == attempt(engine, ports, None)
+    row = get(engine, DAILY.id)
+    assert ("succeeded", None, None, 1) == (
+        row.state,
+        row.reason,
+        row.error,
+        row.attempt,
+    )
+
+
+def test_trouble_of_the_platform_leaves_the_attempts_of_a_step(
+    engine: sa.Engine, ports: Ports
+):
+    """
+    An operation that fails by itself in between fails after its three attempts.
+    """
+    add_revision(engine)
+    record_all(engine, DAILY)
+    full, failed = PlatformError("full"), StepError("no network", permanent=False)
+
+    states = [
+        attempt(engine, ports, each)
+        for each in (full, failed, full, failed, full, full, failed)
+    ]
+
+    assert [*["pending"] * 6, "failed"] == states
+    assert 3 == get(engine, DAILY.id).attempt
+
+
+def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
+    """
+    A worker that was overtaken postpones nothing.
+    """
+    add_revision(engine)
+    record_all(engine, DAILY)
+    held = claim(engine, DAILY.id, worker="w")
+    assert held is not None
+
+    def put_back() -> bool:
+        with writing(engine) as connection:
+            return postpone(
+                connection, held, delay=SECOND, reason="platform: x", error="x"
+            )
+
+    assert [True, False] == [put_back(), put_back()]
+    assert 0 == get(engine, DAILY.id).attempt

@@ -1,0 +1,215 @@
+"""A database that refuses: rights revoked, values that do not fit (PostgreSQL)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from celery_app.execute import execute
+from celery_app.worker import Heart, Worker
+from models.database import make_engine, reading, writing
+from models.errors import UnreachableError
+from models.grants import find_missing_grants
+from operations.claim import LEASE
+from operations.steps import STEPS
+from scheduler_server import PAUSE_S, Scheduler
+from settings import read_settings
+from telemetry import SAY_AGAIN_AFTER_S, configure_logging
+from tests.scheduling import (
+    FakeSender,
+    add_revision,
+    get,
+    make_operation,
+    record_all,
+)
+from tests.unit.operations.fakes import World
+
+SECRET = "correct horse battery staple"
+DAILY = make_operation()
+
+
+@pytest.fixture
+def logs() -> io.StringIO:
+    """Give what is logged, by us and by libraries."""
+    stream = io.StringIO()
+    configure_logging(log_format="json", stream=stream)
+    return stream
+
+
+class Role:
+    """
+    A role that may do all, until told otherwise; *engine* is of its own.
+
+    Args:
+        owner: Of the tables.
+
+        url: Of the database.
+    """
+
+    def __init__(self, owner: sa.Engine, url: str) -> None:
+        """Make it."""
+        self._owner = owner
+        self.name = f"tests_{uuid4().hex[:8]}"
+        self.tell("create role {}", "grant all on all tables in schema public to {}")
+        self.engine = make_engine(url)
+        sa.event.listen(self.engine, "connect", self._become)
+
+    def _become(self, connection: Any, _record: object) -> None:
+        connection.execute(f"set role {self.name}")
+        connection.commit()
+
+    def tell(self, *commands: str) -> None:
+        """Do *commands* as the owner, with its name put in."""
+        with writing(self._owner) as connection:
+            for command in commands:
+                connection.execute(sa.text(command.format(self.name)))
+
+
+@pytest.fixture
+def role(postgres_engine: sa.Engine, postgres_url: str) -> Iterator[Role]:
+    """Give a role that is gone after the test."""
+    made = Role(postgres_engine, postgres_url)
+    yield made
+    made.engine.dispose()
+    made.tell("drop owned by {}", "drop role {}")
+
+
+@pytest.fixture
+def run(
+    role: Role, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], object]], sa.Row[Any]]:
+    """Give what executes DAILY by a step that does as told, and returns its row."""
+
+    def execute_by(step: Callable[[], object]) -> sa.Row[Any]:
+        add_revision(role.engine)
+        record_all(role.engine, DAILY)
+        monkeypatch.setitem(STEPS, "run_task", lambda *_: step() or {})
+        execute(make_worker(role.engine, tmp_path), str(DAILY.id), "w")
+        return get(role.engine, DAILY.id)
+
+    return execute_by
+
+
+def make_worker(engine: sa.Engine, folder: Path) -> Worker:
+    """Return a worker whose heart never beats by itself."""
+    heart = Heart(engine, lease=LEASE, every=LEASE)
+    heart.start_beating = lambda: None  # type: ignore[method-assign]
+    return Worker(engine, World(folder).make_context().ports, heart, LEASE)
+
+
+@pytest.mark.parametrize("right", ["update on leases", "select on scheduled_actions"])
+def test_revoked_right_ends_no_scheduler(role: Role, logs: io.StringIO, right: str):
+    """
+    It says so once a minute, without a traceback, and goes on when it is granted.
+    """
+    passed = [0.0]
+    scheduler = Scheduler(
+        role.engine,
+        Leader(role.engine),
+        FakeSender(),
+        read_settings({}, env_file=None),
+        monotonic=lambda: passed[0],
+    )
+    role.tell(f"revoke {right} from {{}}")
+    for _ in range(5):
+        assert scheduler.wake() == PAUSE_S
+    once = logs.getvalue()
+    passed[0] += SAY_AGAIN_AFTER_S
+    scheduler.wake()
+    twice = logs.getvalue()
+    role.tell(f"grant {right} to {{}}")
+    scheduler.wake()
+
+    table = right.rpartition(" ")[2]
+    assert (1, 2) == (once.count("refuses us"), twice.count("refuses us"))
+    assert f"permission denied for table {table}" in once
+    assert "Traceback" not in twice
+    assert "tick_done" in logs.getvalue()
+
+
+def test_missing_grants_are_named(role: Role):
+    """
+    With what gives them; when all is granted, nothing is said.
+    """
+    role.tell("revoke insert, update on operations from {}")
+    with reading(role.engine) as connection:
+        missing = find_missing_grants(connection)
+    role.tell("grant insert, update on operations to {}")
+    with reading(role.engine) as connection:
+        granted = find_missing_grants(connection)
+
+    expected = (
+        f"the role {role.name} may not INSERT or UPDATE in operations:"
+        f" GRANT INSERT, UPDATE ON operations TO {role.name}"
+    )
+    assert ([expected], []) == (missing, granted)
+
+
+def test_message_waits_while_its_operation_may_not_be_claimed(
+    role: Role, tmp_path: Path
+):
+    """
+    As with a database that is away: the task gives its message back.
+    """
+    add_revision(role.engine)
+    record_all(role.engine, DAILY)
+    role.tell("revoke insert on operation_steps from {}")
+
+    with pytest.raises(UnreachableError, match="table operation_steps"):
+        execute(make_worker(role.engine, tmp_path), str(DAILY.id), "w")
+
+    row = get(role.engine, DAILY.id)
+    assert ("pending", 0) == (row.state, row.attempt)
+
+
+def test_end_that_may_not_be_written_is_put_back(
+    role: Role, run: Callable[..., sa.Row[Any]], logs: io.StringIO
+):
+    """
+    Its step ran; that it did cannot be said, so it waits, and costs no attempt.
+    """
+    row = run(lambda: role.tell("revoke update on operation_steps from {}"))
+
+    assert ("pending", 0) == (row.state, row.attempt)
+    assert row.reason.startswith("platform: the database refuses us: permission denied")
+    assert "Traceback" not in logs.getvalue()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into small_apps (uid, name) values (:secret, :secret), (:secret, 'x')",
+        "insert into small_apps (uid, name) values (:secret, null)",
+        "select cast(:secret as integer)",
+        "select cast(:secret as jsonb)",
+        "select * from no_such_table where x = :secret",
+        "select 'correct horse battery staple' from no_such_table",
+    ],
+)
+def test_error_nobody_expected_shows_no_data(
+    role: Role, run: Callable[..., sa.Row[Any]], logs: io.StringIO, statement: str
+):
+    """
+    Neither in the row, nor in the traceback: not the statement, not its values.
+    """
+
+    def err() -> None:
+        with writing(role.engine) as connection:
+            connection.execute(sa.text(statement), {"secret": SECRET})
+
+    row = run(err)
+
+    assert "failed" == row.state
+    assert "Error" in row.error
+    assert "Traceback" in logs.getvalue()
+    for text in (row.error, logs.getvalue()):
+        assert SECRET not in text
+        assert "small_apps (uid" not in text
+        assert "x = " not in text
