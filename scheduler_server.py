@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from types import FrameType
+from typing import TypeVar
 
 import sqlalchemy as sa
 import structlog
@@ -63,11 +64,14 @@ from telemetry import (
     TICK_SECONDS,
     TICKS,
     Event,
+    News,
     configure_logging,
     serve_metrics,
 )
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 MINUTE = timedelta(minutes=1)
 
@@ -119,6 +123,7 @@ class Scheduler:
         self._next_tick_at: datetime | None = None
         self._rescued_at = float("-inf")
         self._was_leading = False
+        self._troubles = News(monotonic)
 
     def wake(self) -> float:
         """
@@ -141,7 +146,8 @@ class Scheduler:
             return PAUSE_S
         except UnreachableError as error:
             # Nothing is lost: what is due stays due, what is recorded stays recorded.
-            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            if self._troubles.is_news(str(error)):
+                log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
             return PAUSE_S
         assert self._next_tick_at is not None  # a first tick has set it
         return min(PAUSE_S, max(0.0, (self._next_tick_at - now).total_seconds()))
@@ -307,11 +313,15 @@ def run(
         ConflictError: *wait_for_lease* is False and another scheduler leads.
     """
     log.info(Event.SCHEDULER_STARTED)
-    ensure_maintenance(
-        scheduler.engine,
-        at=scheduler.settings.maintenance_at,
-        timezone=scheduler.settings.timezone,
-        enabled=scheduler.settings.maintenance_enabled,
+    settings = scheduler.settings
+    keep_trying(
+        lambda: ensure_maintenance(
+            scheduler.engine,
+            at=settings.maintenance_at,
+            timezone=settings.timezone,
+            enabled=settings.maintenance_enabled,
+        ),
+        stop,
     )
     standing_by_for: int | None = None
     try:
@@ -347,6 +357,24 @@ def _tell_holder(engine: sa.Engine, told: int | None) -> int | None:
         )
         return holder.fence
     return told
+
+
+def keep_trying(call: Callable[[], T], stop: threading.Event) -> T | None:
+    """
+    Return what *call* returns once the database serves; None if *stop* is set first.
+
+    A scheduler is started with the machine, maybe before its database, or while that
+    changes over; whoever looks at the log sees what it waits for.
+    """
+    troubles = News(time.monotonic)
+    while True:
+        try:
+            return call()
+        except UnreachableError as error:
+            if troubles.is_news(str(error)):
+                log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            if stop.wait(PAUSE_S):
+                return None
 
 
 def describe_holder(engine: sa.Engine) -> str:
@@ -385,7 +413,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         configure_logging(level=settings.log_level, log_format=settings.log_format)
         if settings.metrics_port is not None:
             serve_metrics(settings.metrics_port)
-        run(make_scheduler(settings), stop, wait_for_lease=not options.no_wait)
+        scheduler = keep_trying(lambda: make_scheduler(settings), stop)
+        if scheduler is not None:
+            run(scheduler, stop, wait_for_lease=not options.no_wait)
     except MinutehandError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -9,14 +9,18 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import sqlalchemy as sa
 
+from celery_app.app import make_app
 from celery_app.manual import run_now
+from celery_app.sender import CelerySender
 from models.database import reading, writing
 from models.errors import ConflictError, UnreachableError
-from models.operation_state import LIVE_STATES, OperationState, Reason
+from models.operation_state import LIVE_STATES, OperationState, Queue, Reason
 from models.tables import operations
+from operations.outbox import Message
 from operations.store import cancel, reopen
 from tests.chaos.servers import Victim
 from tests.chaos.world import World
@@ -29,6 +33,9 @@ FROZEN_S = (0.3, 9.0)
 DOWN_S = (0.0, 3.0)
 PAUSE_S = (0.2, 1.5)
 
+#: Messages that wait when Redis goes, so that workers are in the middle of taking.
+WAITING = 1000
+
 
 @dataclass
 class Chaos:
@@ -39,11 +46,16 @@ class Chaos:
         world: Which runs.
 
         seed: Of all choices.
+
+        done: How often what was done.
+
+        ended: Processes that ended though nobody asked or killed them, a sentence each.
     """
 
     world: World
     seed: int
     done: Counter[str] = field(default_factory=Counter)
+    ended: list[str] = field(default_factory=list)
     _recoveries: dict[str, tuple[float, Callable[[], None]]] = field(
         default_factory=dict
     )
@@ -53,13 +65,22 @@ class Chaos:
         rng = random.Random(self.seed)
         give_up_at = time.monotonic() + seconds
         while time.monotonic() < give_up_at:
+            self.look_for_ended()
             self._recover(time.monotonic())
             if len(self._recoveries) < MOST_AT_ONCE:
                 self._hurt(rng)
             for _ in range(rng.randint(1, 3)):
                 self._use(rng)
             time.sleep(rng.uniform(*PAUSE_S))
+        self.look_for_ended()
         self._recover(float("inf"))
+
+    def look_for_ended(self) -> None:
+        """Note what ended unasked, and start it again."""
+        for process in self.world.processes:
+            if process.name not in self._recoveries and not process.is_alive:
+                self.ended.append(f"{process.name} ended unasked; see {process.log}")
+                process.start()
 
     def _hurt(self, rng: random.Random) -> None:
         whole = [v for v in self.world.victims if v.name not in self._recoveries]
@@ -71,6 +92,8 @@ class Chaos:
         recover: Callable[[], None] = victim.start
         lasts_s = rng.uniform(*DOWN_S)
         if fault == "kill":
+            if victim.url == self.world.installation.broker_url:
+                self._fill()
             victim.kill()
         elif fault == "freeze":
             victim.freeze()
@@ -79,6 +102,15 @@ class Chaos:
             victim.ask(rng.choice([signal.SIGTERM, signal.SIGQUIT]))
             recover = _make_replacement(victim)
         self._recoveries[victim.name] = (time.monotonic() + lasts_s, recover)
+
+    def _fill(self) -> None:
+        """Let messages wait, of operations that are nowhere."""
+        settings = self.world.installation.settings
+        sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
+        new = [Message(uuid4(), Queue.QUICK, "chaos", 0) for _ in range(WAITING)]
+        with suppress(UnreachableError):
+            sender.send(new)
+        sender.close()
 
     def _recover(self, now: float) -> None:
         for name, (due_at, recover) in list(self._recoveries.items()):

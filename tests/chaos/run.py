@@ -36,11 +36,13 @@ def run_chaos(folder: Path, *, seconds: float, seed: int) -> Report:
         world.mails.is_deadly = False
         started_at = time.monotonic()
         is_quiet = _wait_until_quiet(world)
+        chaos.look_for_ended()
         quiet_s = time.monotonic() - started_at
         for process in world.processes:
             process.kill()
         verdict = judge(world)
         chaos.done["kill worker in the middle of a mail"] = world.mails.killed
+    verdict.faults.extend(chaos.ended)
     if not is_quiet:
         verdict.faults.append(f"not quiet after {quiet_s:.0f} s")
     return Report(verdict, _describe(seconds, seed, quiet_s, chaos.done, verdict))
