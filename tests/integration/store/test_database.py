@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -199,6 +200,23 @@ def test_worker_stops_while_the_database_is_read_only(engine: sa.Engine):
 
     assert ["operations_not_given_back"] == [line["event"] for line in lines]
     assert [[str(held.operation_id)]] == [line["ids"] for line in lines]
+
+
+def test_error_holds_no_statement_and_no_values(engine: sa.Engine):
+    """
+    Whoever shows it, in a log or to a person, shows nothing of a tenant.
+    """
+    secret = "correct horse battery staple"
+    statement = sa.insert(small_apps).values(uid=secret, name=secret)
+
+    with pytest.raises(sa.exc.IntegrityError) as caught, writing(engine) as connection:
+        connection.execute(statement)
+        connection.execute(statement)
+    shown = "".join(traceback.format_exception(caught.value))
+
+    assert "small_apps" in shown
+    assert secret not in shown
+    assert "INSERT INTO" not in shown
 
 
 def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
