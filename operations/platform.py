@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.errors import MinutehandError, PlatformError, StepError
+from models.errors import PlatformError, StepError
 
 #: Only what is written meets these, and a step writes only where we let it.
 _OF_WRITING = {
@@ -30,8 +30,8 @@ _OF_THE_MACHINE = {
     errno.ENFILE: "the worker's host has too many files open",
 }
 
-#: Said by Rust, and so by Polars, in whatever exception.
-_RUST = re.compile(r"\(os error (\d+)\)")
+#: How Rust, and so Polars, ends what it says of a file, maybe with its path.
+_RUST = re.compile(r"\(os error (\d+)\)(?:: (.*))?$")
 
 #: Enough that a disk with a few bytes left does not take it.
 _PROBE = bytes(1 << 16)
@@ -79,16 +79,23 @@ def find_platform_error(
 def _find_number(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    # What is ours to word says nothing about files by itself.
-    found = None if isinstance(error, MinutehandError) else _RUST.search(str(error))
+    found = _find_rust(error)
     return None if found is None else int(found[1])
+
+
+def _find_rust(error: BaseException) -> re.Match[str] | None:
+    # Others may quote what a source says, which may be anything.
+    if isinstance(error, OSError) or type(error).__module__.startswith("polars"):
+        return _RUST.search(str(error).partition("\n")[0])
+    return None
 
 
 def _names(error: BaseException, folder: Path) -> bool:
     names = [getattr(error, "filename", None), getattr(error, "filename2", None)]
     if any(isinstance(n, str | Path) and Path(n).is_relative_to(folder) for n in names):
         return True
-    return str(error).partition("): ")[2].startswith(f"{folder}{os.sep}")
+    found = _find_rust(error)
+    return found is not None and (found[2] or "").startswith(f"{folder}{os.sep}")
 
 
 def _serves(folder: Path) -> bool:
