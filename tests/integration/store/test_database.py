@@ -209,8 +209,9 @@ def test_error_holds_no_statement_and_no_values(engine: sa.Engine):
     secret = "correct horse battery staple"
     statement = sa.insert(small_apps).values(uid=secret, name=secret)
 
-    with pytest.raises(sa.exc.IntegrityError) as caught, writing(engine) as connection:
+    with writing(engine) as connection:
         connection.execute(statement)
+    with pytest.raises(sa.exc.IntegrityError) as caught, writing(engine) as connection:
         connection.execute(statement)
     shown = "".join(traceback.format_exception(caught.value))
 
