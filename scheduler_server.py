@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from types import FrameType
 from typing import TypeVar
 
@@ -42,6 +43,7 @@ from actions.tick import TickReport, run_tick
 from actions.zones import adopt_zones
 from celery_app.app import make_app
 from celery_app.dispatch import Dispatcher, Sender
+from celery_app.presence import Presence, make_process
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.sender import CelerySender
 from celery_app.starting import refuse_memory_broker
@@ -56,6 +58,7 @@ from models.database import (
     writing,
 )
 from models.errors import ConflictError, MinutehandError, UnreachableError
+from operations.processes import RENEW_EVERY, Role
 from settings import Settings, read_settings
 from telemetry import (
     CLOCK_SKEW,
@@ -323,10 +326,18 @@ def run(
         ),
         stop,
     )
+    presence = Presence(
+        make_process(scheduler.settings, Role.SCHEDULER),
+        partial(writing, scheduler.engine),
+    )
+    told_at = float("-inf")
     standing_by_for: int | None = None
     try:
         while not stop.is_set():
             pause_s = scheduler.wake()
+            if time.monotonic() - told_at >= RENEW_EVERY.total_seconds():
+                presence.renew()
+                told_at = time.monotonic()
             if scheduler.leader.fence is None:
                 if not wait_for_lease:
                     raise ConflictError(describe_holder(scheduler.engine))
@@ -334,6 +345,7 @@ def run(
             stop.wait(pause_s)
     finally:
         scheduler.stop()
+        presence.end()
         log.info(Event.SCHEDULER_STOPPED)
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from datetime import time, timedelta
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -99,6 +100,22 @@ def _read_hosts(value: object) -> tuple[str, ...]:
 def _read_connections(value: object) -> Mapping[str, str]:
     """Read the brokers of others, each under a name."""
     return value if isinstance(value, Mapping) else read_connections(str(value))
+
+
+def _read_names(value: object) -> tuple[str, ...]:
+    """Split names written with commas between them."""
+    if isinstance(value, tuple):
+        return value
+    return tuple(name.strip() for name in str(value).split(",") if name.strip())
+
+
+def _read_address(value: object) -> str:
+    """Read an address to listen on, as digits: a name may mean another one tomorrow."""
+    try:
+        return str(ip_address(str(value)))
+    except ValueError:
+        hint = "Write 127.0.0.1 (this host alone), or 0.0.0.0 (every interface)."
+        raise RuleError("is not an IP address.", hint) from None
 
 
 def _read_clock(value: object) -> time:
@@ -193,6 +210,9 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     metrics_port: int | None = Field(default=None, ge=1, le=65535)
+    #: What is served tells of apps and their work: by default nobody else's business.
+    metrics_address: Annotated[str, BeforeValidator(_read_address)] = "127.0.0.1"
+    metrics_apps: Annotated[tuple[str, ...], BeforeValidator(_read_names)] = ()
 
     @classmethod
     def settings_customise_sources(
@@ -205,6 +225,17 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take arguments only: ``read_settings`` is the one that reads."""
         return (init_settings,)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where this host reads the metrics of its scheduler; None: nowhere."""
+        if self.metrics_port is None:
+            return None
+        # Who listens on every address is asked on the nearest.
+        nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
+        host = nearest.get(self.metrics_address, self.metrics_address)
+        host = f"[{host}]" if ":" in host else host
+        return f"http://{host}:{self.metrics_port}/metrics"
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -49,6 +49,10 @@ class Event(StrEnum):
         "database_unreachable",
         "The database did not answer in time, or takes no writes; tried again soon.",
     )
+    PRESENCE_NOT_TOLD = (
+        "presence_not_told",
+        "A process could not tell the database that it is alive; it works on.",
+    )
     CLOCK_SKEWED = (
         "clock_skewed",
         "The clocks of host and database differ by more than two seconds.",

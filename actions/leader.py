@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.database import Identifier, db_now, reading, writing
 from models.errors import MinutehandError
-from models.tables import leases
+from models.tables import leaderships, leases
 
 #: The one lease there is.
 LEASE_NAME = "scheduler"
@@ -139,6 +139,7 @@ class Leader:
                 .values(holder=None, expires_at=db_now()),
                 self._ours(),
             )
+            connection.execute(_ended_statement(), {"led_fence": self._fence})
         self._fence = None
 
     def _take(self) -> None:
@@ -153,6 +154,9 @@ class Leader:
                     "process": os.getpid(),
                 },
             ).scalar_one_or_none()
+            if self._fence is not None:
+                # In the same transaction: a fence that led is always explained.
+                connection.execute(_remember_statement(), {"led_fence": self._fence})
         self._trust_from(asked_at)
 
     def _renew(self) -> None:
@@ -218,6 +222,36 @@ def _take_statement(ttl: timedelta) -> sa.Executable:
             send_error=None,
         )
         .returning(leases.c.fence)
+    )
+
+
+@cache
+def _remember_statement() -> sa.Executable:
+    """Keep who leads from now on under which fence."""
+    kept = (leases.c.fence, leases.c.hostname, leases.c.pid, leases.c.acquired_at)
+    statement = insert(leaderships).from_select(
+        [column.name for column in kept],
+        sa.select(*kept).where(
+            leases.c.name == LEASE_NAME,
+            leases.c.fence == sa.bindparam("led_fence", type_=sa.BigInteger),
+        ),
+    )
+    # A lease that somebody deleted begins again at the first fence.
+    return statement.on_conflict_do_update(
+        index_elements=["fence"],
+        set_={
+            **{column.name: statement.excluded[column.name] for column in kept},
+            "released_at": None,
+        },
+    )
+
+
+@cache
+def _ended_statement() -> sa.Executable:
+    return (
+        sa.update(leaderships)
+        .where(leaderships.c.fence == sa.bindparam("led_fence", type_=sa.BigInteger))
+        .values(released_at=db_now())
     )
 
 
@@ -307,14 +341,44 @@ def expire_lease(connection: sa.Connection) -> bool:
     return expired.rowcount == 1
 
 
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """
+    Who led when, aware UTC.
+
+    Args:
+        released_at: None: it leads still, or ended without a word, and the next took
+            over when its lease had run out.
+    """
+
+    fence: int
+    hostname: str
+    pid: int
+    acquired_at: datetime
+    released_at: datetime | None
+
+
+def fetch_leaderships(connection: sa.Connection, *, limit: int) -> list[Leadership]:
+    """Return who led, the latest first, *limit* at most."""
+    rows = connection.execute(
+        sa.select(leaderships).order_by(leaderships.c.fence.desc()).limit(limit)
+    )
+    return [Leadership(**row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+
+
 def get_holder(engine: sa.Engine) -> Holder | None:
-    """Return who holds the lease, or let it run out; None if it was released."""
+    """As ``fetch_holder``, on a connection of its own."""
     with reading(engine) as connection:
-        row = connection.execute(
-            sa.select(leases, db_now().label("now")).where(
-                leases.c.name == LEASE_NAME, leases.c.holder.is_not(None)
-            )
-        ).one_or_none()
+        return fetch_holder(connection)
+
+
+def fetch_holder(connection: sa.Connection) -> Holder | None:
+    """Return who holds the lease, or let it run out; None if it was released."""
+    row = connection.execute(
+        sa.select(leases, db_now().label("now")).where(
+            leases.c.name == LEASE_NAME, leases.c.holder.is_not(None)
+        )
+    ).one_or_none()
     if row is None:
         return None
     return Holder(

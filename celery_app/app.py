@@ -14,6 +14,7 @@ from typing import Any
 
 from celery import Celery
 
+from celery_app.presence import PresenceStep
 from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION,
     EXECUTE_SCHEDULED_ACTION_QUICK,
@@ -124,6 +125,7 @@ def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, A
 
 app.add_defaults(lambda: make_config(read_settings()))
 app.user_options["worker"].add(make_worker_option())
+app.steps["worker"].add(PresenceStep)
 
 
 def make_app(settings: Settings) -> Celery:

@@ -32,7 +32,6 @@ from cli.connection import get_actor, read_database, write_database
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import (
     describe_pause,
-    format_age,
     format_both,
     format_due,
     out,
@@ -45,6 +44,7 @@ from models.database import read_clock
 from models.door import read_action_object
 from models.errors import MinutehandError
 from models.operation_state import OperationState
+from overview.words import format_age
 
 #: Occurrences that ``show`` foretells.
 _SHOWN = 5

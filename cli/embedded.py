@@ -47,10 +47,12 @@ class EmbeddedWorker:
     A Celery worker in threads of this process.
 
     Args:
+        settings: Of this process.
+
         concurrency: Operations at the same time.
     """
 
-    def __init__(self, concurrency: int = CONCURRENCY) -> None:
+    def __init__(self, settings: Settings, concurrency: int = CONCURRENCY) -> None:
         """Start nothing yet."""
         self._controller = WorkController(
             app=app,
@@ -63,6 +65,7 @@ class EmbeddedWorker:
             without_mingle=True,
             without_gossip=True,
             quiet=True,
+            minutehand_settings=settings,
         )
         self._thread = threading.Thread(
             target=self._controller.start, name="celery-worker", daemon=True
@@ -129,7 +132,7 @@ def run_embedded(
         scheduler = make_scheduler(settings)
         scheduler.on_tick.extend(on_tick)
         set_worker(make_worker(settings))
-        worker = EmbeddedWorker(concurrency)
+        worker = EmbeddedWorker(settings, concurrency)
         worker.start()
         if on_start is not None:
             on_start()

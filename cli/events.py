@@ -12,12 +12,13 @@ from actions.events import NewEvent, record_events
 from actions.listing import fetch_app
 from cli.connection import write_database
 from cli.options import JsonOption, read_file
-from cli.output import format_age, out, print_json, print_warning
+from cli.output import out, print_json, print_warning
 from models.database import read_clock
 from models.door import read_event_object, read_events
 from models.due_date import format_instant
 from models.errors import UsageError
 from models.event import UserEventModel
+from overview.words import format_age
 
 #: An event may be this much later than the database's clock: clocks differ.
 _TOLERATED = timedelta(minutes=5)

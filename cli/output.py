@@ -121,23 +121,6 @@ def describe_pause(pause: Pause) -> str:
     return text if pause.note is None else f"{text}: {pause.note}"
 
 
-def format_age(age: timedelta) -> str:
-    """
-    Return a length of time roughly, in its two largest units.
-
-    >>> format_age(timedelta(seconds=3725))
-    '1 h 2 min'
-    """
-    seconds = max(0, round(age.total_seconds()))
-    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    parts: list[str] = []
-    for unit, size in units:
-        if seconds >= size or (unit == "s" and not parts):
-            parts.append(f"{seconds // size} {unit}")
-            seconds %= size
-    return " ".join(parts[:2])
-
-
 def style_state(state: str) -> Text:
     """Return the name of a state in its colour."""
     return Text(state, style=STATE_STYLES.get(state, ""))

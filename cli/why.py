@@ -17,9 +17,10 @@ from actions.listing import find_action
 from actions.why import Answer, History, explain
 from cli.connection import get_engine, read_database
 from cli.options import ActionArgument, AppOption, JsonOption, read_instant
-from cli.output import format_age, format_both, print_fields, print_json
+from cli.output import format_both, print_fields, print_json
 from models.operation_state import OperationState
 from operations.waiting import find_hindrances
+from overview.words import format_age
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ Migrations only go up: going back is restoring a backup, which is honest.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -42,6 +43,14 @@ def get_schema_revision(engine: sa.Engine) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
+@cache
+def get_newest_revision() -> str:
+    """Return the revision that this version of the code needs."""
+    newest = ScriptDirectory.from_config(_make_config()).get_current_head()
+    assert newest is not None  # there are migrations
+    return newest
+
+
 def check_schema(engine: sa.Engine) -> None:
     """
     Refuse to run on a schema that is not this version's.
@@ -50,7 +59,7 @@ def check_schema(engine: sa.Engine) -> None:
         UsageError: If the database was never migrated, or is older or newer.
     """
     found = get_schema_revision(engine)
-    wanted = ScriptDirectory.from_config(_make_config()).get_current_head()
+    wanted = get_newest_revision()
     if found != wanted:
         msg = (
             f"the database is at schema {found or 'none'}, this version needs "

@@ -76,6 +76,23 @@ class UnreachableError(MinutehandError):
     exit_code = 6
 
 
+class RefusedError(UnreachableError):
+    """
+    The database lacks a grant for what we have to do.
+
+    Args:
+        cause: What the database said.
+    """
+
+    def __init__(self, cause: str) -> None:
+        """Keep *cause*, for those who know already what is missing."""
+        super().__init__(
+            f"the database refuses us: {cause}. Which grants are missing: "
+            "minutehand doctor"
+        )
+        self.cause = cause
+
+
 class BrokerUnreachableError(UnreachableError):
     """The broker did not take messages in time; any of them may have arrived."""
 

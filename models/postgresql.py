@@ -20,7 +20,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
-from models.errors import UnreachableError
+from models.errors import RefusedError, UnreachableError
 
 #: Bound of asking a server to stop what it does.
 CANCEL_WITHIN_S = 2.0
@@ -273,8 +273,5 @@ def make_unreachable(error: BaseException) -> UnreachableError:
     cause = getattr(error, "orig", None) or error
     said = str(cause).strip() or type(cause).__name__
     if is_refused(cause):
-        return UnreachableError(
-            f"the database refuses us: {said}. Which grants are missing: "
-            "minutehand doctor"
-        )
+        return RefusedError(said)
     return UnreachableError(f"the database did not answer: {said}")

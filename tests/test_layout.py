@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("actions", "api", "celery_app", "cli"),
-    *("migrations", "models", "operations"),
+    *("migrations", "models", "operations", "overview"),
 )
 FILES = ("scheduler_server.py", "settings.py", "telemetry.py")
 SOURCES = sorted(

@@ -16,7 +16,13 @@ import sqlalchemy as sa
 from models.database import reading, writing
 from models.duration import Duration
 from models.operation_state import FINAL_STATES
-from models.tables import events, leases, operations, scheduled_actions
+from models.tables import (
+    events,
+    leaderships,
+    leases,
+    operations,
+    scheduled_actions,
+)
 
 #: The row of the scheduler's lease carries the fence, which must never start again.
 SCHEDULER_LEASE = "scheduler"
@@ -116,12 +122,21 @@ class DatabasePrune:
             ).rowcount
 
     def prune_leases(self, *, before: datetime) -> int:
-        """Remove leases that expired before *before*; the scheduler's own stays."""
+        """
+        Remove leases that expired before *before*; the scheduler's own stays.
+
+        With them goes who led until then.
+        """
         statement = sa.delete(leases).where(
             leases.c.expires_at < before, leases.c.name != SCHEDULER_LEASE
         )
+        newest = sa.select(sa.func.max(leaderships.c.fence)).scalar_subquery()
+        old = sa.delete(leaderships).where(
+            leaderships.c.acquired_at < before, leaderships.c.fence < newest
+        )
         with writing(self._engine) as connection:
-            return connection.execute(statement).rowcount
+            removed = connection.execute(statement).rowcount
+            return removed + connection.execute(old).rowcount
 
 
 def _longest(delay: str) -> timedelta:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -20,8 +21,10 @@ from models.database import (
     writing,
 )
 from models.tables import leases, operations, scheduled_actions, zones
+from operations.processes import Process
 from telemetry import IS_LEADER, LAST_TICK
 from tests.integration.cli.calling import Answer, Call, write_action
+from tests.presence import give_sign, make_worker
 from tests.project import run_project
 from tests.servers import find_free_port, wait_until
 
@@ -35,6 +38,11 @@ def leader(call: Call) -> Leader:
     leader = Leader(get_engine())
     assert leader.hold()
     return leader
+
+
+def sign(process: Process, **options: Any) -> None:
+    """Let *process* have given a sign in the database of this call."""
+    give_sign(get_engine(), process, **options)
 
 
 def list_found(answer: Answer) -> dict[str, str]:
@@ -147,14 +155,17 @@ def test_quarantined_action_is_to_be_looked_at(call: Call, shop: Path):
     assert "hello (shop): no such zone" in find_detail(answer, "quarantine")
 
 
-@pytest.mark.parametrize(("age", "is_told"), [(MINUTE, False), (10 * MINUTE, True)])
+@pytest.mark.parametrize(
+    ("age", "health"), [(MINUTE, "ok"), (10 * MINUTE, "look")], ids=str
+)
 @pytest.mark.usefixtures("leader")
 def test_operation_that_no_worker_takes_is_to_be_looked_at(
-    call: Call, shop: Path, age: timedelta, *, is_told: bool
+    call: Call, shop: Path, age: timedelta, health: str
 ):
     """
-    What was sent minutes ago and not claimed asks for a worker.
+    What was sent minutes ago and not claimed asks what the workers do.
     """
+    sign(make_worker("a"))
     call("actions", "post", write_action(shop), "--app", "shop")
     call("actions", "run", "hello")
     with writing(get_engine()) as connection:
@@ -164,7 +175,7 @@ def test_operation_that_no_worker_takes_is_to_be_looked_at(
 
     answer = call("doctor", "--json")
 
-    assert is_told == ("queue quick" in list_found(answer))
+    assert health == list_found(answer)["queue quick"]
 
 
 def post_task(
@@ -173,6 +184,7 @@ def post_task(
     """Post an action that sends a task over a connection to *redis_url*."""
     monkeypatch.setenv("MINUTEHAND_TASK_CONNECTIONS", f"crm={redis_url}")
     get_settings.cache_clear()
+    sign(make_worker())
     task = {"name": "shop.report", "queue": "reports", "connection": "crm"}
     text = write_action(shop, operations={"run_task": task}, recipients=None)
     assert 0 == call("actions", "post", text, "--app", "shop").code
@@ -276,6 +288,7 @@ def test_zone_that_is_gone_is_told_with_its_actions(call: Call, shop: Path):
     """
     when = {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}
     call("actions", "post", write_action(shop, when=when), "--app", "shop")
+    sign(make_worker())
     timing = sa.func.replace(scheduled_actions.c.timing, "Asia/Tokyo", "Asia/Edo")
     with writing(get_engine()) as connection:
         connection.execute(

@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from actions.leader import (
     Leader,
     LeadershipLostError,
+    expire_lease,
+    fetch_leaderships,
     get_holder,
     get_last_tick_at,
     record_tick,
@@ -391,3 +393,40 @@ def test_no_lease_no_dispatch(engine: sa.Engine):
         tick(Dispatcher(engine, Leader(engine), FakeSender(), 500), at("07:00"))
 
     assert [] == fetch_all(engine)
+
+
+def fetch_past(engine: sa.Engine) -> list[tuple[int, bool]]:
+    """Return the fence of each leadership, the latest first, and whether it ended."""
+    with reading(engine) as connection:
+        past = fetch_leaderships(connection, limit=10)
+    assert all(each.hostname and each.pid and each.acquired_at for each in past)
+    return [(each.fence, each.released_at is not None) for each in past]
+
+
+def test_who_led_when_is_kept(engine: sa.Engine):
+    """
+    Each take-over is a row; only one who released says when it ended.
+    """
+    first, second, third = (Leader(engine) for _ in range(3))
+    assert first.hold()
+    first.release()
+    assert second.hold()
+    with writing(engine) as connection:
+        expire_lease(connection)
+    assert third.hold()
+
+    assert [(3, False), (2, False), (1, True)] == fetch_past(engine)
+
+
+def test_lease_that_was_deleted_can_be_taken_again(engine: sa.Engine):
+    """
+    The first fence comes again, and the row of who had it then gives way.
+    """
+    first = Leader(engine)
+    assert first.hold()
+    first.release()
+    with writing(engine) as connection:
+        connection.execute(sa.delete(leases))
+
+    assert Leader(engine).hold()
+    assert [(1, False)] == fetch_past(engine)

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cli.output import format_age, format_both
+from cli.output import format_both
+from overview.words import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
 

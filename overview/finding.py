@@ -1,0 +1,59 @@
+"""What a look of doctor is given, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from settings import Settings
+
+
+class Health(StrEnum):
+    """How a thing is."""
+
+    GOOD = "ok"
+    DOUBTFUL = "look"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """
+    What one look found.
+
+    Args:
+        subject: What was looked at, in a word or two.
+
+        health: ``BAD`` only if runs are late or lost, or will be.
+
+        detail: What is so, and what to do.
+    """
+
+    subject: str
+    health: Health
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """
+    What a look may use.
+
+    Args:
+        connection: That only reads; of this look alone.
+
+        settings: Of who looks.
+
+        now: The database's clock, aware UTC.
+    """
+
+    connection: sa.Connection
+    settings: Settings
+    now: datetime
+
+
+Look = Callable[[View], Iterator[Finding]]

@@ -1,0 +1,44 @@
+"""
+What doctor looks at, in this order: one function for each thing.
+
+A new look is a function that takes a ``View`` and yields findings, a line here, and a
+test. One that cannot look (a grant that is missing) is a finding of its own.
+"""
+
+from overview.finding import Look
+from overview.looks.broker import look_at_broker
+from overview.looks.database import look_at_grants
+from overview.looks.hosts import (
+    look_at_clocks,
+    look_at_programs,
+    look_at_settings,
+    look_at_space,
+)
+from overview.looks.scheduler import look_at_leader, look_at_sending, look_at_tick
+from overview.looks.tasks import look_at_tasks
+from overview.looks.work import (
+    look_at_outbox,
+    look_at_quarantine,
+    look_at_queues,
+    look_at_troubles,
+)
+from overview.looks.zones import look_at_zones
+
+#: Those after the schema, without which the tables may not be there.
+LOOKS: dict[str, Look] = {
+    "grants": look_at_grants,
+    "leader": look_at_leader,
+    "tick": look_at_tick,
+    "sending": look_at_sending,
+    "clock": look_at_clocks,
+    "settings": look_at_settings,
+    "programs": look_at_programs,
+    "space": look_at_space,
+    "broker": look_at_broker,
+    "tasks": look_at_tasks,
+    "queues": look_at_queues,
+    "quarantine": look_at_quarantine,
+    "outbox": look_at_outbox,
+    "troubles": look_at_troubles,
+    "tzdata": look_at_zones,
+}

@@ -1,0 +1,175 @@
+"""
+What waits, what went wrong lately and who takes what: the figures behind every face.
+
+Each function takes a connection and returns plain data. The queries use the partial
+indexes of what is live and what failed, so that they cost what waits, not what is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from models.database import db_now
+from models.operation_state import OperationState, Queue
+from models.tables import deliveries, operations, scheduled_actions
+from operations.ports import DeliveryState
+from operations.processes import Role, Seen
+
+#: What counts as lately.
+LATELY = timedelta(hours=1)
+
+_LIVE = sa.text("operations.state IN ('pending', 'queued', 'running')")
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """
+    What is not final of one app in one queue and state.
+
+    Args:
+        count: How many operations.
+
+        waiting_since: When the oldest was to be sent that no worker has taken, aware
+            UTC. None: none of them waits; those that run do not, nor those whose
+            next attempt is still to come.
+    """
+
+    queue: Queue
+    app: str
+    state: OperationState
+    count: int
+    waiting_since: datetime | None
+
+
+def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
+    """Return what is not final, by queue, app and state."""
+    kept = operations.c
+    # What was never tried waits since it was recorded: a message that was lost and
+    # sent again has waited since its first.
+    since = sa.case((kept.attempt == 0, kept.recorded_at), else_=kept.send_at)
+    waits = sa.and_(kept.state != OperationState.RUNNING, kept.send_at <= db_now())
+    rows = connection.execute(
+        sa.select(
+            kept.queue,
+            kept.app,
+            kept.state,
+            sa.func.count(),
+            sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
+        )
+        .where(_LIVE)
+        .group_by(kept.queue, kept.app, kept.state)
+        .order_by(kept.queue, kept.app, kept.state)
+    )
+    return [
+        Backlog(Queue(queue), app, OperationState(state), count, waiting_since)
+        for queue, app, state, count, waiting_since in rows
+    ]
+
+
+def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
+    """Return since when the oldest of *backlog* waits; None if nothing does."""
+    return min((b.waiting_since for b in backlog if b.waiting_since), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """
+    Operations of an app that failed or were missed, or mails that are uncertain.
+
+    Args:
+        state: ``failed``, ``missed`` or ``uncertain``.
+
+        reason: As the operations have it; of mails, the step.
+
+        count: How many operations, or mails.
+
+        latest_at: When it happened last, aware UTC.
+    """
+
+    app: str
+    state: str
+    reason: str
+    count: int
+    latest_at: datetime
+
+
+def fetch_troubles(
+    connection: sa.Connection, *, within: timedelta = LATELY
+) -> list[Trouble]:
+    """Return what went wrong *within* that time, by app and reason, most first."""
+    failed = sa.select(
+        operations.c.app,
+        operations.c.state,
+        sa.func.coalesce(operations.c.reason, ""),
+        sa.func.count(),
+        sa.func.max(operations.c.finished_at, type_=operations.c.finished_at.type),
+    ).where(
+        # word for word as in the index, or SQLite would not use it
+        sa.text("operations.state IN ('failed', 'missed')"),
+        operations.c.finished_at >= db_now(-within),
+    )
+    uncertain = (
+        sa.select(
+            operations.c.app,
+            deliveries.c.state,
+            deliveries.c.step,
+            sa.func.count(),
+            sa.func.max(deliveries.c.updated_at, type_=deliveries.c.updated_at.type),
+        )
+        .join(operations, operations.c.id == deliveries.c.operation_id)
+        .where(_UNCERTAIN, deliveries.c.updated_at >= db_now(-within))
+    )
+    found = [
+        Trouble(*row)
+        for query in (
+            failed.group_by(operations.c.app, operations.c.state, operations.c.reason),
+            uncertain.group_by(operations.c.app, deliveries.c.state, deliveries.c.step),
+        )
+        for row in connection.execute(query)
+    ]
+    return sorted(found, key=lambda each: (-each.count, each.app, each.reason))
+
+
+#: Word for word as in the index, or SQLite would not use it.
+_UNCERTAIN = sa.text(f"deliveries.state = '{DeliveryState.UNCERTAIN}'")
+
+
+def count_uncertain(connection: sa.Connection) -> int:
+    """Return how many mails nobody knows of whether they were sent, however old."""
+    return connection.execute(
+        sa.select(sa.func.count()).select_from(deliveries).where(_UNCERTAIN)
+    ).scalar_one()
+
+
+def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
+    """Return the queues on which something will be sent as things are."""
+    kept = scheduled_actions.c
+    will_run = (
+        kept.active,
+        kept.paused_at.is_(None),
+        kept.quarantined_at.is_(None),
+        kept.deleted_at.is_(None),
+        sa.or_(kept.next_due_at.is_not(None), kept.event.is_not(None)),
+    )
+    return {
+        queue
+        for queue in Queue
+        if connection.execute(
+            sa.select(sa.exists().where(kept.queue == queue, *will_run))
+        ).scalar()
+    }
+
+
+def find_takers(seen: Sequence[Seen], queue: Queue) -> list[Seen]:
+    """Return the workers that are alive and take from *queue*."""
+    return [
+        each
+        for each in seen
+        if each.process.role is Role.WORKER
+        and each.is_alive
+        and queue.value in each.process.queues
+    ]

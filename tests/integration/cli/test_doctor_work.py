@@ -1,0 +1,372 @@
+"""Who works, what waits and what failed: what doctor and status know of work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from cli.connection import get_engine, get_settings
+from models.database import db_now, make_engine, writing
+from models.tables import deliveries, leases, operations
+from operations.processes import Process, Role
+from overview.looks.hosts import LITTLE_SPACE, NO_SPACE
+from tests.integration.cli.calling import Answer, Call, write_action
+from tests.presence import give_sign, make_worker
+from tests.scheduling import make_operation, record_all
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def _leader(call: Call) -> None:
+    """Let somebody lead and have ticked, so that the rest is judged alone."""
+    call("tick")
+    assert Leader(get_engine()).hold()
+
+
+def sign(process: Process, **options: timedelta) -> None:
+    """Let *process* have given a sign in the database of this call."""
+    give_sign(get_engine(), process, **options)
+
+
+def find(answer: Answer, subject: str) -> tuple[str, str]:
+    """Return the health of *subject*, and what is said of it."""
+    ((health, detail),) = (
+        (each["health"], each["detail"])
+        for each in answer.data
+        if each["subject"] == subject
+    )
+    return str(health), str(detail)
+
+
+def list_details(answer: Answer, subject: str) -> list[str]:
+    """Return what is said of *subject*, line by line, unless all is well."""
+    return [
+        each["detail"]
+        for each in answer.data
+        if each["subject"] == subject and each["health"] != "ok"
+    ]
+
+
+def run_action(call: Call, shop: Path, *, age: timedelta = timedelta(0)) -> None:
+    """Record a quick operation as if *age* ago."""
+    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    assert 0 == call("actions", "run", "hello").code
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(operations).values(recorded_at=db_now(-age), send_at=db_now(-age))
+        )
+
+
+def test_queue_that_nobody_uses_needs_no_worker(call: Call):
+    """
+    A fresh installation is well, whatever workers it has.
+    """
+    answer = call("doctor", "--json")
+
+    assert 0 == answer.code
+    assert {"ok"} == {find(answer, f"queue {name}")[0] for name in ("quick", "heavy")}
+
+
+def test_queue_on_which_something_is_scheduled_needs_a_worker(call: Call, shop: Path):
+    """
+    Before anything is due; the queue without actions needs none.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+
+    answer = call("doctor", "--json")
+
+    assert 1 == answer.code
+    health, detail = find(answer, "queue quick")
+    assert "bad" == health
+    assert "minutehand worker -Q quick" in detail
+    assert "ok" == find(answer, "queue heavy")[0]
+
+
+@pytest.mark.parametrize(
+    ("age", "health"), [(MINUTE, "ok"), (2 * MINUTE, "bad")], ids=["lives", "killed"]
+)
+def test_killed_worker_is_missed_within_two_minutes(
+    call: Call, shop: Path, age: timedelta, health: str
+):
+    """
+    Its last sign is that old, and an operation waits.
+    """
+    sign(make_worker("a", ["quick"]), age=age)
+    run_action(call, shop)
+
+    answer = call("doctor", "--json")
+
+    assert health == find(answer, "queue quick")[0]
+    # what waits to be sent is the leader's business
+    assert ("1 wait" in find(answer, "queue quick")[1]) is True
+
+
+def test_worker_of_another_queue_does_not_count(call: Call, shop: Path):
+    """
+    Queues are looked at one by one.
+    """
+    sign(make_worker("a", ["heavy", "celery"]))
+    run_action(call, shop)
+
+    answer = call("doctor", "--json")
+
+    assert "bad" == find(answer, "queue quick")[0]
+    assert "ok" == find(answer, "queue heavy")[0]
+
+
+def test_killed_worker_is_named_until_another_has_its_place(call: Call):
+    """
+    By name, so that one that was restarted is no news.
+    """
+    sign(make_worker("a"), age=3 * MINUTE)
+    before = call("doctor", "--json")
+    sign(make_worker("a"))
+    after = call("doctor", "--json")
+
+    ((_health, detail),) = [find(before, "worker")]
+    assert "celery@a" in detail
+    assert [] == list_details(after, "worker")
+
+
+def test_clock_of_each_host_is_looked_at(call: Call):
+    """
+    Only the host that is off is named.
+    """
+    sign(make_worker("right"))
+    sign(make_worker("wrong"), clock_ahead=timedelta(seconds=90))
+
+    (detail,) = list_details(call("doctor", "--json"), "clock")
+
+    assert detail.startswith("host wrong is +90.0 s off")
+
+
+def test_settings_that_differ_are_told_with_who_has_which(call: Call):
+    """
+    Workers on two brokers: what one is sent, the other never sees.
+    """
+    first = make_worker("a")
+    second = make_worker("b")
+    settings = {**second.settings, "MINUTEHAND_BROKER_URL": "redis://other:6379/0"}
+    sign(first)
+    sign(replace(second, settings=settings))
+
+    (detail,) = list_details(call("doctor", "--json"), "settings")
+
+    assert detail.startswith("MINUTEHAND_BROKER_URL differs: ")
+    assert "redis://other:6379/0 (celery@b)" in detail
+
+
+def test_worker_of_another_schema_is_named(call: Call):
+    """
+    One that was forgotten in an upgrade.
+    """
+    sign(replace(make_worker("a"), revision="0001"))
+
+    (detail,) = list_details(call("doctor", "--json"), "version")
+
+    assert "celery@a" in detail
+    assert "0001" in detail
+
+
+@pytest.mark.parametrize(
+    ("free", "health"),
+    [
+        (LITTLE_SPACE, "ok"),
+        (LITTLE_SPACE - 1, "look"),
+        (NO_SPACE - 1, "bad"),
+    ],
+)
+def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
+    """
+    One host that is full is enough.
+    """
+    sign(make_worker("roomy"))
+    sign(replace(make_worker("full"), free_bytes=free))
+
+    found, detail = find(call("doctor", "--json"), "space")
+
+    assert (health, True) == (found, "(full)" in detail)
+
+
+def test_leader_that_missed_two_beats_is_to_be_looked_at(call: Call):
+    """
+    Before its lease has run out.
+    """
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(leases).values(heartbeat_at=db_now(-timedelta(seconds=25)))
+        )
+
+    assert "look" == find(call("doctor", "--json"), "leader")[0]
+
+
+def fail(app: str, reason: str, age: timedelta, state: str = "failed") -> None:
+    """Record an operation of *app* that ended *age* ago."""
+    operation = make_operation(id=uuid4(), app=app)
+    record_all(get_engine(), operation)
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(operations)
+            .where(operations.c.id == operation.id)
+            .values(state=state, reason=reason, finished_at=db_now(-age))
+        )
+
+
+def test_troubles_of_the_last_hour_are_told_by_app_and_reason(call: Call):
+    """
+    The most first; older ones are history. None of it makes doctor fail: a template
+    of one app is its own affair.
+    """
+    for _ in range(2):
+        fail("shop", "step failed: send_email", MINUTE)
+    fail("blog", "outage", MINUTE, "missed")
+    fail("blog", "time limit", 2 * HOUR)
+    sign(make_worker())
+
+    answer = call("doctor", "--json")
+    told = list_details(answer, "last hour")
+    counted = [
+        (each["app"], each["state"], each["reason"], each["count"])
+        for each in call("status", "--json").data["last_hour"]
+    ]
+
+    assert 0 == answer.code
+    assert 2 == len(told)
+    assert told[0].startswith("app shop: 2 failed (step failed: send_email)")
+    assert [
+        ("shop", "failed", "step failed: send_email", 2),
+        ("blog", "missed", "outage", 1),
+    ] == counted
+
+
+def test_uncertain_mails_are_counted_however_old(call: Call):
+    """
+    Until somebody has decided on them.
+    """
+    operation = make_operation(app="shop")
+    record_all(get_engine(), operation)
+    with writing(get_engine()) as connection:
+        for recipient, age in (("ada", MINUTE), ("bob", 24 * HOUR)):
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=operation.id,
+                    step="send_email",
+                    recipient=recipient,
+                    state="uncertain",
+                    updated_at=db_now(-age),
+                )
+            )
+
+    answer = call("doctor", "--json")
+    status = call("status", "--json").data
+
+    assert "of 2 nobody knows" in find(answer, "mails")[1]
+    assert 1 == sum(each["count"] for each in status["last_hour"])
+    assert 2 == status["uncertain_mails"]
+
+
+def test_status_tells_how_long_the_oldest_waits(call: Call, shop: Path):
+    """
+    By queue, and by app.
+    """
+    run_action(call, shop, age=3 * MINUTE)
+    sign(make_worker("a", ["quick"]))
+
+    status = call("status", "--json").data
+    shown = call("status").out
+
+    quick, heavy = status["queues"]["quick"], status["queues"]["heavy"]
+    assert (1, 4) == (quick["workers"], quick["slots"])
+    assert 180 <= quick["oldest_s"] < 240
+    assert (0, None) == (heavy["workers"], heavy["oldest_s"])
+    ((app, waits),) = [(e["app"], e["oldest_s"]) for e in status["backlog_by_app"]]
+    assert ("shop", quick["oldest_s"]) == (app, waits)
+    assert "celery@a" in shown
+    assert "3 min" in shown
+
+
+def test_operation_that_waits_for_its_next_attempt_is_not_late(call: Call, shop: Path):
+    """
+    Its back-off is no sign of a lack of workers.
+    """
+    run_action(call, shop)
+    with writing(get_engine()) as connection:
+        connection.execute(
+            sa.update(operations).values(send_at=db_now(MINUTE), attempt=1)
+        )
+
+    status = call("status", "--json").data
+
+    assert 1 == status["backlog"]["quick"]["pending"]
+    assert status["queues"]["quick"]["oldest_s"] is None
+
+
+def test_status_tells_who_led(call: Call):
+    """
+    The call of tick led first, and gave the lead away.
+    """
+    past = call("status", "--json").data["leaderships"]
+
+    assert [(2, False), (1, True)] == [
+        (each["fence"], each["released_at"] is not None) for each in past
+    ]
+
+
+def test_scheduler_has_no_queues(call: Call):
+    """
+    It is a process as others, and takes nothing.
+    """
+    sign(replace(make_worker(), role=Role.SCHEDULER, queues=(), concurrency=None))
+
+    (process,) = call("status", "--json").data["processes"]
+
+    assert ("scheduler", None) == (process["role"], process["queues"])
+
+
+@pytest.fixture
+def restricted_url(call: Call, postgres_url: str) -> str:
+    """Give a database as a role that owns nothing of it."""
+    del call
+    engine = make_engine(postgres_url)
+    role = f"tenant_{uuid4().hex[:8]}"
+    with writing(engine) as connection:
+        for statement in (
+            f"CREATE ROLE {role} LOGIN PASSWORD 'x'",
+            f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}",
+            f"REVOKE UPDATE ON operations FROM {role}",
+            f"REVOKE ALL ON deliveries FROM {role}",
+        ):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+    url = sa.make_url(postgres_url).set(username=role, password="x")
+    return url.render_as_string(hide_password=False)
+
+
+def test_look_that_is_refused_is_a_finding(
+    embedded: Call, restricted_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    What may not be read is told, and all else is looked at still.
+    """
+    get_engine().dispose()
+    get_engine.cache_clear()
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", restricted_url)
+    get_settings.cache_clear()
+
+    answer = embedded("doctor", "--json")
+
+    assert 1 == answer.code
+    assert any(
+        "GRANT UPDATE ON operations" in d for d in list_details(answer, "grants")
+    )
+    (refused,) = list_details(answer, "troubles")
+    assert "permission denied" in refused
+    assert "ok" == find(answer, "tzdata")[0]
