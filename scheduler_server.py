@@ -59,6 +59,7 @@ from models.database import (
 )
 from models.errors import ConflictError, MinutehandError, UnreachableError
 from operations.processes import RENEW_EVERY, Role
+from overview.metrics import giving_metrics
 from settings import Settings, read_settings
 from telemetry import (
     CLOCK_SKEW,
@@ -333,16 +334,19 @@ def run(
     told_at = float("-inf")
     standing_by_for: int | None = None
     try:
-        while not stop.is_set():
-            pause_s = scheduler.wake()
-            if time.monotonic() - told_at >= RENEW_EVERY.total_seconds():
-                presence.renew()
-                told_at = time.monotonic()
-            if scheduler.leader.fence is None:
-                if not wait_for_lease:
-                    raise ConflictError(describe_holder(scheduler.engine))
-                standing_by_for = _tell_holder(scheduler.engine, standing_by_for)
-            stop.wait(pause_s)
+        with giving_metrics(
+            scheduler.settings, leads=lambda: scheduler.leader.fence is not None
+        ):
+            while not stop.is_set():
+                pause_s = scheduler.wake()
+                if time.monotonic() - told_at >= RENEW_EVERY.total_seconds():
+                    presence.renew()
+                    told_at = time.monotonic()
+                if scheduler.leader.fence is None:
+                    if not wait_for_lease:
+                        raise ConflictError(describe_holder(scheduler.engine))
+                    standing_by_for = _tell_holder(scheduler.engine, standing_by_for)
+                stop.wait(pause_s)
     finally:
         scheduler.stop()
         presence.end()
@@ -424,7 +428,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refuse_cluster(settings)
         configure_logging(level=settings.log_level, log_format=settings.log_format)
         if settings.metrics_port is not None:
-            serve_metrics(settings.metrics_port)
+            serve_metrics(settings.metrics_address, settings.metrics_port)
         scheduler = keep_trying(lambda: make_scheduler(settings), stop)
         if scheduler is not None:
             run(scheduler, stop, wait_for_lease=not options.no_wait)

@@ -53,6 +53,10 @@ class Event(StrEnum):
         "presence_not_told",
         "A process could not tell the database that it is alive; it works on.",
     )
+    METRICS_NOT_READ = (
+        "metrics_not_read",
+        "The metrics of work could not be read from the database; tried again later.",
+    )
     CLOCK_SKEWED = (
         "clock_skewed",
         "The clocks of host and database differ by more than two seconds.",
@@ -166,8 +170,96 @@ OPERATIONS_FINISHED = Counter(
     ["state"],
 )
 
+# Every series is there from the start, so that an alert sees the first of its kind.
+for _result in ("done", "failed"):
+    TICKS.labels(_result)
+for _decision in ("dispatched", "skipped", "missed"):
+    OCCURRENCES_RECORDED.labels(_decision)
+for _queue in ("quick", "heavy", "celery"):
+    MESSAGES_SENT.labels(_queue)
+for _outcome in ("pending", "failed"):
+    OPERATIONS_RESCUED.labels(_outcome)
+for _state in ("succeeded", "failed", "canceled", "skipped", "missed"):
+    OPERATIONS_FINISHED.labels(_state)
+
+
+def _work(name: str, documentation: str, *labels: str) -> Gauge:
+    """Declare a metric that overview/metrics.py reads from the database."""
+    return Gauge(f"minutehand_{name}", documentation, labels, registry=None)
+
+
+WORK_READ = _work(
+    "work_read", "1 if the metrics of work could be read from the database, else 0."
+)
+QUEUE_DEPTH = _work("queue_depth", "Operations that are not final.", "queue", "state")
+QUEUE_OLDEST = _work(
+    "queue_oldest_waiting_seconds",
+    "Age of the oldest operation that should run and no worker has taken; 0: none.",
+    "queue",
+)
+QUEUE_WORKERS = _work(
+    "queue_workers", "Workers that are alive and take from the queue.", "queue"
+)
+QUEUE_SLOTS = _work(
+    "queue_slots", "Operations that these workers run at a time.", "queue"
+)
+FINISHED_LATELY = _work(
+    "operations_finished_last_hour",
+    "Operations recorded within the last hour that are final; of failed and missed "
+    "ones those that became so within it, whenever they were recorded.",
+    *("state", "reason"),
+)
+START_LAG = _work(
+    "start_lag_last_hour",
+    "Of the operations recorded within the last hour: how many began so many seconds "
+    "after they were recorded, or sooner.",
+    *("queue", "le"),
+)
+RUN_TIME = _work(
+    "run_time_last_hour",
+    "Of the operations recorded within the last hour: how many ended so many seconds "
+    "after they began, or sooner.",
+    *("queue", "le"),
+)
+MAILS_UNCERTAIN = _work(
+    "mails_uncertain", "Mails of which nobody knows whether they were sent."
+)
+APP_DEPTH = _work(
+    "app_queue_depth",
+    "Operations that are not final, of the apps that are asked for.",
+    *("app", "queue"),
+)
+APP_OLDEST = _work(
+    "app_oldest_waiting_seconds",
+    "As minutehand_queue_oldest_waiting_seconds, of the apps that are asked for.",
+    *("app", "queue"),
+)
+APP_TROUBLES = _work(
+    "app_troubles_last_hour",
+    "Operations that failed or were missed, and mails that became uncertain, within "
+    "the last hour, of the apps that are asked for.",
+    *("app", "state"),
+)
+
+#: Those that the leader reads from the database when it is asked.
+METRICS_OF_WORK: dict[str, Gauge] = {
+    "minutehand_work_read": WORK_READ,
+    "minutehand_queue_depth": QUEUE_DEPTH,
+    "minutehand_queue_oldest_waiting_seconds": QUEUE_OLDEST,
+    "minutehand_queue_workers": QUEUE_WORKERS,
+    "minutehand_queue_slots": QUEUE_SLOTS,
+    "minutehand_operations_finished_last_hour": FINISHED_LATELY,
+    "minutehand_start_lag_last_hour": START_LAG,
+    "minutehand_run_time_last_hour": RUN_TIME,
+    "minutehand_mails_uncertain": MAILS_UNCERTAIN,
+    "minutehand_app_queue_depth": APP_DEPTH,
+    "minutehand_app_oldest_waiting_seconds": APP_OLDEST,
+    "minutehand_app_troubles_last_hour": APP_TROUBLES,
+}
+
 #: All of them, by the name under which Prometheus sees them.
 METRICS: dict[str, Counter | Gauge | Histogram] = {
+    **METRICS_OF_WORK,
     "minutehand_ticks_total": TICKS,
     "minutehand_tick_seconds": TICK_SECONDS,
     "minutehand_last_tick_timestamp_seconds": LAST_TICK,
@@ -305,6 +397,6 @@ def _make_renderers(
     ]
 
 
-def serve_metrics(port: int) -> None:
-    """Serve metrics on *port* of every interface, in a thread of its own."""
-    start_http_server(port)
+def serve_metrics(address: str, port: int) -> None:
+    """Serve metrics on *port* of *address*, in threads of its own."""
+    start_http_server(port, address)

@@ -40,7 +40,7 @@ def up(
         color=is_color_wanted(),
     )
     if settings.metrics_port is not None:
-        serve_metrics(settings.metrics_port)
+        serve_metrics(settings.metrics_address, settings.metrics_port)
 
     def tell_where() -> None:
         if settings.broker_url.startswith("memory"):

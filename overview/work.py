@@ -7,14 +7,18 @@ indexes of what is live and what failed, so that they cost what waits, not what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from models.database import db_now
-from models.operation_state import OperationState, Queue
+from models.operation_state import FINAL_STATES, OperationState, Queue
 from models.tables import deliveries, operations, scheduled_actions
 from operations.ports import DeliveryState
 from operations.processes import Role, Seen
@@ -143,6 +147,93 @@ def count_uncertain(connection: sa.Connection) -> int:
     return connection.execute(
         sa.select(sa.func.count()).select_from(deliveries).where(_UNCERTAIN)
     ).scalar_one()
+
+
+class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own
+    """The seconds from the first to the second instant, inside a statement."""
+
+    type = sa.Float()
+    inherit_cache = True
+    name = "seconds_between"
+
+
+@compiles(seconds_between, "postgresql")
+def _postgresql_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
+    first, second = (compiler.process(each, **options) for each in element.clauses)
+    return f"extract(epoch FROM ({second} - {first}))"
+
+
+@compiles(seconds_between, "sqlite")
+def _sqlite_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
+    first, second = (compiler.process(each, **options) for each in element.clauses)
+    return f"((julianday({second}) - julianday({first})) * 86400.0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """
+    How long the operations of a queue took that were recorded lately.
+
+    Args:
+        start_lag: For each of the bounds that were asked for: how many began so many
+            seconds after they were recorded, or sooner; last, how many began.
+
+        run_time: The same from their beginning to their end.
+    """
+
+    start_lag: Sequence[int]
+    run_time: Sequence[int]
+
+
+def fetch_spread(
+    connection: sa.Connection, bounds: Sequence[float], *, within: timedelta = LATELY
+) -> dict[Queue, Spread]:
+    """Return the spread of what was recorded *within* that time, for *bounds* in s."""
+    kept = operations.c
+    lag = seconds_between(kept.recorded_at, kept.started_at)
+    ran = seconds_between(kept.started_at, kept.finished_at)
+
+    def count(length: seconds_between) -> list[sa.ColumnElement[int]]:
+        each = [sa.func.sum(sa.case((length <= bound, 1), else_=0)) for bound in bounds]
+        return [*each, sa.func.count(length)]
+
+    rows = connection.execute(
+        sa.select(kept.queue, *count(lag), *count(ran))
+        .where(kept.recorded_at >= db_now(-within))
+        .group_by(kept.queue)
+    )
+    size = len(bounds) + 1
+    return {
+        Queue(queue): Spread(tuple(counts[:size]), tuple(counts[size:]))
+        for queue, *counts in rows
+    }
+
+
+def count_finished(
+    connection: sa.Connection, *, within: timedelta = LATELY
+) -> dict[tuple[OperationState, str], int]:
+    """
+    Return how many operations became final *within* that time, by state and reason.
+
+    Of failed and missed ones that is so, whenever they were recorded. Others count if
+    they were recorded within it: an index on every end would cost each operation.
+    Reasons are without what follows a colon.
+    """
+    kept = operations.c
+    troubled = sa.text("operations.state IN ('failed', 'missed')")
+    others = sorted(FINAL_STATES - {OperationState.FAILED, OperationState.MISSED})
+    counted: Counter[tuple[OperationState, str]] = Counter()
+    for where in (
+        (troubled, kept.finished_at >= db_now(-within)),
+        (kept.state.in_(others), kept.recorded_at >= db_now(-within)),
+    ):
+        query = sa.select(kept.state, kept.reason, sa.func.count()).where(*where)
+        for state, reason, count in connection.execute(
+            query.group_by(kept.state, kept.reason)
+        ):
+            head = (reason or "").partition(":")[0]
+            counted[OperationState(state), head] += count
+    return counted
 
 
 def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
