@@ -43,6 +43,7 @@ from actions.tick import TickReport, run_tick
 from actions.zones import adopt_zones
 from celery_app.app import make_app
 from celery_app.dispatch import Dispatcher, Sender
+from celery_app.logs import log_crashes
 from celery_app.presence import Presence, make_process
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.sender import CelerySender
@@ -68,8 +69,8 @@ from telemetry import (
     TICK_SECONDS,
     TICKS,
     Event,
-    News,
     configure_logging,
+    is_json,
     serve_metrics,
 )
 
@@ -127,7 +128,6 @@ class Scheduler:
         self._next_tick_at: datetime | None = None
         self._rescued_at = float("-inf")
         self._was_leading = False
-        self._troubles = News(monotonic)
 
     def wake(self) -> float:
         """
@@ -150,8 +150,7 @@ class Scheduler:
             return PAUSE_S
         except UnreachableError as error:
             # Nothing is lost: what is due stays due, what is recorded stays recorded.
-            if self._troubles.is_news(str(error)):
-                log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
             return PAUSE_S
         assert self._next_tick_at is not None  # a first tick has set it
         return min(PAUSE_S, max(0.0, (self._next_tick_at - now).total_seconds()))
@@ -382,13 +381,11 @@ def keep_trying(call: Callable[[], T], stop: threading.Event) -> T | None:
     A scheduler is started with the machine, maybe before its database, or while that
     changes over; whoever looks at the log sees what it waits for.
     """
-    troubles = News(time.monotonic)
     while True:
         try:
             return call()
         except UnreachableError as error:
-            if troubles.is_news(str(error)):
-                log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
             if stop.wait(PAUSE_S):
                 return None
 
@@ -427,6 +424,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refuse_memory_broker(settings)
         refuse_cluster(settings)
         configure_logging(level=settings.log_level, log_format=settings.log_format)
+        if is_json(settings.log_format, on_terminal=sys.stderr.isatty()):
+            log_crashes()
         if settings.metrics_port is not None:
             serve_metrics(settings.metrics_address, settings.metrics_port)
         scheduler = keep_trying(lambda: make_scheduler(settings), stop)

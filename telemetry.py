@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Hashable, MutableMapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Literal, Self, TextIO
+from typing import Any, Literal, Self, TextIO
 
 import structlog
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
@@ -116,6 +117,10 @@ class Event(StrEnum):
         "A worker is done with an operation, and left it in the state that is named.",
     )
     OPERATION_CANCELED = "operation_canceled", "An operation was stopped on request."
+    PROCESS_CRASHED = (
+        "process_crashed",
+        "An error nobody expected ended a process or thread; a bug report.",
+    )
     OPERATION_CRASHED = (
         "operation_crashed",
         "An error nobody expected ended an operation; the traceback is a bug report.",
@@ -275,32 +280,20 @@ METRICS: dict[str, Counter | Gauge | Histogram] = {
 }
 
 
-#: A trouble that stays is told of again after this.
-SAY_AGAIN_AFTER_S = 60.0
+#: A line that comes again is told again after this.
+TOLD_AGAIN_S = 60.0
 
-
-class News:
-    """
-    Tells what is new from what was said a moment ago.
-
-    Args:
-        monotonic: Seconds that never jump.
-    """
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        """Have said nothing yet."""
-        self._monotonic = monotonic
-        self._said: dict[str, float] = {}
-
-    def is_news(self, text: str) -> bool:
-        """Tell whether *text* was not said within the last minute; now it is."""
-        now = self._monotonic()
-        oldest = now - SAY_AGAIN_AFTER_S
-        self._said = {each: at for each, at in self._said.items() if at > oldest}
-        is_news = text not in self._said
-        self._said.setdefault(text, now)
-        return is_news
-
+#: What is tried again each second, or nearly so, and fails for the same cause.
+_REPEATING = frozenset(
+    {
+        Event.DATABASE_UNREACHABLE,
+        Event.CLOCK_SKEWED,
+        Event.SEND_FAILED,
+        Event.HEARTBEAT_FAILED,
+        Event.PRESENCE_NOT_TOLD,
+        Event.METRICS_NOT_READ,
+    }
+)
 
 #: Libraries that tell every connection, migration and message at "info"; ours is
 #: the news. Of a task, one line says how its operation ended.
@@ -331,6 +324,7 @@ def configure_logging(
         stream: None means standard error, for standard output is for data.
     """
     target = sys.stderr if stream is None else stream
+    repeats = Repeats()
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -340,6 +334,7 @@ def configure_logging(
     # Only what libraries tell goes through logging: its way takes twice as long, and a
     # worker tells of each operation.
     handler = logging.StreamHandler(target)
+    handler.addFilter(repeats)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
@@ -355,10 +350,72 @@ def configure_logging(
 
     lines = _Lines(target)
     structlog.configure(
-        processors=[*shared, *renderers],
+        processors=[repeats, *shared, *renderers],
         logger_factory=lambda *_arguments: lines,
         wrapper_class=structlog.make_filtering_bound_logger(logging.root.level),
     )
+
+
+class Repeats:
+    """
+    Tells a line that comes again and again once a minute, with how often it came.
+
+    The first is told at once: it is news. Has no lock, for a process may be forked
+    while another thread holds it; at worst a line is told twice.
+
+    Args:
+        monotonic: Seconds.
+    """
+
+    #: Lines that are remembered; those that were told longest ago are forgotten.
+    most = 200
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Remember nothing yet."""
+        self._monotonic = monotonic
+        self._told: dict[Hashable, tuple[float, int]] = {}
+
+    def count(self, line: Hashable) -> int | None:
+        """Return how often *line* came and was not told; None: nor is it now."""
+        now = self._monotonic()
+        told_at, untold = self._told.get(line, (float("-inf"), 0))
+        if now - told_at < TOLD_AGAIN_S:
+            self._told[line] = told_at, untold + 1
+            return None
+        self._told.pop(line, None)
+        self._told[line] = now, 0
+        while len(self._told) > self.most:
+            self._told.pop(next(iter(self._told)), None)
+        return untold
+
+    def __call__(
+        self, _logger: object, _method: str, line: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """
+        Drop *line* if it was told within the last minute; a processor of structlog.
+
+        Raises:
+            DropEvent: It was.
+        """
+        if line["event"] not in _REPEATING:
+            return line
+        # Another cause is news, too.
+        untold = self.count((line["event"], str(line.get("error"))))
+        if untold is None:
+            raise structlog.DropEvent
+        if untold:
+            line["repeated"] = untold
+        return line
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a library's *record* is told; a filter of logging."""
+        # Celery counts its attempts to connect in the text.
+        if not str(record.msg).startswith("consumer: "):
+            return True
+        untold = self.count((record.name, record.msg))
+        if untold:
+            record.repeated = untold
+        return untold is not None
 
 
 class _Lines:
@@ -380,10 +437,15 @@ class _Lines:
     debug = info = warning = error = critical = _write
 
 
+def is_json(log_format: LogFormat, *, on_terminal: bool) -> bool:
+    """Tell whether lines are JSON in *log_format*."""
+    return log_format == "json" or (log_format == "auto" and not on_terminal)
+
+
 def _make_renderers(
     log_format: LogFormat, *, color: bool, on_terminal: bool
 ) -> list[Processor]:
-    if log_format == "json" or (log_format == "auto" and not on_terminal):
+    if is_json(log_format, on_terminal=on_terminal):
         return [
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),

@@ -42,11 +42,19 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
     """
     attempt = _begin(worker, UUID(task_id), worker_name)
     if attempt is None:
-        log.info(Event.OPERATION_NOT_CLAIMED, task_id=task_id)
+        log.info(Event.OPERATION_NOT_CLAIMED, task_id=task_id, worker=worker_name)
         return
     held = attempt.held
+    began_at = worker.monotonic()
     worker.heart.add(held)
-    with structlog.contextvars.bound_contextvars(task_id=task_id, app=held.app):
+    with structlog.contextvars.bound_contextvars(
+        task_id=task_id,
+        action_uid=held.action_uid,
+        app=held.app,
+        queue=held.queue,
+        worker=worker_name,
+        attempt=held.attempt,
+    ):
         try:
             state = _run(attempt)
         except UnreachableError as error:
@@ -58,7 +66,8 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
         finally:
             worker.heart.remove(held)
         if state is not None:
-            log.info(Event.OPERATION_FINISHED, state=state, attempt=held.attempt)
+            duration_s = round(worker.monotonic() - began_at, 3)
+            log.info(Event.OPERATION_FINISHED, state=state, duration_s=duration_s)
         if state in FINAL_STATES:
             OPERATIONS_FINISHED.labels(state).inc()
 

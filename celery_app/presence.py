@@ -9,7 +9,6 @@ forks: it opens a connection, writes, and closes it again, with a short deadline
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +30,14 @@ from migrations.schema import get_newest_revision
 from models.database import make_engine, writing
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import Queue
-from operations.processes import RENEW_EVERY, Process, Role, record_end, record_sign
+from operations.processes import (
+    RENEW_EVERY,
+    Process,
+    Role,
+    measure_free,
+    record_end,
+    record_sign,
+)
 from settings import Settings, read_settings
 from telemetry import Event
 
@@ -126,6 +132,7 @@ class Presence:
         self._free_bytes: int | None = None
         self._measuring: threading.Thread | None = None
         self._pauses = 0
+        self._has_ended = False
 
     def renew(self, queues: Sequence[str] = ()) -> None:
         """
@@ -134,6 +141,8 @@ class Presence:
         After a failure the next call does nothing, for its caller has waited for this
         one; a process counts as alive for longer than that.
         """
+        if self._has_ended:
+            return
         if self._pauses:
             self._pauses -= 1
             return
@@ -147,6 +156,7 @@ class Presence:
 
     def end(self) -> None:
         """Say that this process stops; never raises."""
+        self._has_ended = True
         self._write(partial(record_end, process=self._process))
 
     def _write(self, statement: Callable[[sa.Connection], None]) -> bool:
@@ -168,10 +178,7 @@ class Presence:
             return
 
         def look() -> None:
-            try:
-                self._free_bytes = shutil.disk_usage(folder).free
-            except OSError:
-                self._free_bytes = None
+            self._free_bytes = measure_free(folder)
 
         self._measuring = threading.Thread(target=look, name="free-space", daemon=True)
         self._measuring.start()

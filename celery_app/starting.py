@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,10 @@ def _check(context: click.Context, _option: click.Parameter, _value: object) -> 
     if context.resilient_parsing:  # a shell completes what is being typed
         return
     try:
-        check_worker(read_settings())
+        settings = read_settings()
+        check_worker(settings)
     except MinutehandError as error:
         click.echo(f"error: {error}", err=True)
         context.exit(error.exit_code)
+    # It takes over what a worker prints; other commands import nothing of it.
+    import_module("celery_app.logs").configure_worker_logs(settings)

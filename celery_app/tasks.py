@@ -24,6 +24,7 @@ from celery_app import routing
 from celery_app.app import app
 from celery_app.enforced_id import EnforcedIdTask
 from celery_app.execute import execute
+from celery_app.logs import configure_worker_logs
 from celery_app.lost_children import make_worker_name
 from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION,
@@ -33,7 +34,7 @@ from celery_app.worker import get_worker, stop_worker
 from models.errors import UnreachableError
 from operations.state import get_operation_state
 from settings import read_settings
-from telemetry import Event, News, configure_logging
+from telemetry import Event
 
 log = structlog.get_logger()
 
@@ -43,17 +44,13 @@ __all__ = ["get_operation_state"]
 #: Before a message goes back that nobody could look up, for the database is away.
 PAUSE_S = 1.0
 
-#: What this process has said of the database.
-_troubles = News(time.monotonic)
-
 
 def _execute(task_id: str, node: str) -> None:
     try:
         execute(get_worker(), task_id, make_worker_name(node))
     except UnreachableError as error:
         # Nothing was claimed. Dropped, it would be missed after minutes only.
-        if _troubles.is_news(str(error)):
-            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+        log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
         time.sleep(PAUSE_S)
         raise Reject(str(error), requeue=True) from error
 
@@ -79,8 +76,7 @@ def metatask_schedule(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
 @setup_logging.connect
 def _configure_logging(**_arguments: object) -> None:
     """Log as the scheduler does; Celery leaves logging alone if this is connected."""
-    settings = read_settings()
-    configure_logging(level=settings.log_level, log_format=settings.log_format)
+    configure_worker_logs(read_settings())
 
 
 @worker_init.connect

@@ -25,6 +25,7 @@ from celery.worker import state as worker_state
 from actions.leader import expire_lease
 from actions.tick import TickReport
 from celery_app.app import app, make_config
+from celery_app.presence import PresenceStep
 from celery_app.worker import make_worker, set_worker, stop_worker
 from migrations.schema import migrate
 from models.database import make_engine, writing
@@ -86,6 +87,10 @@ class EmbeddedWorker:
         # An exit code, of which 0 counts too; None means "go on".
         worker_state.should_stop = os.EX_OK
         stop_worker()
+        # Now, for the thread may not come to it before the process ends.
+        for step in self._controller.steps:
+            if isinstance(step, PresenceStep):
+                step.stop(self._controller)
         self._thread.join(STOP_WITHIN.total_seconds())
         return not self._thread.is_alive()
 

@@ -54,6 +54,7 @@ class Claim:
     attempts_allowed: int
     action_uid: str
     app: str
+    queue: str
     trigger: str
     triggered_by: str
     occurrence: datetime

@@ -28,6 +28,7 @@ CLAIMED = (
     "attempts_allowed",
     "action_uid",
     "app",
+    "queue",
     "trigger",
     "triggered_by",
     "occurrence",

@@ -7,10 +7,12 @@ by the age of its last sign.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -97,6 +99,21 @@ class Seen:
     def is_alive(self) -> bool:
         """Whether its last sign is young enough."""
         return self.age <= ALIVE_FOR
+
+
+def measure_free(folder: Path) -> int | None:
+    """
+    Return the bytes that are free where *folder* is, or will be; may take as long as
+    its file system.
+
+    Returns:
+        None if it cannot be told.
+    """
+    there = next((each for each in (folder, *folder.parents) if each.exists()), None)
+    try:
+        return None if there is None else shutil.disk_usage(there).free
+    except OSError:
+        return None
 
 
 def record_sign(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from migrations.schema import get_newest_revision
 from models.database import TOLERATED_SKEW, read_host_clock
-from operations.processes import Seen, fetch_processes
+from operations.processes import Seen, fetch_processes, measure_free
 from overview.finding import Finding, Health, View
 from overview.words import format_age, format_bytes
 
@@ -96,10 +95,10 @@ def look_at_space(view: View) -> Iterator[Finding]:
         if each.process.free_bytes is not None
     }
     if not free:
-        try:
-            free["this host"] = shutil.disk_usage(view.settings.workspace).free
-        except OSError:
-            return  # no worker was ever here
+        here = measure_free(view.settings.workspace)
+        if here is None:
+            return
+        free["this host"] = here
     host, least = min(free.items(), key=lambda item: item[1])
     found = f"{format_bytes(least)} free in the workspace ({host})"
     if least < NO_SPACE:

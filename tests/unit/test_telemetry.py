@@ -13,7 +13,8 @@ from pathlib import Path
 
 import structlog
 
-from telemetry import METRICS, Event, LogFormat, configure_logging
+from models.operation_state import FINAL_STATES, Queue
+from telemetry import METRICS, Event, LogFormat, Repeats, configure_logging
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "telemetry.md"
@@ -193,3 +194,100 @@ def test_full_disk_under_the_log_ends_nothing() -> None:
     structlog.get_logger().info(Event.TICK_DONE)
 
     assert 1 == stream.refused
+
+
+class Clock:
+    """Seconds that stand still until told."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """Return them."""
+        return self.now
+
+
+def test_line_that_comes_each_second_is_told_once_a_minute() -> None:
+    """
+    At once, for it is news; then with how often it came meanwhile.
+    """
+    clock = Clock()
+    repeats = Repeats(clock)
+    told: list[int] = []
+    for _second in range(121):
+        untold = repeats.count("database_unreachable")
+        if untold is not None:
+            told.append(untold)
+        clock.now += 1
+
+    assert told == [0, 59, 59]
+
+
+def test_another_cause_is_told_at_once() -> None:
+    """
+    What is refused is not what does not answer.
+    """
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    for error in ("refused", "refused", "no answer", "refused"):
+        structlog.get_logger().warning(Event.DATABASE_UNREACHABLE, error=error)
+
+    lines = map(json.loads, stream.getvalue().splitlines())
+    assert [line["error"] for line in lines] == ["refused", "no answer"]
+
+
+def test_what_happens_often_is_told_each_time() -> None:
+    """
+    Two operations that fail alike are two.
+    """
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    for _ in range(2):
+        structlog.get_logger().warning(Event.STEP_FAILED, error="no template")
+
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
+    """
+    Though each has another number in its text.
+    """
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    for attempt in range(3):
+        logging.getLogger("celery.worker.consumer.consumer").error(
+            "consumer: Cannot connect to %s", attempt
+        )
+        logging.getLogger("celery.worker").warning("lost %s", attempt)
+
+    assert len(stream.getvalue().splitlines()) == 1 + 3
+
+
+def test_memory_of_repeated_lines_is_bounded() -> None:
+    """
+    A cause that is another each time costs no more than its lines.
+    """
+    repeats = Repeats(Clock())
+    for number in range(10 * Repeats.most):
+        repeats.count(number)
+
+    assert len(repeats._told) == Repeats.most
+
+
+def test_every_value_of_a_label_is_there_from_the_start() -> None:
+    """
+    So that an alert sees the first of its kind.
+    """
+    finished = {state.value for state in FINAL_STATES}
+
+    assert {queue.value for queue in Queue} == find_values("minutehand_messages_sent")
+    assert finished == find_values("minutehand_operations_finished")
+
+
+def find_values(name: str) -> set[str]:
+    """Return the values of the one label of the metric *name*."""
+    return {
+        value
+        for family in METRICS[f"{name}_total"].collect()
+        for sample in family.samples
+        for value in sample.labels.values()
+    }

@@ -1,0 +1,121 @@
+"""
+What a worker says: each line in the one form of our logs, Celery's own included.
+
+Celery prints its banner and its farewell past all logging, and warns before it sets
+logging up.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import sys
+import threading
+from datetime import UTC
+from typing import Any, TextIO
+
+import structlog
+from celery.apps import worker as celery_worker
+from celery.signals import celeryd_init
+
+from models.database import read_host_clock
+from settings import Settings
+from telemetry import Event, configure_logging, is_json
+
+
+class OwnLines(io.TextIOBase):
+    """
+    Makes log lines of what others print: for ``sys.stdout`` and ``sys.stderr``.
+
+    Args:
+        name: Of the logger.
+
+        target: What the stream was before; its file descriptor is given to who asks.
+    """
+
+    def __init__(self, name: str, target: TextIO) -> None:
+        """Begin with an empty line."""
+        self._lines = logging.getLogger(name)
+        self._target = target
+        self._begun = ""
+        self._is_telling = False
+
+    def writable(self) -> bool:
+        """Take text."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the file descriptor of the stream before."""
+        return self._target.fileno()
+
+    def write(self, text: str) -> int:
+        """Log each line of *text* that is complete."""
+        *lines, self._begun = (self._begun + text).split("\n")
+        if self._is_telling:  # logging itself failed, and complains
+            return len(text)
+        self._is_telling = True
+        try:
+            for line in lines:
+                if line.strip():
+                    self._lines.warning("%s", line.rstrip())
+        finally:
+            self._is_telling = False
+        return len(text)
+
+
+def log_crashes() -> None:
+    """Let warnings, and errors that end a process or thread, be lines of the log."""
+    logging.captureWarnings(capture=True)
+
+    def tell(kind: Any, error: BaseException | None, traceback: Any) -> None:
+        structlog.get_logger().critical(
+            Event.PROCESS_CRASHED, exc_info=(kind, error, traceback)
+        )
+
+    sys.excepthook = tell
+    threading.excepthook = lambda given: tell(
+        given.exc_type, given.exc_value, given.exc_traceback
+    )
+
+
+def log_prints() -> None:
+    """Let what is printed be lines of the log, such as a traceback of billiard's."""
+    if not isinstance(sys.stdout, OwnLines):
+        sys.stdout = OwnLines("stdout", sys.stdout)
+        sys.stderr = OwnLines("stderr", sys.stderr)
+
+
+def configure_worker_logs(settings: Settings) -> None:
+    """Log as the scheduler does, from the first line on; may be called twice."""
+    stream = sys.__stderr__
+    assert stream is not None  # Celery needs it, too
+    configure_logging(
+        level=settings.log_level, log_format=settings.log_format, stream=stream
+    )
+    if not is_json(settings.log_format, on_terminal=stream.isatty()):
+        return
+    log_crashes()
+    log_prints()
+    celery_worker.safe_say = _say
+    celeryd_init.connect(_spare_banner)
+
+
+def _spare_banner(instance: Any = None, **_arguments: object) -> None:
+    """The settings tell the same, and our log lines who is ready."""
+    instance.quiet = True
+
+
+def _say(text: object, _stream: object = None) -> None:
+    """Write *text* as a line, from a signal handler: no buffer, and no lock."""
+    line = {
+        "event": str(text).strip(),
+        "logger": "celery.apps.worker",
+        "level": "info",
+        "timestamp": f"{read_host_clock().astimezone(UTC):%FT%T.%fZ}",
+    }
+    try:
+        os.write(2, f"{json.dumps(line)}\n".encode())
+    except OSError:
+        return  # a full disk under the log ends nothing

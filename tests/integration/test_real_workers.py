@@ -1,0 +1,114 @@
+"""Workers as processes: their rows, and each line that they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from models.database import make_engine, reading
+from operations.processes import Role, Seen, fetch_processes
+from tests.servers import run_process, wait_until
+
+OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
+THEIRS = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
+EMBEDDED = (sys.executable, "-m", "cli.main", "up")
+
+
+@pytest.fixture
+def shared(postgres_url: str) -> Iterator[sa.Engine]:
+    """Give an engine on the database of the processes."""
+    engine = make_engine(postgres_url)
+    yield engine
+    engine.dispose()
+
+
+@contextmanager
+def running(
+    command: tuple[str, ...], folder: Path, database_url: str, broker_url: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run *command*, whose log is "log"."""
+    given = {
+        "HOME": str(folder),
+        "DATABASE_URL": database_url,
+        "BROKER_URL": broker_url,
+        "LOG_FORMAT": "json",
+    }
+    environ = {f"MINUTEHAND_{name}": value for name, value in given.items()}
+    log = folder / "log"
+    with run_process(command, log=log, environ={**os.environ, **environ}) as process:
+        yield process
+
+
+def fetch(engine: sa.Engine) -> list[Seen]:
+    with reading(engine) as connection:
+        return fetch_processes(connection)
+
+
+@pytest.mark.parametrize("command", [OURS, THEIRS], ids=["minutehand", "celery"])
+def test_worker_has_a_row_for_as_long_as_it_runs(
+    command: tuple[str, ...],
+    shared: sa.Engine,
+    postgres_url: str,
+    redis_url: str,
+    tmp_path: Path,
+):
+    """
+    It says where it runs and what it takes; and each line that it logs is JSON.
+    """
+    with running(command, tmp_path, postgres_url, redis_url) as worker:
+        (seen,) = wait_until(lambda: fetch(shared), timeout_s=60, what="a row")
+        worker.send_signal(signal.SIGTERM)
+        assert 0 == worker.wait(30)
+
+    assert [] == fetch(shared)
+    assert (Role.WORKER, 1, True) == (
+        seen.process.role,
+        seen.process.concurrency,
+        seen.is_alive,
+    )
+    wanted = {"quick", "celery"} if command == OURS else {"quick", "celery", "heavy"}
+    assert wanted == set(seen.process.queues)
+    assert seen.process.free_bytes
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert any("ready" in line["event"] for line in lines)
+    assert any("Warm shutdown" in line["event"] for line in lines)
+
+
+def test_worker_that_is_killed_leaves_its_row(
+    shared: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
+):
+    """
+    It is known by the age of its last sign.
+    """
+    with running(OURS, tmp_path, postgres_url, redis_url) as worker:
+        (seen,) = wait_until(lambda: fetch(shared), timeout_s=60, what="a row")
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait(30)
+
+    assert [seen.process.id] == [each.process.id for each in fetch(shared)]
+
+
+def test_embedded_worker_has_a_row_beside_its_scheduler(
+    shared: sa.Engine, postgres_url: str, tmp_path: Path
+):
+    """
+    A small installation with one process for all is no queue without a worker.
+    """
+    with running(EMBEDDED, tmp_path, postgres_url, "memory://") as process:
+        wait_until(lambda: len(fetch(shared)) == 2, timeout_s=60, what="two rows")
+        seen = {each.process.role: each for each in fetch(shared)}
+        process.send_signal(signal.SIGTERM)
+        assert 0 == process.wait(30)
+
+    assert {"quick", "heavy", "celery"} == set(seen[Role.WORKER].process.queues)
+    assert process.pid == seen[Role.SCHEDULER].process.pid
+    assert [] == fetch(shared)
