@@ -294,6 +294,18 @@ def fetch_steps(
     return found
 
 
+def count_backlog(connection: sa.Connection) -> dict[tuple[str, str], int]:
+    """Return how many operations are not final, by (queue, state)."""
+    rows = connection.execute(
+        sa.select(
+            operations.c.queue, operations.c.state, sa.func.count().label("waiting")
+        )
+        .where(operations.c.state.in_(sorted(LIVE_STATES)))
+        .group_by(operations.c.queue, operations.c.state)
+    )
+    return {(row.queue, row.state): row.waiting for row in rows}
+
+
 def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> bool:
     """
     Cancel an operation that is not final; one that runs stops at its next progress.
