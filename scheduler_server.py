@@ -165,8 +165,8 @@ class Scheduler:
         started = self._monotonic()
         self._notice_clock_set_back(now)
         self._next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
-        self.end_pauses(now)
         try:
+            self.end_pauses(now)
             report = run_tick(
                 now,
                 engine=self.engine,

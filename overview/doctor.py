@@ -43,14 +43,15 @@ def find_trouble(
         UnreachableError: The database is away: who cannot look has found nothing.
     """
     if names is None:
-        # First, for what is refused explains what follows.
-        yield from _look(engine, settings, "grants")
         schema = look_at_schema(engine)
         yield schema
         if schema.health is Health.BAD:
-            return  # the tables to look at may not be there
-        names = [name for name in LOOKS if name != "grants"]
-    for name in names:
+            # The tables to look at may not be there, or may not be looked at.
+            for each in _look(engine, settings, "grants"):
+                if each.health is Health.BAD:
+                    yield each
+            return
+    for name in LOOKS if names is None else names:
         yield from _look(engine, settings, name)
 
 
