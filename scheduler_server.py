@@ -59,6 +59,7 @@ from models.database import (
     writing,
 )
 from models.errors import ConflictError, MinutehandError, UnreachableError
+from operations.installation import fetch_installation
 from operations.processes import RENEW_EVERY, Role
 from overview.metrics import giving_metrics
 from settings import Settings, read_settings
@@ -298,12 +299,21 @@ def make_scheduler(settings: Settings) -> Scheduler:
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     check_schema(engine)
     leader = Leader(engine, ttl=settings.lease_ttl, heartbeat=settings.lease_heartbeat)
-    sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
+    sender = CelerySender(
+        make_app(settings),
+        timeout=settings.broker_timeout,
+        read_installation=partial(_read_installation, engine),
+    )
     # What is loaded by now stays. A large tick makes many objects and drops none for
     # a moment; without this each collection would look through everything again.
     gc.collect()
     gc.freeze()
     return Scheduler(engine, leader, sender, settings)
+
+
+def _read_installation(engine: sa.Engine) -> str | None:
+    with reading(engine) as connection:
+        return fetch_installation(connection)
 
 
 def run(

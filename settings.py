@@ -54,6 +54,9 @@ PREFIX = "MINUTEHAND_"
 #: Variables of the test suite (tests/servers.py), which are no settings.
 _FOREIGN_PREFIX = "MINUTEHAND_TEST_"
 
+#: Celery's remote control and monitoring of whoever configures none.
+_TAKEN_PREFIXES = frozenset({"celery", "celeryev", "reply.celery"})
+
 #: A lease must survive two lost renewals: its length in threes of seconds.
 _THREE_SECONDS = timedelta(seconds=3)
 
@@ -127,6 +130,21 @@ def _read_clock(value: object) -> time:
     return time.fromisoformat(str(value))
 
 
+def _read_queue_prefix(value: object) -> str:
+    """Accept what may begin the name of a queue; ``none`` is none at all."""
+    prefix = str(value)
+    if prefix == "none":
+        return ""
+    if re.fullmatch(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?", prefix) is None:
+        message = "cannot begin the names of queues."
+        hint = "Write 1 to 64 of a-z, 0-9, . _ and -, such as minutehand, or none."
+        raise RuleError(message, hint)
+    if prefix in _TAKEN_PREFIXES:
+        message = "begins names of Celery's own, which every project has."
+        raise RuleError(message, "Write a name of yours, such as minutehand.")
+    return prefix
+
+
 def _check_timezone(name: str) -> str:
     """Refuse a zone that the time zone database does not know."""
     return load_zone(name).key
@@ -161,6 +179,8 @@ class Settings(BaseSettings):
     broker_url: Annotated[str, AfterValidator(read_broker_url)] = Field(
         default="memory://", repr=False
     )
+    #: Of all that is ours on the broker; empty (written ``none``): bare names.
+    queue_prefix: Annotated[str, BeforeValidator(_read_queue_prefix)] = "minutehand"
     smtp_url: Annotated[str, AfterValidator(_read_smtp_url)] = Field(
         default_factory=lambda data: f"{data['home']}/mails", repr=False
     )

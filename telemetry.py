@@ -85,6 +85,14 @@ class Event(StrEnum):
         "operation_not_claimed",
         "A message was dropped: somebody else does or has done its operation.",
     )
+    MESSAGE_NOT_OURS = (
+        "message_not_ours",
+        "A worker put a message back that is not for it; the hint says what to do.",
+    )
+    QUEUE_REFUSED = (
+        "queue_refused",
+        "Remote control asked a worker to take a queue that is not ours.",
+    )
     CLAIM_LOST = "claim_lost", "A worker's lease ended while it worked; it stopped."
     HEARTBEAT_FAILED = "heartbeat_failed", "A worker could not renew its lease."
     OPERATION_GIVEN_BACK = (

@@ -141,6 +141,8 @@ class Peer(BasePeer):
                 "MINUTEHAND_DATABASE_URL": self._url(),
                 "MINUTEHAND_BROKER_URL": self.env.redis_url,
                 "MINUTEHAND_HOME": self.env.tmp,
+                # the harness watches queues of these names, whoever fills them
+                "MINUTEHAND_QUEUE_PREFIX": "none",
             },
             env_file=None,
         )

@@ -115,6 +115,7 @@ def run_scheduler(servers: Servers) -> Iterator[Popen[bytes]]:
             "MINUTEHAND_DATABASE_URL": servers.postgres,
             "MINUTEHAND_BROKER_URL": servers.redis,
             "MINUTEHAND_HOME": folder,
+            "MINUTEHAND_QUEUE_PREFIX": "none",
         }
         command = [sys.executable, "scheduler_server.py"]
         with run_process(command, log=log, environ=environment) as process:

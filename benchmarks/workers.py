@@ -130,6 +130,8 @@ def run_worker(
         "MINUTEHAND_DATABASE_URL": servers.postgres,
         "MINUTEHAND_BROKER_URL": servers.redis,
         "MINUTEHAND_HOME": str(log.parent),
+        # the plain worker's queue has the same name
+        "MINUTEHAND_QUEUE_PREFIX": "none",
         "BENCHMARK_CASE": case,
     }
     command = [

@@ -18,14 +18,19 @@ from celery_app.presence import PresenceStep
 from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION,
     EXECUTE_SCHEDULED_ACTION_QUICK,
+    make_names,
     make_queues,
     metatask_schedule,
 )
-from celery_app.starting import make_worker_option
-from models.operation_state import Queue
+from celery_app.starting import make_worker_options
 from settings import Settings, read_settings
 
-app = Celery("minutehand", include=["celery_app.tasks"], set_as_current=False)
+#: Its queues, and none else, are consumed (routing.py).
+_AMQP = "celery_app.routing:Amqp"
+
+app = Celery(
+    "minutehand", include=["celery_app.tasks"], amqp=_AMQP, set_as_current=False
+)
 
 #: By the scheme of the broker's URL; otherwise kombu's own. Loaded when needed.
 _TRANSPORTS = {
@@ -56,7 +61,6 @@ def make_config(settings: Settings) -> dict[str, Any]:
         "broker_channel_error_retry": True,
         "broker_connection_timeout": timeout_s,
         "broker_transport_options": _make_transport_options(settings, timeout_s),
-        "broker_native_delayed_delivery_queue_type": "quorum",
         "task_serializer": "json",
         "accept_content": ["json"],
         "result_backend": None,
@@ -74,11 +78,14 @@ def make_config(settings: Settings) -> dict[str, Any]:
         "worker_lost_wait": 1.0,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_detect_quorum_queues": is_amqp,
+        "worker_consumer": "celery_app.consumer:Consumer",
+        **make_names(settings.queue_prefix),
         "task_queues": make_queues(
+            prefix=settings.queue_prefix,
             quorum=is_amqp,
             acknowledged_within=_find_longest(settings) if is_amqp else None,
         ),
-        "task_default_queue": Queue.DEFAULT.value,
+        # To send to, as run_task does; a worker consumes none but ours.
         "task_create_missing_queues": True,
         "task_publish_retry": False,
         "timezone": "UTC",
@@ -124,12 +131,12 @@ def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, A
 
 
 app.add_defaults(lambda: make_config(read_settings()))
-app.user_options["worker"].add(make_worker_option())
+app.user_options["worker"].update(make_worker_options())
 app.steps["worker"].add(PresenceStep)
 
 
 def make_app(settings: Settings) -> Celery:
     """Return an application without tasks, for a sender beside the process's own."""
-    made = Celery("minutehand", set_as_current=False)
+    made = Celery("minutehand", amqp=_AMQP, set_as_current=False)
     made.conf.update(make_config(settings))
     return made

@@ -51,11 +51,12 @@ BRIEF = timedelta(seconds=2)
 #: has no row here.
 AGREED = {
     Role.SCHEDULER: (
-        *("broker_url", "timezone", "lookback", "lease_ttl", "lease_heartbeat"),
+        *("broker_url", "queue_prefix", "timezone"),
+        *("lookback", "lease_ttl", "lease_heartbeat"),
         *("maintenance_enabled", "maintenance_at"),
     ),
     Role.WORKER: (
-        *("broker_url", "timezone", "workspace", "retention"),
+        *("broker_url", "queue_prefix", "timezone", "workspace", "retention"),
         *("operation_lease", "operation_heartbeat", "webhook_secret"),
     ),
 }

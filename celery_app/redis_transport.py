@@ -11,6 +11,7 @@ or minutes (operations/rescue.py).
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -34,6 +35,19 @@ _ERRORS = (*_errors.connection_errors, *_errors.channel_errors)
 
 class _QoS(virtual.QoS):
     """Remembers what was taken in this process, to hold it to its prefetch count."""
+
+    #: Of time.monotonic.
+    _paused_until = 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Take nothing for so long."""
+        self._paused_until = time.monotonic() + seconds
+
+    def can_consume(self) -> bool:
+        """Tell whether another message may be taken now."""
+        if time.monotonic() < self._paused_until:
+            return False
+        return bool(virtual.QoS.can_consume(self))
 
     def restore_unacked(self) -> list[Any]:
         """

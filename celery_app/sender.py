@@ -7,9 +7,10 @@ sent again later, and the claim turns the second copies away.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 from celery import Celery
@@ -19,7 +20,7 @@ from kombu.exceptions import KombuError, OperationalError
 
 from celery_app.confirms import SLICE, Confirms
 from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
-from celery_app.routing import TASK_OF_QUEUE
+from celery_app.routing import INSTALLATION_HEADER, TASK_OF_QUEUE
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.outbox import Message
@@ -40,12 +41,22 @@ class CelerySender:
         app: Configured; its transport options hold the deadlines.
 
         timeout: Of connecting, and of the confirms.
+
+        read_installation: Called once, by the first that sends; what it returns is
+            part of every message. It may raise UnreachableError, and ``send`` with it.
     """
 
-    def __init__(self, app: Celery, *, timeout: timedelta) -> None:
+    def __init__(
+        self,
+        app: Celery,
+        *,
+        timeout: timedelta,
+        read_installation: Callable[[], str | None] = lambda: None,
+    ) -> None:
         """Open nothing yet."""
         self._app = app
         self._timeout_s = timeout.total_seconds()
+        self._read_installation = read_installation
         self._connection: Any = None
         self._producer: Any = None
         self._confirms: Confirms | None = None
@@ -60,6 +71,7 @@ class CelerySender:
         """
         if not messages:
             return
+        _ = self._installation
         try:
             self._connect()
             if self._confirms is None:
@@ -98,6 +110,10 @@ class CelerySender:
             with suppress(*self._errors()):
                 connection.collect(socket_timeout=0.1)
 
+    @cached_property
+    def _installation(self) -> str | None:
+        return self._read_installation()
+
     def _connect(self) -> None:
         if self._producer is not None:
             return
@@ -115,8 +131,9 @@ class CelerySender:
             self._confirms = Confirms(self._connection.default_channel)
 
     def _declare_queues(self) -> None:
-        for queue in self._app.amqp.queues.values():
-            queue(self._connection.default_channel).declare()
+        for queue in Queue:
+            for each in self._app.amqp.queues.find_ours(queue.value):
+                each(self._connection.default_channel).declare()
 
     def _publish(self, messages: Sequence[Message]) -> None:
         amqp = self._app.amqp
@@ -133,6 +150,8 @@ class CelerySender:
                 origin=origin,
                 ignore_result=True,
             )
+            if self._installation is not None:
+                body.headers[INSTALLATION_HEADER] = self._installation
             if self._confirms is not None:
                 self._confirms.expect()
             amqp.send_task_message(
@@ -166,14 +185,17 @@ class CelerySender:
         """Return how many messages wait in *queue*, declared again if it is gone."""
         # Not passive: RabbitMQ closes the channel over a queue that is gone, and
         # for Redis every empty queue is gone.
-        declared = self._app.amqp.queues[queue.value]
-        found = self._connection.default_channel.queue_declare(
-            queue=declared.name,
-            durable=declared.durable,
-            auto_delete=declared.auto_delete,
-            arguments=declared.queue_arguments,
+        channel = self._connection.default_channel
+        counts = (
+            channel.queue_declare(
+                queue=each.name,
+                durable=each.durable,
+                auto_delete=each.auto_delete,
+                arguments=each.queue_arguments,
+            ).message_count
+            for each in self._app.amqp.queues.find_ours(queue.value)
         )
-        return int(found.message_count)
+        return sum(map(int, counts))
 
     def _errors(self) -> tuple[type[BaseException], ...]:
         connection = self._connection

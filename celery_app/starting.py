@@ -7,7 +7,8 @@ Celery would start all the same, and fail at each operation.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import click
 from celery.signals import celeryd_init
 
 from celery_app.redis_cluster import refuse_cluster
+from celery_app.routing import find_broker_names
 from models.database import make_engine
 from models.errors import MinutehandError, UsageError
 from models.operation_state import Queue
@@ -100,32 +102,80 @@ def _split(queues: str | Iterable[str] | None) -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def make_worker_option() -> click.Option:
+def read_queues(words: Iterable[str], prefix: str) -> list[str]:
     """
-    Return an option of ``celery worker`` that nobody writes, and that checks it.
+    Return *words*, each a queue of ours: as people call it, or as the broker does.
 
-    Click reads it before any other, for it is eager; with the next one Celery asks for
-    its configuration, whose errors it shows as a traceback. What is refused here is
-    told to whoever started the worker, also if it was to run in the background.
+    Args:
+        words: As written on a command line.
+
+        prefix: Of the names on the broker.
+
+    Raises:
+        UsageError: One of them is not a queue of ours; nobody else's is consumed.
     """
-    return click.Option(
-        ["--minutehand"],
-        is_flag=True,
-        is_eager=True,
-        hidden=True,
-        expose_value=False,
-        callback=_check,
-    )
+    names = [word.strip() for word in words if word.strip()]
+    known = {queue.value for queue in Queue}
+    known |= {name for queue in Queue for name in find_broker_names(queue, prefix)}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        given = ", ".join(map(repr, unknown)) or "nothing"
+        msg = f"{given} is not a queue of ours. Write some of {', '.join(Queue)}."
+        raise UsageError(msg)
+    return names
+
+
+def make_worker_options() -> list[click.Option]:
+    """
+    Return options of ``celery worker`` that nobody writes, and that check it.
+
+    Click reads the first before any other, for it is eager; with the next one Celery
+    asks for its configuration, whose errors it shows as a traceback. The second is read
+    after all that were written. What is refused here is told to whoever started the
+    worker, also if it was to run in the background.
+    """
+    return [
+        click.Option(
+            [name],
+            is_flag=True,
+            is_eager=callback is _check,
+            hidden=True,
+            expose_value=False,
+            callback=callback,
+        )
+        for name, callback in (
+            ("--minutehand", _check),
+            ("--minutehand-queues", _check_queues),
+        )
+    ]
 
 
 def _check(context: click.Context, _option: click.Parameter, _value: object) -> None:
     if context.resilient_parsing:  # a shell completes what is being typed
         return
-    try:
+    with _telling(context):
         settings = read_settings()
         check_worker(settings)
-    except MinutehandError as error:
-        click.echo(f"error: {error}", err=True)
-        context.exit(error.exit_code)
     # It takes over what a worker prints; other commands import nothing of it.
     import_module("celery_app.logs").configure_worker_logs(settings)
+
+
+def _check_queues(
+    context: click.Context, _option: click.Parameter, _value: object
+) -> None:
+    if context.resilient_parsing:
+        return
+    for option, parameter in (("-Q", "queues"), ("-X", "exclude_queues")):
+        given = context.params.get(parameter)
+        if given:
+            with _telling(context, option):
+                read_queues(given, read_settings().queue_prefix)
+
+
+@contextmanager
+def _telling(context: click.Context, *where: str) -> Iterator[None]:
+    try:
+        yield
+    except MinutehandError as error:
+        click.echo(": ".join(("error", *where, str(error))), err=True)
+        context.exit(error.exit_code)

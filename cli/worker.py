@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from celery_app.starting import check_worker
+from celery_app.starting import check_worker, read_queues
 from cli.connection import get_engine, get_settings
+from models.errors import UsageError
 from models.operation_state import Queue
 
 
@@ -54,7 +55,7 @@ def worker(
     get_engine().dispose()  # makes an embedded database that is missing
     command = [
         *(sys.executable, "-m", "celery", "--app", "celery_app", "--quiet", "worker"),
-        *("--queues", _read_queues(queues), "--pool", pool),
+        *("--queues", _read_queues(queues, settings.queue_prefix), "--pool", pool),
         *("--loglevel", settings.log_level.upper()),
         # These talk to other workers about things that our table knows better.
         *("--without-gossip", "--without-mingle"),
@@ -68,10 +69,8 @@ def worker(
     os.execv(sys.executable, [*command, *(celery or [])])  # noqa: S606 - a list
 
 
-def _read_queues(text: str) -> str:
-    names = [each.strip() for each in text.split(",") if each.strip()]
-    unknown = [name for name in names if name not in set(Queue)]
-    if unknown or not names:
-        msg = f"{text!r} is no list of queues. Write some of {', '.join(Queue)}."
-        raise typer.BadParameter(msg, param_hint="--queues")
-    return ",".join(names)
+def _read_queues(text: str, prefix: str) -> str:
+    try:
+        return ",".join(read_queues(text.split(","), prefix))
+    except UsageError as error:
+        raise typer.BadParameter(str(error), param_hint="--queues") from None

@@ -47,6 +47,21 @@ installation = sa.Table(
     Column("pause_note", sa.Text),
 )
 
+#: What workers met in our queues that is not ours: read by doctor, pruned by workers.
+strangers = sa.Table(
+    "strangers",
+    metadata,
+    # by its name on the broker
+    Column("queue", sa.Text, primary_key=True),
+    # operations/strangers.py
+    Column("reason", sa.Text, primary_key=True),
+    # an installation's id, a task's name, or what cannot be read
+    Column("name", sa.Text, primary_key=True),
+    # the last that met it, and when
+    Column("worker", sa.Text, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+)
+
 #: Every scheduler and worker that runs; each renews its row, and maintenance prunes
 #: those that ended without saying so.
 processes = sa.Table(

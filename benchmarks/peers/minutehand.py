@@ -122,6 +122,8 @@ class Minutehand(Peer):
             {
                 "MINUTEHAND_DATABASE_URL": self.servers.postgres,
                 "MINUTEHAND_BROKER_URL": self.servers.redis,
+                # benchmarks/watch.py looks at queues of these names, whoever fills them
+                "MINUTEHAND_QUEUE_PREFIX": "none",
             },
             env_file=None,
         )

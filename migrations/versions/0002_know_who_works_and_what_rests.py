@@ -37,6 +37,15 @@ def _make_tables() -> None:
     )
     op.bulk_insert(installation, [{"id": uuid4(), "created_at": datetime.now(UTC)}])
     op.create_table(
+        "strangers",
+        sa.Column("queue", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("worker", sa.Text(), nullable=False),
+        sa.Column("seen_at", UtcDateTime, nullable=False),
+        sa.PrimaryKeyConstraint("queue", "reason", "name", name=op.f("pk_strangers")),
+    )
+    op.create_table(
         "processes",
         sa.Column("id", Identifier, nullable=False),
         sa.Column("role", sa.Text(), nullable=False),

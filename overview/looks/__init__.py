@@ -15,6 +15,7 @@ from overview.looks.hosts import (
     look_at_space,
 )
 from overview.looks.scheduler import look_at_leader, look_at_sending, look_at_tick
+from overview.looks.strangers import look_at_strangers
 from overview.looks.tasks import look_at_tasks
 from overview.looks.work import (
     look_at_outbox,
@@ -36,6 +37,7 @@ LOOKS: dict[str, Look] = {
     "space": look_at_space,
     "broker": look_at_broker,
     "tasks": look_at_tasks,
+    "strangers": look_at_strangers,
     "queues": look_at_queues,
     "quarantine": look_at_quarantine,
     "outbox": look_at_outbox,

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from actions.leader import Leader, get_holder
 from celery_app.app import make_app
+from celery_app.routing import find_broker_names
 from celery_app.sender import CelerySender
 from models.errors import BrokerUnreachableError
 from models.operation_state import OperationState, Queue
@@ -50,6 +51,9 @@ def make_sender(url: str) -> CelerySender:
     return CelerySender(app, timeout=settings.broker_timeout)
 
 
+[QUICK] = find_broker_names(Queue.QUICK, "minutehand")
+
+
 def make_messages(count: int = 3) -> list[Message]:
     """Return messages of operations that are nowhere."""
     return [Message(uuid4(), Queue.QUICK, "test", 0) for _ in range(count)]
@@ -66,7 +70,7 @@ def measure(call: Callable[[], object]) -> float:
 def fetch_ids(url: str) -> list[str]:
     """Return the task ids in the queue, in the order they will be taken."""
     with redis.Redis.from_url(url) as client:
-        taken = reversed(client.lrange("quick", 0, -1))
+        taken = reversed(client.lrange(QUICK, 0, -1))
         return [json.loads(each)["headers"]["id"] for each in taken]
 
 

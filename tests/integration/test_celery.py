@@ -19,9 +19,9 @@ from kombu.utils.json import loads
 from celery_app.app import make_app
 from celery_app.enforced_id import EnforcedIdTask
 from celery_app.manual import run_now
-from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
+from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
 from models.database import reading, writing
-from models.operation_state import OperationState
+from models.operation_state import OperationState, Queue
 from models.tables import app_documents, domain_versions, domains, templates
 from operations.state import get_operation_state
 from operations.steps.run_task import make_task_id
@@ -38,6 +38,7 @@ from tests.scheduling import (
 )
 from tests.servers import run_process, wait_until
 
+[QUICK] = find_broker_names(Queue.QUICK, "minutehand")
 SCHEDULER = (sys.executable, "scheduler_server.py")
 WORKER = (
     *(sys.executable, "-m", "celery", "-A", "celery_app", "worker"),
@@ -138,7 +139,7 @@ def test_operations_run_for_real_and_once(
         tasks.delay(enforce_task_id=ids[0])
         wait_until_final(engine, last)
         with redis.Redis.from_url(redis_url) as client:
-            wait_until(lambda: client.llen("quick") == 0, what="an empty queue")
+            wait_until(lambda: client.llen(QUICK) == 0, what="an empty queue")
 
     succeeded = OperationState.SUCCEEDED
     assert [succeeded, succeeded, succeeded, OperationState.FAILED] == [
@@ -219,7 +220,7 @@ def test_scheduler_killed_between_commit_and_send(
             what="all rows to be sent",
         )
     with redis.Redis.from_url(redis_url) as client:
-        messages = [loads(text) for text in client.lrange("quick", 0, -1)]
+        messages = [loads(text) for text in client.lrange(QUICK, 0, -1)]
     sent = [UUID(message["headers"]["id"]) for message in messages]
 
     assert set(recorded) <= set(sent)

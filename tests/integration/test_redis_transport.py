@@ -13,10 +13,13 @@ from celery import Celery
 from kombu.utils.json import loads
 
 from celery_app.app import make_app
+from celery_app.routing import find_broker_names
 from celery_app.sender import CelerySender
 from models.operation_state import Queue
 from operations.outbox import Message
 from settings import read_settings
+
+[QUICK] = find_broker_names(Queue.QUICK, "minutehand")
 
 #: Sent in this order.
 IDS = [uuid5(UUID(int=0), str(number)) for number in range(4)]
@@ -44,13 +47,13 @@ def connection(app: Celery) -> Iterator[Any]:
 def take(connection: Any, count: int) -> list[Any]:
     """Take *count* messages off the quick queue."""
     channel = connection.default_channel
-    return [channel.basic_get(Queue.QUICK.value) for _ in range(count)]
+    return [channel.basic_get(QUICK) for _ in range(count)]
 
 
 def fetch_waiting(redis_url: str) -> list[UUID]:
     """Return the ids in the quick queue, the next to be taken first."""
     with redis.Redis.from_url(redis_url) as client:
-        texts = client.lrange(Queue.QUICK.value, 0, -1)
+        texts = client.lrange(QUICK, 0, -1)
     return [UUID(loads(text)["headers"]["id"]) for text in reversed(texts)]
 
 

@@ -11,6 +11,7 @@ import os
 import pwd
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -98,6 +99,50 @@ def run_faulty_rabbit() -> Iterator[Victim]:
             finally:
                 server.kill()
                 server.stop()
+
+
+def connect(rabbit: Victim) -> amqp.Connection:
+    """Return a connection of the test's own."""
+    return amqp.Connection(rabbit.url.rpartition("@")[2].rstrip("/"))
+
+
+def list_queues(rabbit: Victim) -> set[str]:
+    """Return the names of all queues."""
+    return set(_control(rabbit, "list_queues", "name"))
+
+
+def list_exchanges(rabbit: Victim) -> set[str]:
+    """Return the names of all exchanges but those that are always there."""
+    names = _control(rabbit, "list_exchanges", "name")
+    return {name for name in names if name and not name.startswith("amq.")}
+
+
+def purge(rabbit: Victim) -> None:
+    """Delete all queues and exchanges that somebody declared."""
+    with connect(rabbit) as connection:
+        channel = connection.channel()
+        for queue in list_queues(rabbit):
+            channel.queue_delete(queue)
+        for exchange in list_exchanges(rabbit):
+            channel.exchange_delete(exchange)
+
+
+def _control(rabbit: Victim, *command: str) -> list[str]:
+    """Return the lines that rabbitmqctl prints."""
+    program = shutil.which("rabbitmqctl", path=_FOLDERS)
+    assert program is not None  # it comes with the server, which runs
+    done = subprocess.run(
+        [program, "--quiet", *command, "--no-table-headers"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **rabbit.environ},
+        cwd=rabbit.log.parent,
+        user=rabbit.user,
+        group=None if rabbit.user is None else pwd.getpwnam(rabbit.user).pw_gid,
+        timeout=60,
+    )
+    return done.stdout.splitlines()
 
 
 def _find_user() -> str | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import amqp
 import sqlalchemy as sa
 
+from celery_app.routing import find_broker_names
 from models.database import writing
 from models.operation_state import OperationState, Queue
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
-from tests.rabbit.server import CONSUMER_TIMEOUT_S
+from tests.rabbit.server import CONSUMER_TIMEOUT_S, connect
 from tests.servers import wait_until
 
 
@@ -61,8 +61,9 @@ def test_operations_run_once_whatever_the_broker_does(
             assert scheduler.poll() is None
         lost = installation.run("sleep", 0)
         installation.wait_for_state(lost, "queued")
-        with amqp.Connection(rabbit.url.rpartition("@")[2].rstrip("/")) as connection:
-            assert connection.channel().queue_delete(Queue.QUICK.value) >= 1
+        with connect(rabbit) as connection:
+            [quick] = find_broker_names(Queue.QUICK, "minutehand")
+            assert connection.channel().queue_delete(quick) >= 1
         make_old(installation, lost)
         with installation.worker("second", concurrency=1):
             row = installation.wait_until_final(lost, timeout_s=60)

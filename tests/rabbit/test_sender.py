@@ -12,12 +12,14 @@ import pytest
 
 from celery_app.app import make_app
 from celery_app.confirms import SLICE
+from celery_app.routing import find_broker_names
 from celery_app.sender import CelerySender
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.outbox import Message
 from settings import read_settings
 from tests.chaos.servers import Victim
+from tests.rabbit.server import connect
 
 TIMEOUT_S = 2.0
 
@@ -27,7 +29,7 @@ def sender(rabbit: Victim) -> Iterator[CelerySender]:
     """Give a sender to queues that hold nothing."""
     with connect(rabbit) as connection:
         for queue in Queue:
-            connection.channel().queue_delete(queue.value)
+            connection.channel().queue_delete(name_of(queue))
     settings = read_settings(
         {
             "MINUTEHAND_BROKER_URL": rabbit.url,
@@ -41,9 +43,9 @@ def sender(rabbit: Victim) -> Iterator[CelerySender]:
     made.close()
 
 
-def connect(rabbit: Victim) -> amqp.Connection:
-    """Return a connection of the test's own."""
-    return amqp.Connection(rabbit.url.rpartition("@")[2].rstrip("/"))
+def name_of(queue: Queue) -> str:
+    """Return what *queue* is called on the broker."""
+    return find_broker_names(queue, "minutehand")[0]
 
 
 def make_messages(count: int, queue: Queue = Queue.QUICK) -> list[Message]:
@@ -56,7 +58,7 @@ def take_all(rabbit: Victim, queue: Queue = Queue.QUICK) -> list[str]:
     found = []
     with connect(rabbit) as connection:
         channel = connection.channel()
-        while (message := channel.basic_get(queue.value, no_ack=True)) is not None:
+        while (message := channel.basic_get(name_of(queue), no_ack=True)) is not None:
             found.append(message.properties["correlation_id"])
     return found
 
@@ -102,7 +104,7 @@ def test_queue_that_was_deleted_is_declared_and_filled(
     """
     sender.send(make_messages(1))
     with connect(rabbit) as connection:
-        connection.channel().queue_delete(Queue.QUICK.value)
+        connection.channel().queue_delete(name_of(Queue.QUICK))
     quick, heavy = make_messages(3), make_messages(2, Queue.HEAVY)
     sender.send([*quick, *heavy])
 
@@ -117,7 +119,7 @@ def test_queues_are_quorum_queues(sender: CelerySender, rabbit: Victim) -> None:
     sender.send(make_messages(1))
     with connect(rabbit) as connection, pytest.raises(amqp.PreconditionFailed):
         connection.channel().queue_declare(
-            Queue.QUICK.value, durable=True, auto_delete=False
+            name_of(Queue.QUICK), durable=True, auto_delete=False
         )
 
 
@@ -127,7 +129,7 @@ def test_empty_queues_are_found(sender: CelerySender, rabbit: Victim) -> None:
     """
     sender.send(make_messages(2))
     with connect(rabbit) as connection:
-        connection.channel().queue_delete(Queue.HEAVY.value)
+        connection.channel().queue_delete(name_of(Queue.HEAVY))
 
     assert {Queue.HEAVY, Queue.DEFAULT} == sender.find_empty_queues()
     assert len(take_all(rabbit)) == 2

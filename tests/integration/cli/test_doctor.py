@@ -20,8 +20,9 @@ from models.database import (
     read_host_clock,
     writing,
 )
-from models.tables import leases, operations, scheduled_actions, zones
+from models.tables import leases, operations, scheduled_actions, strangers, zones
 from operations.processes import Process
+from operations.strangers import Reason, Stranger, record_stranger
 from telemetry import IS_LEADER, LAST_TICK
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
@@ -249,6 +250,28 @@ def test_task_over_a_connection_that_is_gone_is_to_be_looked_at(
 
     assert (0, "look") == (answer.code, list_found(answer)["tasks of hello"])
     assert "'crm' is not a connection" in find_detail(answer, "tasks of hello")
+
+
+def test_stranger_in_our_queues_is_bad_and_named(call: Call):
+    """
+    With the other installation's id, and what to do, until nobody meets it any more.
+    """
+    other = Stranger("minutehand.quick", Reason.OTHER_INSTALLATION, "0f3a")
+    with writing(get_engine()) as connection:
+        record_stranger(connection, other, worker="a@b")
+        record_stranger(connection, other, worker="c@d")
+
+    answer = call("doctor", "--json")
+
+    assert 1 == answer.code
+    assert "bad" == list_found(answer)["queue minutehand.quick"]
+    told = find_detail(answer, "queue minutehand.quick")
+    assert "Installation 0f3a sends to" in told
+    assert "MINUTEHAND_QUEUE_PREFIX" in told
+    with writing(get_engine()) as connection:
+        before = read_clock(connection) - timedelta(minutes=6)
+        connection.execute(sa.update(strangers).values(seen_at=before))
+    assert "queue minutehand.quick" not in list_found(call("doctor", "--json"))
 
 
 def make_older(zone: str, rules_of: str) -> None:

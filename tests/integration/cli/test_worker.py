@@ -75,6 +75,36 @@ def test_worker_of_celery_is_refused_with_the_same_words(
     assert (2, "", ours.err) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
 
+@pytest.mark.parametrize("option", ["-Q", "-X"])
+def test_queue_that_is_not_ours_is_refused_by_either_command(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, option: str
+):
+    """
+    Celery would declare it, and consume it, whoever's it is.
+    """
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
+
+    theirs = subprocess.run(
+        [
+            *(sys.executable, "-m", "celery", "-A", "celery_app", "worker"),
+            option,
+            "qiuck",
+        ],
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    ours = embedded("worker", "-Q", "qiuck")
+
+    assert (2, 2) == (ours.code, theirs.returncode)
+    told = "'qiuck' is not a queue of ours. Write some of quick, heavy, celery."
+    assert f"error: {option}: {told}\n" == theirs.stderr
+    assert "not a queue of ours" in ours.err
+
+
 def test_help_of_the_worker_of_celery_needs_no_settings(embedded: Call):
     """
     Nor does it tell of how they are looked at.

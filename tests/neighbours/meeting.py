@@ -1,0 +1,127 @@
+"""Two projects of others and an installation of ours, at work on one broker."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from celery_app.app import make_app
+from models.database import read_clock, writing
+from models.decision import NewOperation
+from models.operation_state import FINAL_STATES, Overlap, Queue, Trigger
+from models.tables import operations
+from operations.store import record
+from tests.chaos.installation import Installation
+from tests.neighbours.project import Project
+from tests.servers import wait_until
+
+#: Tasks of each side.
+MANY = 1000
+
+
+def record_many(installation: Installation, count: int = MANY) -> list[UUID]:
+    """Record so many runs of one quick action; return their ids."""
+    uid = installation.add("sleep", 0)
+    with writing(installation.engine) as connection:
+        now = read_clock(connection).replace(microsecond=0)
+        new = [
+            NewOperation(
+                id=uuid4(),
+                action_uid=uid,
+                action_revision=1,
+                app="app",
+                trigger=Trigger.MANUAL,
+                triggered_by="a test",
+                occurrence=now,
+                queue=Queue.QUICK,
+                overlap=Overlap.ALLOW,
+            )
+            for _ in range(count)
+        ]
+        record(connection, new)
+    return [each.id for each in new]
+
+
+def wait_until_all_are_done(
+    installation: Installation, projects: list[Project], count: int = MANY
+) -> None:
+    """Wait until nothing of ours is under way, and *count* tasks of theirs ran."""
+
+    def is_over() -> bool:
+        theirs = sum(len(each.fetch_done()) for each in projects)
+        return theirs >= count and installation.count_live() == 0
+
+    wait_until(is_over, timeout_s=90, every_s=0.2, what="the tasks of both sides")
+
+
+def count_states(installation: Installation) -> dict[str, int]:
+    """Return how many operations are in which state."""
+    column = operations.c.state
+    with installation.engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(column, sa.func.count().label("number")).group_by(column)
+        )
+        return {row.state: row.number for row in rows}
+
+
+def count_effects(installation: Installation) -> dict[str, int]:
+    """Return how often each operation came through."""
+    found: dict[str, int] = {}
+    path = installation.folder / "effects"
+    for line in path.read_text().splitlines() if path.exists() else []:
+        operation_id, _attempt, what = line.split()
+        if what == "done":
+            found[operation_id] = found.get(operation_id, 0) + 1
+    return found
+
+
+def check_that_none_is_lost(
+    installation: Installation, projects: list[Project]
+) -> None:
+    """Let each side send MANY tasks, and assert that each ran once, where it should."""
+    half = MANY // len(projects)
+    with ExitStack() as stack:
+        for each in projects:
+            stack.enter_context(each.worker())
+        stack.enter_context(installation.worker())
+        ids = record_many(installation)
+        stack.enter_context(installation.scheduler())
+        for each in projects:
+            each.send(half)
+        wait_until_all_are_done(installation, projects)
+
+    assert [list(range(half))] * len(projects) == [p.fetch_done() for p in projects]
+    assert {str(each): 1 for each in ids} == count_effects(installation)
+    assert {"succeeded": MANY} == count_states(installation)
+
+
+def check_remote_control(installation: Installation, projects: list[Project]) -> None:
+    """Assert that what either side tells its workers is heard by nobody else."""
+    plain = projects[0]
+    with plain.worker() as theirs, installation.worker() as ours:
+        wait_until(
+            lambda: " ready." in installation.read_log("worker"),
+            timeout_s=40,
+            what="our worker",
+        )
+        found = plain.call("inspect", "ping", "--timeout", "2")
+        ours_found = ping(installation)
+        plain.call("control", "shutdown")
+        theirs.wait(20)
+
+        assert "plain@x" in found
+        assert "worker@tests" not in found
+        assert ["worker@tests"] == ours_found
+        assert ours.poll() is None
+        installation_id = record_many(installation, 1)[0]
+        with installation.scheduler():
+            row = installation.wait_for_state(installation_id, *FINAL_STATES)
+    assert row.state == "succeeded"
+
+
+def ping(installation: Installation) -> list[str]:
+    """Return the names of the workers that answer the installation."""
+    app = make_app(installation.settings)
+    return [name for reply in app.control.ping(timeout=2) for name in reply]

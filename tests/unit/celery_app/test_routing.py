@@ -1,0 +1,115 @@
+"""What is ours on a broker, and that nothing else is consumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from celery_app.app import make_app
+from celery_app.consumer import Consumer
+from models.operation_state import Queue
+from settings import read_settings
+
+
+def make(prefix: str = "minutehand", broker_url: str = "redis://x/0") -> Celery:
+    """Return an application whose names begin with *prefix*."""
+    environ = {
+        "MINUTEHAND_BROKER_URL": broker_url,
+        "MINUTEHAND_QUEUE_PREFIX": prefix,
+    }
+    return make_app(read_settings(environ, env_file=None))
+
+
+def find_names(app: Celery) -> set[str]:
+    """Return every name that a worker or a sender brings to the broker."""
+    queues: Any = app.amqp.queues
+    mailbox = app.control.mailbox
+    return {
+        *(queue.name for queue in queues.values()),
+        *(queue.exchange.name for queue in queues.values()),
+        *(queue.routing_key for queue in queues.values()),
+        app.amqp.default_queue.name,
+        app.amqp.default_exchange.name,
+        mailbox.exchange.name.removesuffix(".pidbox"),
+        mailbox.reply_exchange.name.removesuffix(".pidbox").removeprefix("reply."),
+        app.conf.event_exchange,
+        app.conf.event_queue_prefix,
+    }
+
+
+@pytest.mark.parametrize("broker_url", ["redis://x/0", "amqp://x//"])
+def test_all_names_begin_with_the_prefix(broker_url: str):
+    """
+    Queues, exchanges, bindings, remote control and monitoring: others may be there.
+    """
+    names = find_names(make("shop", broker_url))
+
+    assert {"shop"} == {name.partition(".")[0] for name in names}
+
+
+def test_without_a_prefix_the_names_are_those_of_celery():
+    """
+    For whoever has a broker for this alone.
+    """
+    names = find_names(make("none"))
+
+    assert {"quick", "heavy", "celery", "celeryev"} == names
+
+
+@pytest.mark.parametrize("prefix", ["minutehand", "none"])
+def test_words_and_names_select_the_same(prefix: str):
+    """
+    People write -Q quick; what the broker shows works as well.
+    """
+    found = []
+    for word in ("quick", make(prefix).amqp.queues["quick"].name):
+        queues = make(prefix).amqp.queues
+        queues.select([word])
+        found.append(list(queues.consume_from))
+
+    assert found[0] == found[1]
+    assert len(found[0]) == 1
+
+
+@pytest.mark.parametrize("word", ["celeri", "shop.quick", "minutehand"])
+def test_queue_of_somebody_else_is_not_selected(word: str):
+    """
+    Celery would make up one of that name, and consume it.
+    """
+    queues = make().amqp.queues
+
+    with pytest.raises(KeyError):
+        queues.select(["quick", word])
+    assert word not in queues.consume_from
+
+
+def test_worker_without_a_choice_takes_all_of_ours():
+    """
+    And none that is only sent to.
+    """
+    queues = make().amqp.queues
+    assert queues["theirs"].name == "theirs"
+
+    assert {f"minutehand.{queue.value}" for queue in Queue} == set(queues.consume_from)
+
+
+def test_excluded_queue_is_named_as_people_call_it():
+    """
+    As -X does.
+    """
+    queues = make().amqp.queues
+    queues.deselect(["heavy", "celery"])
+
+    assert ["minutehand.quick"] == list(queues.consume_from)
+
+
+def test_no_queues_for_countdowns_are_declared():
+    """
+    Celery declares 28 of them where there is a quorum queue.
+    """
+    steps = Consumer.Blueprint.default_steps
+
+    assert not [step for step in steps if "delayed" in step]
+    assert any(step.endswith(":Tasks") for step in steps)
