@@ -379,3 +379,25 @@ def test_no_color_is_respected():
         is_color_wanted({"NO_COLOR": ""}),
         is_color_wanted({"NO_COLOR": "1"}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "prefix"),
+    [("", "minutehand"), ("none", ""), ("team-a.jobs", "team-a.jobs"), ("a", "a")],
+)
+def test_queue_prefix_is_a_name_or_none(given: str, prefix: str):
+    """
+    An empty variable counts as unset, here too; bare names are asked for by a word.
+    """
+    found = read_settings({"MINUTEHAND_QUEUE_PREFIX": given}, env_file=None)
+
+    assert prefix == found.queue_prefix
+
+
+@pytest.mark.parametrize("given", ["celery", "celeryev", "a b", "Jobs", ".a", "a" * 65])
+def test_queue_prefix_that_is_not_ours_to_take_is_refused(given: str):
+    """
+    Remote control of a whole vhost listens to the name celery.
+    """
+    with pytest.raises(UsageError, match="MINUTEHAND_QUEUE_PREFIX: .* Write "):
+        read_settings({"MINUTEHAND_QUEUE_PREFIX": given}, env_file=None)
