@@ -71,6 +71,37 @@ def test_database_that_crashes_loses_nothing(
     assert installation.count_effects(during) == 1
 
 
+def test_worker_that_starts_without_database_begins_when_it_is_there(
+    installation: Installation, database: Victim
+) -> None:
+    """
+    It takes no message before it knows which installation it is of.
+    """
+    database.kill()
+    with installation.worker() as worker:
+        wait_until(
+            lambda: "database_unreachable" in installation.read_log("worker"),
+            timeout_s=40,
+            what="the worker to notice",
+        )
+        assert " ready." not in installation.read_log("worker")
+        restart(installation, database)
+        with installation.scheduler():
+            installation.wait_until_final(installation.run("sleep", 0))
+
+        assert worker.poll() is None
+    database.kill()
+    with installation.worker("second") as worker:
+        wait_until(
+            lambda: "database_unreachable" in installation.read_log("second"),
+            timeout_s=40,
+            what="the worker to notice",
+        )
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
+    restart(installation, database)
+
+
 def set_read_only(database: Victim, value: str) -> None:
     """Demote a server that goes on answering, or promote it again."""
     with psycopg.connect(
