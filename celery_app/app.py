@@ -85,8 +85,7 @@ def make_config(settings: Settings) -> dict[str, Any]:
             quorum=is_amqp,
             acknowledged_within=_find_longest(settings) if is_amqp else None,
         ),
-        # To send to, as run_task does; a worker consumes none but ours.
-        "task_create_missing_queues": True,
+        "task_create_missing_queues": False,
         "task_publish_retry": False,
         "timezone": "UTC",
         "enable_utc": True,

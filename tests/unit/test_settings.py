@@ -399,5 +399,5 @@ def test_queue_prefix_that_is_not_ours_to_take_is_refused(given: str):
     """
     Remote control of a whole vhost listens to the name celery.
     """
-    with pytest.raises(UsageError, match="MINUTEHAND_QUEUE_PREFIX: .* Write "):
+    with pytest.raises(UsageError, match=r"MINUTEHAND_QUEUE_PREFIX: .* Write "):
         read_settings({"MINUTEHAND_QUEUE_PREFIX": given}, env_file=None)

@@ -87,10 +87,11 @@ def test_queue_of_somebody_else_is_not_selected(word: str):
 
 def test_worker_without_a_choice_takes_all_of_ours():
     """
-    And none that is only sent to.
+    And none other can be sent to, lest it be made up.
     """
     queues = make().amqp.queues
-    assert queues["theirs"].name == "theirs"
+    with pytest.raises(KeyError):
+        queues["theirs"]
 
     assert {f"minutehand.{queue.value}" for queue in Queue} == set(queues.consume_from)
 
