@@ -312,7 +312,7 @@ class Settings(BaseSettings):
     def task_rules(self) -> TaskRules:
         """Where ``run_task`` may send, as the door and the workers ask for it."""
         return TaskRules(
-            own_prefix="minutehand",
+            own_prefix=self.queue_prefix,
             default_queue=self.task_queue,
             connections=tuple(self.task_connections),
             has_broker=not self.broker_url.startswith("memory"),
