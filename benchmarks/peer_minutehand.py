@@ -143,6 +143,7 @@ class Peer(BasePeer):
                 "MINUTEHAND_HOME": self.env.tmp,
                 # the harness watches queues of these names, whoever fills them
                 "MINUTEHAND_QUEUE_PREFIX": "none",
+                "MINUTEHAND_APP_SHARE": "1",
             },
             env_file=None,
         )

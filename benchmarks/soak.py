@@ -116,6 +116,8 @@ def run_scheduler(servers: Servers) -> Iterator[Popen[bytes]]:
             "MINUTEHAND_BROKER_URL": servers.redis,
             "MINUTEHAND_HOME": folder,
             "MINUTEHAND_QUEUE_PREFIX": "none",
+            # One lane, so that messages are found in the order in which they came.
+            "MINUTEHAND_APP_SHARE": "1",
         }
         command = [sys.executable, "scheduler_server.py"]
         with run_process(command, log=log, environ=environment) as process:

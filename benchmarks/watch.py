@@ -15,9 +15,13 @@ import time
 
 import redis
 
-from benchmarks.load import QUEUES
+from celery_app.routing import find_broker_names
+from models.operation_state import Queue
 
 _EVERY_S = 0.001
+
+#: Where messages may be: the queues of all, and the lanes of ours.
+_KEYS = [name for queue in Queue for name in find_broker_names(queue, "")]
 
 
 def watch(client: redis.Redis) -> list[tuple[float, int]]:
@@ -25,8 +29,8 @@ def watch(client: redis.Redis) -> list[tuple[float, int]]:
     seen: list[tuple[float, int]] = [(time.monotonic(), 0)]
     while not select.select([sys.stdin], [], [], _EVERY_S)[0]:
         with client.pipeline(transaction=False) as pipeline:
-            for queue in QUEUES:
-                pipeline.llen(queue)
+            for key in _KEYS:
+                pipeline.llen(key)
             total = sum(pipeline.execute())
         if total != seen[-1][1]:
             seen.append((time.monotonic(), total))

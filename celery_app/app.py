@@ -117,6 +117,8 @@ def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, A
             "retry_on_timeout": False,
             "health_check_interval": 10,
             "max_retries": 0,
+            # Lanes instead; by default each look for a message names four keys a lane.
+            "priority_steps": [0],
         }
     if settings.broker_url.startswith("amqp"):
         return {

@@ -17,7 +17,7 @@ from kombu import Exchange
 from kombu import Queue as KombuQueue
 from kombu.utils.functional import maybe_list
 
-from models.operation_state import Queue
+from models.operation_state import LANES, Queue
 
 EXECUTE_SCHEDULED_ACTION = "execute_scheduled_action"
 EXECUTE_SCHEDULED_ACTION_QUICK = "execute_scheduled_action_quick"
@@ -52,10 +52,10 @@ def find_broker_names(queue: Queue, prefix: str) -> tuple[str, ...]:
         prefix: Of the settings; empty: none.
 
     Returns:
-        Names; a worker that takes *queue* takes all of them, and what is sent without
-        further thought goes to the first.
+        The name of each of its lanes; a worker that takes *queue* takes all of them.
     """
-    return (f"{prefix}.{queue.value}" if prefix else queue.value,)
+    name = f"{prefix}.{queue.value}" if prefix else queue.value
+    return name, *(f"{name}.behind-{lane}" for lane in range(1, LANES[queue]))
 
 
 def make_names(prefix: str) -> dict[str, Any]:
@@ -120,9 +120,10 @@ class Queues(amqp.Queues):  # type: ignore[misc]  # Celery has no type hints
             self.aliases[queue.alias] = first
 
     def find_ours(self, word: str) -> list[Any]:
-        """Return the queues that *word* means: those of an alias, or one by name."""
+        """Return the lanes of the queue that *word* means: an alias, or any name."""
         ours = [queue for queue in self.values() if queue.alias]
-        return [queue for queue in ours if word in (queue.alias, queue.name)]
+        meant = {queue.alias for queue in ours if word in (queue.alias, queue.name)}
+        return [queue for queue in ours if queue.alias in meant]
 
     def select(self, include: str | Iterable[str] | None) -> None:
         """

@@ -137,7 +137,7 @@ class CelerySender:
 
     def _publish(self, messages: Sequence[Message]) -> None:
         amqp = self._app.amqp
-        queues = {queue: amqp.queues[queue.value] for queue in Queue}
+        lanes = {queue: amqp.queues.find_ours(queue.value) for queue in Queue}
         origin = anon_nodename()
         for message in messages:
             task = TASK_OF_QUEUE[message.queue]
@@ -158,7 +158,7 @@ class CelerySender:
                 self._producer,
                 task,
                 body,
-                queue=queues[message.queue],
+                queue=lanes[message.queue][message.lane],
                 declare=[],
                 retry=False,
                 mandatory=True,

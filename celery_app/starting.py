@@ -78,7 +78,7 @@ def _prepare_workspace(folder: Path) -> None:
 def is_heavy(queues: Iterable[str]) -> bool:
     """Tell whether a worker of *queues*, as ``-Q`` has them, takes more than quick."""
     # On the broker a queue has a longer name, which may be written, too.
-    return any(queue.rpartition(".")[2] != Queue.QUICK for queue in queues)
+    return any(Queue.QUICK not in queue.split(".") for queue in queues)
 
 
 @celeryd_init.connect

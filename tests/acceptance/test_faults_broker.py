@@ -51,7 +51,7 @@ def make_sender(url: str) -> CelerySender:
     return CelerySender(app, timeout=settings.broker_timeout)
 
 
-[QUICK] = find_broker_names(Queue.QUICK, "minutehand")
+QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
 
 
 def make_messages(count: int = 3) -> list[Message]:

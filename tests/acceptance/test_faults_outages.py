@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from celery_app.app import make_app
+from celery_app.routing import find_broker_names
 from celery_app.sender import CelerySender
 from models.operation_state import OperationState, Queue
 from operations.outbox import Message
@@ -50,7 +51,7 @@ def fill(installation: Installation, count: int) -> None:
 def count_waiting(installation: Installation) -> int:
     """Return how many messages are in the quick queue."""
     with redis.Redis.from_url(installation.broker_url) as client:
-        length = client.llen(Queue.QUICK.value)
+        length = client.llen(find_broker_names(Queue.QUICK, "minutehand")[0])
     assert isinstance(length, int)
     return length
 

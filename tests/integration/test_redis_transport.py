@@ -19,7 +19,7 @@ from models.operation_state import Queue
 from operations.outbox import Message
 from settings import read_settings
 
-[QUICK] = find_broker_names(Queue.QUICK, "minutehand")
+QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
 
 #: Sent in this order.
 IDS = [uuid5(UUID(int=0), str(number)) for number in range(4)]

@@ -8,6 +8,8 @@ from pathlib import Path
 import amqp
 import pytest
 
+from celery_app.routing import find_broker_names
+from models.operation_state import Queue
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.neighbours.meeting import (
@@ -22,7 +24,7 @@ from tests.neighbours.strangers import (
 )
 from tests.rabbit.server import connect, list_exchanges, list_queues, purge
 
-_OURS = {"minutehand.quick", "minutehand.heavy", "minutehand.celery"}
+_OURS = {name for queue in Queue for name in find_broker_names(queue, "minutehand")}
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,11 @@ from celery import Celery
 
 from celery_app.app import make_app
 from celery_app.consumer import Consumer
-from models.operation_state import Queue
+from celery_app.routing import find_broker_names
+from models.operation_state import LANES, Queue
 from settings import read_settings
+
+OURS = {name for queue in Queue for name in find_broker_names(queue, "minutehand")}
 
 
 def make(prefix: str = "minutehand", broker_url: str = "redis://x/0") -> Celery:
@@ -55,13 +58,14 @@ def test_without_a_prefix_the_names_are_those_of_celery():
     """
     names = find_names(make("none"))
 
-    assert {"quick", "heavy", "celery", "celeryev"} == names
+    behind = {f"quick.behind-{lane}" for lane in range(1, 5)}
+    assert {"quick", "heavy", "celery", "celeryev"} | behind == names
 
 
 @pytest.mark.parametrize("prefix", ["minutehand", "none"])
 def test_words_and_names_select_the_same(prefix: str):
     """
-    People write -Q quick; what the broker shows works as well.
+    People write -Q quick; what the broker shows works as well, and takes all lanes.
     """
     found = []
     for word in ("quick", make(prefix).amqp.queues["quick"].name):
@@ -70,7 +74,7 @@ def test_words_and_names_select_the_same(prefix: str):
         found.append(list(queues.consume_from))
 
     assert found[0] == found[1]
-    assert len(found[0]) == 1
+    assert len(found[0]) == LANES[Queue.QUICK]
 
 
 @pytest.mark.parametrize("word", ["celeri", "shop.quick", "minutehand"])
@@ -93,7 +97,7 @@ def test_worker_without_a_choice_takes_all_of_ours():
     with pytest.raises(KeyError):
         queues["theirs"]
 
-    assert {f"minutehand.{queue.value}" for queue in Queue} == set(queues.consume_from)
+    assert OURS == set(queues.consume_from)
 
 
 def test_excluded_queue_is_named_as_people_call_it():
@@ -103,7 +107,9 @@ def test_excluded_queue_is_named_as_people_call_it():
     queues = make().amqp.queues
     queues.deselect(["heavy", "celery"])
 
-    assert ["minutehand.quick"] == list(queues.consume_from)
+    assert list(find_broker_names(Queue.QUICK, "minutehand")) == list(
+        queues.consume_from
+    )
 
 
 def test_no_queues_for_countdowns_are_declared():
