@@ -48,7 +48,7 @@ from celery_app.presence import Presence, make_process
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.sender import CelerySender
 from celery_app.starting import refuse_memory_broker
-from migrations.schema import check_schema
+from migrations.revisions import check_schema
 from models.database import (
     TOLERATED_SKEW,
     Clock,

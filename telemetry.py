@@ -76,6 +76,10 @@ class Event(StrEnum):
         "An action could not be read and is left out until it is edited.",
     )
     SEND_FAILED = "send_failed", "The broker refused or did not answer; sent again."
+    SCHEMA_REFUSED = (
+        "schema_refused",
+        "A worker met a database on whose schema its version does not work; it stops.",
+    )
     OPERATION_RESCUED = (
         "operation_rescued",
         "An operation whose worker or message was lost is tried again, or given up.",

@@ -26,7 +26,7 @@ import structlog
 from celery import bootsteps
 from pydantic import SecretStr
 
-from migrations.schema import get_newest_revision
+from migrations.revisions import get_newest_revision
 from models.database import make_engine, writing
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import Queue

@@ -17,6 +17,7 @@ from celery.signals import (
     setup_logging,
     worker_init,
     worker_process_shutdown,
+    worker_ready,
     worker_shutdown,
 )
 
@@ -30,8 +31,9 @@ from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION,
     EXECUTE_SCHEDULED_ACTION_QUICK,
 )
+from celery_app.starting import watch_schema
 from celery_app.worker import get_worker, stop_worker
-from models.errors import UnreachableError
+from models.errors import UnreachableError, UsageError
 from operations.state import get_operation_state
 from settings import read_settings
 from telemetry import Event
@@ -47,12 +49,26 @@ PAUSE_S = 1.0
 
 def _execute(task_id: str, node: str) -> None:
     try:
-        execute(get_worker(), task_id, make_worker_name(node))
-    except UnreachableError as error:
-        # Nothing was claimed. Dropped, it would be missed after minutes only.
-        log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+        worker = get_worker()
+    except UsageError as error:
+        # Another worker, of the right version, may take it.
+        log.error(Event.SCHEMA_REFUSED, error=str(error))  # noqa: TRY400 - no bug
         time.sleep(PAUSE_S)
         raise Reject(str(error), requeue=True) from error
+    except UnreachableError as error:
+        raise _put_back(error) from error
+    try:
+        execute(worker, task_id, make_worker_name(node))
+    except UnreachableError as error:
+        raise _put_back(error) from error
+
+
+def _put_back(error: UnreachableError) -> Reject:
+    """Wait a moment, and return what puts back a message of which nothing is known."""
+    # Nothing was claimed. Dropped, it would be missed after minutes only.
+    log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+    time.sleep(PAUSE_S)
+    return Reject(str(error), requeue=True)
 
 
 @app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True)
@@ -83,6 +99,11 @@ def _configure_logging(**_arguments: object) -> None:
 def _spare_what_stays(**_arguments: object) -> None:
     """Keep the collector off what is loaded before the pool starts: it stays."""
     gc.freeze()
+
+
+@worker_ready.connect
+def _watch_schema(**_arguments: object) -> None:
+    watch_schema(read_settings())
 
 
 @worker_process_shutdown.connect

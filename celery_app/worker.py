@@ -19,6 +19,7 @@ import sqlalchemy as sa
 import structlog
 
 from celery_app.task_sender import CeleryTaskSender
+from migrations.revisions import check_schema
 from models.database import make_engine
 from models.errors import MinutehandError, UnreachableError
 from operations.adapters.breaker import Breaker, PatientMailer
@@ -177,11 +178,20 @@ _worker: Worker | None = None
 
 
 def get_worker() -> Worker:
-    """Return the worker of this process, made at its first task."""
+    """
+    Return the worker of this process, made at its first task.
+
+    Raises:
+        UsageError: The database has a schema on which this program does not work.
+
+        UnreachableError: The database is away.
+    """
     global _worker  # noqa: PLW0603 - one a process, and Celery hands us no place for it
     with _lock:
         if _worker is None or _worker.pid != os.getpid():
-            _worker = make_worker(read_settings())
+            made = make_worker(read_settings())
+            check_schema(made.engine)
+            _worker = made
         return _worker
 
 

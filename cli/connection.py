@@ -18,6 +18,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from migrations.revisions import check_schema
 from models.database import make_engine, reading, writing
 from models.errors import UnreachableError, UsageError
 from settings import Settings, read_settings
@@ -89,5 +90,5 @@ def _explaining(engine: sa.Engine) -> Iterator[None]:
         text = f"{error} {type(getattr(error, 'orig', None)).__name__}"
         if not any(each in text for each in _NO_TABLE):
             raise
-        import_module("migrations.schema").check_schema(engine)
+        check_schema(engine)
         raise UsageError(str(error)) from error

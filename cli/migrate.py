@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from cli.connection import get_settings
 from cli.options import JsonOption
-from cli.output import out, print_json
-from migrations.schema import get_schema_revision, migrate
+from cli.output import out, print_json, print_note
+from migrations.revisions import check_schema, get_schema_revision
+from migrations.schema import migrate
 from models.database import make_engine
 
 
@@ -20,9 +21,14 @@ def migrate_database(*, json: JsonOption = False) -> None:
     before = get_schema_revision(engine)
     migrate(engine)
     after = get_schema_revision(engine)
+    schema = check_schema(engine)
     if json:
         print_json({"before": before, "after": after})
     elif before == after:
         out().print(f"The database is at schema {after} already.")
     else:
         out().print(f"The database was at schema {before or 'none'}, now {after}.")
+    if schema.is_newer:
+        print_note(
+            f"That is newer than {schema.wanted} of this program, which works on it."
+        )

@@ -29,7 +29,7 @@ from cli.output import (
     print_table,
     style_state,
 )
-from migrations.schema import check_schema
+from migrations.revisions import check_schema
 from models.database import read_clock, reading
 from models.decision import Decision, NewOperation
 from models.errors import BrokerUnreachableError, ConflictError

@@ -1,25 +1,50 @@
 """
-Bring a database to the schema this version of the code needs, and tell how far it is.
+Bring a database to the schema this version of the code needs.
 
-Migrations only go up: going back is restoring a backup, which is honest.
+Migrations only go up: going back is restoring a backup, which is honest. How far a
+database is, and who may work on it, is in revisions.py.
 """
 
 from __future__ import annotations
 
-from functools import cache
+import time
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 
-from models.database import translating, writing
-from models.errors import UsageError
+from migrations.live_indexes import make_ahead
+from migrations.revisions import (
+    check_schema,
+    get_known_revisions,
+    get_newest_revision,
+    get_schema_revision,
+)
+from models.database import writing
+from models.errors import UnreachableError
+from models.tables import installation
+
+__all__ = ["check_schema", "get_newest_revision", "get_schema_revision", "migrate"]
 
 #: Serialises two ``minutehand migrate`` at once; any constant of our own will do.
 _ADVISORY_LOCK = 0x6D68
+
+#: How long a change of a table may wait for those who use it. All who come later wait
+#: behind it, the tick among them: so briefly, and again. Less than the second after
+#: which PostgreSQL looks for a deadlock, and might choose another one to end.
+LOCK_TIMEOUT = timedelta(seconds=0.5)
+
+#: So often, with a pause between: a dump, which holds every table, may take a while.
+_ATTEMPTS = 30
+_PAUSE_S = 2.0
+
+#: What PostgreSQL says when ``lock_timeout`` is over.
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 def _make_config(connection: sa.Connection | None = None) -> Config:
@@ -29,40 +54,71 @@ def _make_config(connection: sa.Connection | None = None) -> Config:
     return config
 
 
-def migrate(engine: sa.Engine) -> None:
-    """Apply the migrations that are missing, in one transaction; none is no error."""
+def migrate(
+    engine: sa.Engine,
+    to: str = "head",
+    *,
+    lock_timeout: timedelta = LOCK_TIMEOUT,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """
+    Apply the migrations that are missing, in one transaction; none is no error.
+
+    Indexes of tables that may be large are made before, while all go on working.
+
+    Args:
+        engine: Of any deadline; indexes may take longer.
+
+        to: The revision to stop at; only tests stop before the last.
+
+        lock_timeout: How long a change waits for a table that is in use.
+
+        sleep: Waits between two attempts at a table that is in use.
+
+    Raises:
+        UsageError: The database is newer than this program, which does not work on it.
+
+        UnreachableError: A table stayed in use, or the database is away.
+    """
+    found = get_schema_revision(engine)
+    if found is not None and found not in get_known_revisions():
+        check_schema(engine)
+        return
+    missing = _find_missing(found, to)
+    if not missing:
+        return
+    if engine.dialect.name == "postgresql" and found is not None:
+        make_ahead(engine, [script.module for script in missing])
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _upgrade(engine, missing[-1], lock_timeout)
+        except UnreachableError as error:
+            if attempt == _ATTEMPTS or not _is_in_use(error):
+                raise
+            sleep(_PAUSE_S)
+        else:
+            return
+
+
+def _find_missing(found: str | None, to: str) -> list[Script]:
+    """Return the migrations that are to be applied, in order."""
+    scripts = ScriptDirectory.from_config(_make_config())
+    newest_first = scripts.walk_revisions(found or "base", to)
+    return [script for script in newest_first if script.revision != found][::-1]
+
+
+def _upgrade(engine: sa.Engine, last: Script, lock_timeout: timedelta) -> None:
     with writing(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        command.upgrade(_make_config(connection), "head")
+            milliseconds = int(lock_timeout.total_seconds() * 1000)
+            connection.execute(sa.text(f"set local lock_timeout = {milliseconds}"))
+        command.upgrade(_make_config(connection), last.revision)
+        oldest = getattr(last.module, "compatible_from", None)
+        if oldest is not None:  # from 0002 on
+            connection.execute(sa.update(installation).values(compatible_from=oldest))
 
 
-def get_schema_revision(engine: sa.Engine) -> str | None:
-    """Return the revision the database is at; None if it was never migrated."""
-    with translating(), engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
-
-
-@cache
-def get_newest_revision() -> str:
-    """Return the revision that this version of the code needs."""
-    newest = ScriptDirectory.from_config(_make_config()).get_current_head()
-    assert newest is not None  # there are migrations
-    return newest
-
-
-def check_schema(engine: sa.Engine) -> None:
-    """
-    Refuse to run on a schema that is not this version's.
-
-    Raises:
-        UsageError: If the database was never migrated, or is older or newer.
-    """
-    found = get_schema_revision(engine)
-    wanted = get_newest_revision()
-    if found != wanted:
-        msg = (
-            f"the database is at schema {found or 'none'}, this version needs "
-            f"{wanted}. Run: minutehand migrate"
-        )
-        raise UsageError(msg)
+def _is_in_use(error: UnreachableError) -> bool:
+    cause: Any = error.__cause__
+    return getattr(getattr(cause, "orig", None), "sqlstate", "") == _LOCK_NOT_AVAILABLE

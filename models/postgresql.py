@@ -131,6 +131,21 @@ def make_postgresql_engine(
     return engine
 
 
+def set_deadline(connection: sa.Connection, deadline: timedelta) -> None:
+    """
+    Let each statement of *connection* take as long as *deadline*, for all its life.
+
+    For what an operator waits for, such as an index. Locks are waited for as long, so
+    it must hold none that others need.
+    """
+    milliseconds = int(deadline.total_seconds() * 1000)
+    for name in ("statement_timeout", "lock_timeout"):
+        connection.execute(sa.text(f"set {name} = {milliseconds}"))
+    driver = connection.connection.dbapi_connection
+    assert isinstance(driver, _DeadlineConnection)  # every engine of ours makes them
+    driver.deadline_s = deadline.total_seconds() + 2
+
+
 #: First characters of SQLSTATEs of a server that cannot serve now, which the driver
 #: does not call operational: read-only (a failover), a transaction that took too
 #: long, a snapshot too old, an internal error.

@@ -303,8 +303,9 @@ class Attempt:
             return
         with writing(self.engine) as connection:
             guard(connection, held)
-            start_step(connection, held, following)
+            # in this order: each reads the clock, and nothing starts before it may
             finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
+            start_step(connection, held, following)
 
     def _handle_failure(self, name: str, error: StepError) -> OperationState:
         """Put the operation back for another attempt, or let it fail."""

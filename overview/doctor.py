@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from migrations.schema import check_schema
+from migrations.revisions import check_schema
 from models.database import read_clock, reading
 from models.errors import RefusedError, UsageError
 from overview.finding import Finding, Health, View
@@ -68,11 +68,17 @@ def _look(engine: sa.Engine, settings: Settings, name: str) -> Iterator[Finding]
 def look_at_schema(engine: sa.Engine) -> Finding:
     """Compare the schema of the database with that of this version."""
     try:
-        check_schema(engine)
+        schema = check_schema(engine)
     except UsageError as error:
         return Finding("schema", Health.BAD, str(error))
     except RefusedError as error:
         return Finding("schema", Health.BAD, f"could not be looked at: {error.cause}")
+    if schema.is_newer:
+        found = (
+            f"{schema.found}, newer than {schema.wanted} of this program, which works "
+            "on it. Upgrade it (docs/upgrades.md)."
+        )
+        return Finding("schema", Health.DOUBTFUL, found)
     return Finding("schema", Health.GOOD, "that of this version")
 
 

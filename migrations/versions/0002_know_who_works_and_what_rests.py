@@ -8,6 +8,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.live_indexes import LiveColumn, LiveIndex
 from models.database import Identifier, Json, UtcDateTime
 
 revision = "0002"
@@ -15,12 +16,51 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-# Columns are only added, and may be null: programs of the schema before go on.
+#: The oldest schema whose programs go on working after this: columns are only added,
+#: and may be null or have a default.
+compatible_from = "0001"
+
+#: Of tables that all use, and that the indexes below ask for.
+LIVE_COLUMNS = (
+    LiveColumn("operations", "lane", sa.SmallInteger(), default="0"),
+    LiveColumn("operations", "kills", sa.Integer(), default="0"),
+    LiveColumn("deliveries", "resolved_by", sa.Text()),
+    LiveColumn("deliveries", "resolved_at", UtcDateTime),
+)
+
+#: Of tables that may be large: see migrations/live_indexes.py.
+LIVE_INDEXES = (
+    LiveIndex(
+        "ix_operations_troubled",
+        "operations",
+        "finished_at",
+        "state IN ('failed', 'missed')",
+    ),
+    LiveIndex(
+        "ix_operations_pending_manual",
+        "operations",
+        "send_at",
+        "state = 'pending' AND trigger = 'manual'",
+    ),
+    LiveIndex(
+        "ix_operations_first_lane",
+        "operations",
+        "app",
+        "queue = 'quick' AND lane = 0 AND (state = 'queued' OR claim_token IS NOT NULL)",
+    ),
+    LiveIndex(
+        "ix_deliveries_uncertain", "deliveries", "updated_at", "state = 'uncertain'"
+    ),
+)
 
 
 def upgrade() -> None:
     _make_tables()
     _add_columns()
+    for column in LIVE_COLUMNS:
+        column.create()
+    for index in LIVE_INDEXES:
+        index.create()
     _add_indexes()
 
 
@@ -29,6 +69,7 @@ def _make_tables() -> None:
         "installation",
         sa.Column("id", Identifier, nullable=False),
         sa.Column("created_at", UtcDateTime, nullable=False),
+        sa.Column("compatible_from", sa.Text(), nullable=True),
         sa.Column("paused_at", UtcDateTime, nullable=True),
         sa.Column("paused_until", UtcDateTime, nullable=True),
         sa.Column("paused_by", sa.Text(), nullable=True),
@@ -84,10 +125,6 @@ def _make_tables() -> None:
 
 
 def _add_columns() -> None:
-    op.add_column(
-        "operations",
-        sa.Column("kills", sa.Integer(), nullable=False, server_default="0"),
-    )
     op.add_column("small_apps", sa.Column("source_folder", sa.Text()))
     op.add_column("small_apps", sa.Column("notices", Json))
     for table in ("small_apps", "scheduled_actions"):
@@ -95,65 +132,19 @@ def _add_columns() -> None:
         op.add_column(table, sa.Column("paused_by", sa.Text()))
         op.add_column(table, sa.Column("pause_note", sa.Text()))
     op.add_column("small_apps", sa.Column("paused_at", UtcDateTime))
-    op.add_column(
-        "operations",
-        sa.Column("lane", sa.SmallInteger(), server_default="0", nullable=False),
-    )
     op.add_column("scheduled_actions", sa.Column("pause_scope", sa.Text()))
     op.add_column("scheduled_action_revisions", sa.Column("changed_by", sa.Text()))
     op.add_column("scheduled_action_revisions", sa.Column("note", sa.Text()))
-    op.add_column("deliveries", sa.Column("resolved_by", sa.Text()))
-    op.add_column("deliveries", sa.Column("resolved_at", UtcDateTime))
-
-
-_FIRST_LANE = (
-    "queue = 'quick' AND lane = 0 AND (state = 'queued' OR claim_token IS NOT NULL)"
-)
 
 
 def _add_indexes() -> None:
-    for name, table, column, where in (
-        (
-            "ix_operations_troubled",
-            "operations",
-            "finished_at",
-            "state IN ('failed', 'missed')",
-        ),
-        (
-            "ix_operations_pending_manual",
-            "operations",
-            "send_at",
-            "state = 'pending' AND trigger = 'manual'",
-        ),
-        (
-            "ix_operations_first_lane",
-            "operations",
-            "app",
-            _FIRST_LANE,
-        ),
-        (
-            "ix_deliveries_uncertain",
-            "deliveries",
-            "updated_at",
-            "state = 'uncertain'",
-        ),
-        (
-            "ix_small_apps_paused_until",
-            "small_apps",
-            "paused_until",
-            "paused_until IS NOT NULL",
-        ),
-        (
-            "ix_scheduled_actions_paused_until",
-            "scheduled_actions",
-            "paused_until",
-            "paused_until IS NOT NULL",
-        ),
-    ):
+    """Make those of small tables, which were changed above, and are locked anyway."""
+    for table in ("small_apps", "scheduled_actions"):
+        where = "paused_until IS NOT NULL"
         op.create_index(
-            name,
+            f"ix_{table}_paused_until",
             table,
-            [column],
+            ["paused_until"],
             unique=False,
             postgresql_where=sa.text(where),
             sqlite_where=sa.text(where),

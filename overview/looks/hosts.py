@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from migrations.schema import get_newest_revision
+from migrations.revisions import get_newest_revision
 from models.database import TOLERATED_SKEW, read_host_clock
 from operations.processes import Seen, fetch_processes, measure_free
 from overview.finding import Finding, Health, View

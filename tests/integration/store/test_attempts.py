@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database import writing
+from models.database import reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.claim import claim, postpone
 from operations.ports import Ports, StepContext, StepResult
@@ -20,7 +20,7 @@ from operations.run import (
     RETRY_DELAY,
     Attempt,
 )
-from operations.store import reopen
+from operations.store import fetch_steps, reopen
 from tests.scheduling import (
     add_revision,
     edit,
@@ -184,3 +184,25 @@ def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
 
     assert [True, False] == [put_back(), put_back()]
     assert 0 == get(engine, DAILY.id).attempt
+
+
+def succeed(_context: StepContext, _arguments: object) -> StepResult:
+    """Take no time."""
+    return {}
+
+
+def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Ports):
+    """
+    Not a moment before, though one transaction ends the one and starts the other.
+    """
+    add_revision(engine, operations={"refresh": True, "publish": True})
+    record_all(engine, DAILY)
+    held = claim(engine, DAILY.id, worker="w")
+    assert held is not None
+    steps = dict.fromkeys(("refresh", "publish"), succeed)
+
+    Attempt(engine, held, ports, steps=steps).run()
+
+    with reading(engine) as connection:
+        former, following = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    assert former.finished_at <= following.started_at

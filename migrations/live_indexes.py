@@ -1,0 +1,176 @@
+"""
+Indexes of tables that may be large, made on PostgreSQL while everybody goes on.
+
+``CREATE INDEX`` keeps all writers of its table out until it is through: with ten
+million operations for long enough that no tick records anything. A migration
+therefore lists such indexes as ``LIVE_INDEXES``. They are made before its
+transaction, concurrently, and its ``upgrade`` finds them there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+from models.database import translating
+from models.errors import ConflictError
+from models.postgresql import set_deadline
+
+#: Not that of the transaction that follows, which would end with it.
+_ADVISORY_LOCK = 0x6D69
+
+#: For an index, and for another ``minutehand migrate`` that makes it.
+_AT_MOST = timedelta(hours=12)
+_PAUSE_S = 0.5
+
+#: For a table that is in use; as in schema.py.
+_BRIEFLY_MS = 500
+_ATTEMPTS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class LiveColumn:
+    """
+    A column of a table that may be large; to add it rewrites no row.
+
+    Args:
+        default: SQL of the server's default. None: the column may be null.
+    """
+
+    table: str
+    name: str
+    kind: sa.types.TypeEngine[Any]
+    default: str | None = None
+
+    def create(self) -> None:
+        """Make it inside a migration, unless it was made ahead."""
+        found = sa.inspect(op.get_bind()).get_columns(self.table)
+        if self.name not in {each["name"] for each in found}:
+            op.add_column(self.table, self._make())
+
+    def compile(self, dialect: sa.Dialect) -> str:
+        """Return the statement that makes it."""
+        column = self._make()
+        sa.Table(self.table, sa.MetaData(), column)  # a column is compiled in a table
+        text = sa.schema.CreateColumn(column).compile(dialect=dialect)
+        return f"ALTER TABLE {self.table} ADD COLUMN {text}"
+
+    def _make(self) -> sa.Column[Any]:
+        default = None if self.default is None else sa.text(self.default)
+        return sa.Column(
+            self.name, self.kind, server_default=default, nullable=default is None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LiveIndex:
+    """An index on columns that are there before the migration; *where* is SQL."""
+
+    name: str
+    table: str
+    column: str
+    where: str
+
+    def create(self) -> None:
+        """Make it inside a migration, unless it was made ahead."""
+        # IF NOT EXISTS would keep all writers out before it looks.
+        found = sa.inspect(op.get_bind()).get_indexes(self.table)
+        if self.name in {each["name"] for each in found}:
+            return
+        op.create_index(
+            self.name,
+            self.table,
+            [self.column],
+            unique=False,
+            postgresql_where=sa.text(self.where),
+            sqlite_where=sa.text(self.where),
+        )
+
+
+def make_ahead(engine: sa.Engine, migrations: Sequence[ModuleType]) -> None:
+    """
+    Make the live indexes of *migrations* on a PostgreSQL that others work on.
+
+    Raises:
+        ConflictError: Another migration holds them for longer than any should take.
+
+        UnreachableError: The database is away.
+    """
+    indexes: list[LiveIndex] = [
+        index
+        for migration in migrations
+        for index in getattr(migration, "LIVE_INDEXES", ())
+    ]
+    columns: list[LiveColumn] = [
+        column
+        for migration in migrations
+        for column in getattr(migration, "LIVE_COLUMNS", ())
+    ]
+    if not indexes:
+        return
+    with translating(), engine.connect() as connected:
+        connection = connected.execution_options(isolation_level="AUTOCOMMIT")
+        set_deadline(connection, _AT_MOST)
+        try:
+            _take_turns(connection)
+            for column in columns:
+                _add(connection, column)
+            for index in indexes:
+                _make(connection, index)
+        finally:
+            # It has another deadline than those of the pool, and holds the lock.
+            connection.invalidate()
+
+
+def _take_turns(connection: sa.Connection) -> None:
+    """Wait for whoever does the same; a lock that waits would be waited for in turn."""
+    give_up_at = time.monotonic() + _AT_MOST.total_seconds()
+    lock = sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_LOCK))
+    while not connection.execute(lock).scalar_one():
+        if time.monotonic() > give_up_at:
+            msg = "another minutehand migrate has been making indexes for too long"
+            raise ConflictError(msg)
+        time.sleep(_PAUSE_S)
+
+
+def _add(connection: sa.Connection, column: LiveColumn) -> None:
+    """Ask for the table briefly, and again, for all who come later wait behind us."""
+    found = sa.inspect(connection).get_columns(column.table)
+    if column.name in {each["name"] for each in found}:
+        return
+    connection.execute(sa.text(f"SET lock_timeout = {_BRIEFLY_MS}"))
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            connection.execute(sa.text(column.compile(connection.dialect)))
+            break
+        except sa.exc.OperationalError:
+            if attempt == _ATTEMPTS:
+                raise
+        time.sleep(_PAUSE_S)
+    connection.execute(sa.text("SET lock_timeout = 0"))
+
+
+def _make(connection: sa.Connection, index: LiveIndex) -> None:
+    is_valid = connection.execute(
+        sa.text(
+            "select indisvalid from pg_index where indexrelid = to_regclass(:name)"
+        ),
+        {"name": index.name},
+    ).scalar_one_or_none()
+    if is_valid:
+        return
+    if is_valid is False:  # whoever made it did not get to the end
+        connection.execute(sa.text(f"drop index concurrently {index.name}"))
+    connection.execute(
+        sa.text(
+            f"create index concurrently {index.name} on {index.table} "
+            f"({index.column}) where {index.where}"
+        )
+    )

@@ -1,0 +1,119 @@
+"""
+Which schema a database has, and whether this program may work on it.
+
+Each migration names the oldest schema whose programs go on working after it
+(``compatible_from``); ``migrate`` keeps that of the newest one in the database. So a
+program that meets a schema it has never heard of knows whether it may go on: a
+rolling upgrade migrates first, and replaces the programs one by one.
+
+Reads file names, not Alembic, which takes half a second to import: a worker asks too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from models.database import reading
+from models.errors import UsageError
+from models.tables import installation
+
+VERSIONS = Path(__file__).parent / "versions"
+
+_revision = sa.table("alembic_version", sa.column("version_num", sa.Text)).c.version_num
+
+
+@cache
+def get_known_revisions() -> tuple[str, ...]:
+    """Return the revisions that this program knows, in order; the last is its own."""
+    names = (path.name for path in VERSIONS.glob("[0-9]*_*.py"))
+    return tuple(sorted(name.partition("_")[0] for name in names))
+
+
+def get_newest_revision() -> str:
+    """Return the revision that this version of the code needs."""
+    return get_known_revisions()[-1]
+
+
+def get_schema_revision(engine: sa.Engine) -> str | None:
+    """
+    Return the revision the database is at; None if it was never migrated.
+
+    Raises:
+        UnreachableError: The database is away.
+    """
+    with reading(engine) as connection:
+        return _get_revision(connection)
+
+
+def _get_revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sa.select(_revision)).scalar_one_or_none()
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """
+    The schema of a database beside that of this program, which may work on it.
+
+    Args:
+        found: Of the database.
+
+        wanted: Of this program; the same, but during a rolling upgrade.
+    """
+
+    found: str
+    wanted: str
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether the database was migrated by a newer program."""
+        return self.found != self.wanted
+
+
+def check_schema(engine: sa.Engine) -> Schema:
+    """
+    Refuse to run on a schema on which this program does not work.
+
+    Returns:
+        This program's schema, or a newer one on which it may go on.
+
+    Raises:
+        UsageError: The database was never migrated, or is older; or it is newer, and
+            this program too old for it. Says what to do.
+
+        UnreachableError: The database is away.
+    """
+    known = get_known_revisions()
+    wanted = known[-1]
+    with reading(engine) as connection:
+        found = _get_revision(connection)
+        if found is not None and found not in known:
+            _check_newer(connection, found, known)
+            return Schema(found, wanted)
+    if found != wanted:
+        msg = (
+            f"the database is at schema {found or 'none'}, this version needs "
+            f"{wanted}. Run: minutehand migrate"
+        )
+        raise UsageError(msg)
+    return Schema(found, wanted)
+
+
+def _check_newer(connection: sa.Connection, found: str, known: tuple[str, ...]) -> None:
+    """Refuse the schema of a newer program, unless that lets us go on."""
+    oldest = connection.execute(
+        sa.select(sa.func.max(installation.c.compatible_from))
+    ).scalar_one()
+    if oldest in known:
+        return
+    msg = (
+        f"this program is older than its database: the database is at schema {found}, "
+        f"which needs a program of schema {oldest or found}, and this one is of "
+        f"{known[-1]}. Install the version that migrated it (docs/upgrades.md)."
+    )
+    raise UsageError(msg)
