@@ -204,6 +204,29 @@ class Scheduler:
             actions = end_pauses(connection, now=now)
         log.info(Event.PAUSE_ENDED, actions=actions)
 
+    def ensure(self) -> bool:
+        """
+        Make the daily maintenance what the settings say: the leader's, not a standby's.
+
+        Returns:
+            False if it could not be looked at now.
+        """
+        try:
+            ensure_maintenance(
+                self.engine,
+                at=self.settings.maintenance_at,
+                timezone=self.settings.timezone,
+                enabled=self.settings.maintenance_enabled,
+                check=self.leader.check,
+            )
+        except LeadershipLostError:
+            return False
+        except UnreachableError as error:
+            if self._troubles.is_news(str(error)):
+                log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            return False
+        return True
+
     def stop(self) -> None:
         """Let a standby lead at once, if we lead."""
         led = self.leader.fence is not None
@@ -326,22 +349,13 @@ def run(
         ConflictError: *wait_for_lease* is False and another scheduler leads.
     """
     log.info(Event.SCHEDULER_STARTED)
-    settings = scheduler.settings
-    keep_trying(
-        lambda: ensure_maintenance(
-            scheduler.engine,
-            at=settings.maintenance_at,
-            timezone=settings.timezone,
-            enabled=settings.maintenance_enabled,
-        ),
-        stop,
-    )
     presence = Presence(
         make_process(scheduler.settings, Role.SCHEDULER),
         partial(writing, scheduler.engine),
     )
     told_at = float("-inf")
     standing_by_for: int | None = None
+    ensured_as: int | None = None
     try:
         with giving_metrics(
             scheduler.settings, leads=lambda: scheduler.leader.fence is not None
@@ -351,10 +365,13 @@ def run(
                 if time.monotonic() - told_at >= RENEW_EVERY.total_seconds():
                     presence.renew()
                     told_at = time.monotonic()
-                if scheduler.leader.fence is None:
+                fence = scheduler.leader.fence
+                if fence is None:
                     if not wait_for_lease:
                         raise ConflictError(describe_holder(scheduler.engine))
                     standing_by_for = _tell_holder(scheduler.engine, standing_by_for)
+                elif fence != ensured_as and scheduler.ensure():
+                    ensured_as = fence
                 stop.wait(pause_s)
     finally:
         scheduler.stop()

@@ -7,7 +7,7 @@ listed, explained and paused like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Any
@@ -48,7 +48,12 @@ class Foreseen:
 
 
 def ensure_maintenance(
-    engine: sa.Engine, *, at: time, timezone: str, enabled: bool
+    engine: sa.Engine,
+    *,
+    at: time,
+    timezone: str,
+    enabled: bool,
+    check: Callable[[sa.Connection], object] = lambda _connection: None,
 ) -> None:
     """
     Make the maintenance action what the settings say; does nothing if it is already.
@@ -58,12 +63,16 @@ def ensure_maintenance(
 
         at: Local time of *timezone*, whole minutes.
 
-        timezone: IANA name.
+        timezone: IANA name. By itself no reason to change the action: two schedulers
+            whose zones differ would otherwise change it whenever the other led.
 
         enabled: False keeps it listed, but inactive.
+
+        check: Called in the transaction; raises if this scheduler may not write.
     """
     action = _make_action(at, timezone, enabled=enabled)
     with writing(engine) as connection:
+        check(connection)
         _ensure(connection, action)
 
 
@@ -136,4 +145,15 @@ def _fetch_stored(connection: sa.Connection) -> sa.Row[Any, Any] | None:
 
 def _is_other(stored: sa.Row[Any, Any], action: ScheduledActionModel) -> bool:
     """Tell whether *stored* is to give way; what was deleted stays so."""
-    return stored.deleted_at is None and stored.document != action_document(action)
+    if stored.deleted_at is not None:
+        return False
+    wanted = action_document(action)
+    return _without_zone(stored.document) != _without_zone(wanted)
+
+
+def _without_zone(document: dict[str, Any]) -> dict[str, Any]:
+    when = document.get("when")
+    if not isinstance(when, dict):
+        return document
+    kept = {key: value for key, value in when.items() if key != "timezone"}
+    return {**document, "when": kept}

@@ -23,7 +23,7 @@ from actions.recorded import (
     find_superseding,
 )
 from models.errors import RuleError
-from models.operation_state import OperationState
+from models.operation_state import OperationState, Reason
 
 _MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
@@ -193,9 +193,14 @@ def _explain_queue(history: History, operation: RecordedOperation) -> str:
 def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer:
     in_force = [each for each in history.revisions if each.recorded_at <= at]
     if not in_force:
-        created_at = history.revisions[0].recorded_at
-        text = f"the action did not exist before {created_at:%F %T}Z"
-        return Answer(Verdict.NOT_EFFECTIVE, text)
+        first = history.revisions[0]
+        since = f"{first.recorded_at:%F %T}Z"
+        verdict, text = (
+            (Verdict.NOT_EFFECTIVE, f"the action did not exist before {since}")
+            if first.number == 1
+            else (Verdict.UNEXPLAINED, f"what it was before {since} has been pruned")
+        )
+        return Answer(verdict, text)
     revision = in_force[-1]
     gone_at = _get_deleted_at(history)
     if gone_at is not None and gone_at <= at:
@@ -341,6 +346,12 @@ def _explain_missed(
     operation: RecordedOperation, first: datetime, last: datetime
 ) -> str:
     """Say why what was due from *first* to *last* did not run."""
+    if operation.reason is not None and operation.reason.startswith(Reason.RESTORED):
+        return (
+            f"what was due from {first:%F %T}Z to {last:%F %T}Z lies between a backup "
+            f"and the moment it was put back, {operation.recorded_at:%F %T}Z: it may "
+            "have run in what was lost"
+        )
     if operation.recorded_at < last:
         return (
             f"what was due from {first:%F %T}Z to {last:%F %T}Z was "

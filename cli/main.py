@@ -99,6 +99,9 @@ COMMANDS = Group(
             "cli.migrate:migrate_database",
             "Bring the database to the schema of this version.",
         ),
+        "restored": Entry(
+            "cli.restored:restored", "Run nothing twice after a backup was put back."
+        ),
         "tick": Entry("cli.tick:tick", "Take the lease, tick once, and leave."),
         "preview": Entry("cli.preview:preview", "Show when an action would run."),
         "apps": _APPS,

@@ -82,6 +82,7 @@ def tick(
             at=settings.maintenance_at,
             timezone=settings.timezone,
             enabled=settings.maintenance_enabled,
+            check=scheduler.leader.check,
         )
         _warn_of_future(instant)
         report = _tick(scheduler, instant)

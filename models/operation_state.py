@@ -80,6 +80,7 @@ class Reason(StrEnum):
     ACTION_DELETED = "action deleted"
     ACTION_INACTIVE = "action inactive"
     NO_LONGER_TRUE = "no longer true"
+    RESTORED = "restored"
 
 
 #: Still to be done; an overlap is counted against these.

@@ -337,6 +337,9 @@ class Prune(Protocol):
     def prune_operations(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* operations finished before *before*; say how many."""
 
+    def prune_revisions(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* revisions of actions that nothing needs any more."""
+
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* events that no action can need any more."""
 

@@ -21,6 +21,7 @@ from models.tables import (
     leaderships,
     leases,
     operations,
+    scheduled_action_revisions,
     scheduled_actions,
 )
 
@@ -74,6 +75,44 @@ class DatabasePrune:
                 )
             )
         return deleted.rowcount
+
+    def prune_revisions(self, *, before: datetime, limit: int) -> int:
+        """
+        Remove at most *limit* revisions that were replaced before *before*.
+
+        Kept are those that an operation was recorded with, and the one that was in
+        force at *before*: ``why`` and ``audit`` read what has been since.
+        """
+        revision = scheduled_action_revisions
+        newer = revision.alias("newer")
+        replaced = sa.exists().where(
+            newer.c.uid == revision.c.uid,
+            newer.c.revision > revision.c.revision,
+            newer.c.recorded_at < before,
+        )
+        needed = sa.exists().where(
+            operations.c.action_uid == revision.c.uid,
+            operations.c.action_revision == revision.c.revision,
+        )
+        # A pause lasts until it is ended; why and audit look for what began it.
+        out = revision.c.change.in_(("paused", "resumed", "quarantined", "deleted"))
+        old = (
+            sa.select(revision.c.uid, revision.c.revision)
+            .where(revision.c.recorded_at < before, replaced, ~needed, ~out)
+            .order_by(revision.c.uid, revision.c.revision)
+            .limit(limit)
+        )
+        with writing(self._engine) as connection:
+            found = connection.execute(old).all()
+            if not found:
+                return 0
+            return connection.execute(
+                sa.delete(revision).where(
+                    sa.tuple_(revision.c.uid, revision.c.revision).in_(
+                        [tuple(row) for row in found]
+                    )
+                )
+            ).rowcount
 
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """

@@ -22,7 +22,7 @@ DRAFT_AGE = timedelta(days=1)
 
 def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: ARG001 - the shape of a step
     """
-    Prune operations, versions, stray files, events and leases of every small app.
+    Prune operations, revisions, events, versions, stray files and leases of all apps.
 
     Returns:
         How many of each were removed.
@@ -33,6 +33,13 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
         (
             "operations",
             lambda: prune.prune_operations(
+                before=now - retention.operations, limit=BATCH
+            ),
+        ),
+        (
+            # after the operations that were recorded with them
+            "revisions",
+            lambda: prune.prune_revisions(
                 before=now - retention.operations, limit=BATCH
             ),
         ),

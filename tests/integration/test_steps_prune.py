@@ -12,6 +12,7 @@ from models.tables import (
     events,
     leases,
     operations,
+    scheduled_action_revisions,
     scheduled_actions,
     small_apps,
 )
@@ -164,3 +165,37 @@ def test_dead_leases_go_and_the_fence_stays(engine: sa.Engine):
     with engine.connect() as connection:
         left = set(connection.execute(sa.select(leases.c.name)).scalars())
     assert (1, {"scheduler", "live"}) == (count, left)
+
+
+def test_revisions_go_unless_something_needs_them(engine: sa.Engine):
+    """
+    Kept: the current, that in force at the time, those of operations, and pauses.
+    """
+    day = timedelta(days=1)
+    ages = {1: 90, 2: 80, 3: 70, 4: 60, 5: 50, 6: 40, 7: 20, 8: 10}
+    changes = {5: "paused"}
+    with engine.begin() as connection:
+        connection.execute(scheduled_actions.insert().values(make_action("w")))
+        for number, age in ages.items():
+            connection.execute(
+                scheduled_action_revisions.insert().values(
+                    uid="w",
+                    revision=number,
+                    document={},
+                    active=True,
+                    effective_from=NOW,
+                    change=changes.get(number, "replaced"),
+                    recorded_at=NOW - age * day,
+                )
+            )
+        connection.execute(
+            operations.insert().values(make_operation(NOW, action_revision=3))
+        )
+    prune = DatabasePrune(engine)
+
+    counts = [prune.prune_revisions(before=NOW - 30 * day, limit=2) for _ in range(3)]
+
+    with engine.connect() as connection:
+        kept = connection.execute(sa.select(scheduled_action_revisions.c.revision))
+        assert {3, 5, 6, 7, 8} == set(kept.scalars())
+    assert [2, 1, 0] == counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
 from typing import Any
 from uuid import uuid4
@@ -256,29 +256,50 @@ def test_standby_says_whom_it_stands_by_for(engine: sa.Engine):
     assert {os.getpid()} == {line["pid"] for line in told}
 
 
-def test_two_schedulers_that_start_together_agree_on_maintenance(
-    postgres_engine: sa.Engine,
-):
-    """
-    One of them makes the action, neither crashes.
-    """
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(4)
+def lead_once(engine: sa.Engine, **settings: object) -> None:
+    """Run a scheduler with *settings* until it has led for a moment."""
     stop = threading.Event()
-    stop.set()
+    scheduler = make_scheduler(engine, FakeSender())
+    scheduler.settings = scheduler.settings.model_copy(update=settings)
+    scheduler.on_tick.append(lambda _report: stop.set())
+    run(scheduler, stop)
 
-    def start() -> None:
-        try:
-            barrier.wait()
-            run(make_scheduler(postgres_engine), stop)
-        except BaseException as error:  # noqa: BLE001 - told by the thread that asks
-            errors.append(error)
 
-    threads = [threading.Thread(target=start) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_leaders_of_different_zones_leave_maintenance_alone(engine: sa.Engine):
+    """
+    It keeps the zone of who made it, whoever leads.
+    """
+    for zone in ("Europe/Paris", "UTC", "Europe/Paris"):
+        lead_once(engine, timezone=zone)
 
-    assert [] == errors
-    assert 1 == fetch_action(postgres_engine, MAINTENANCE_UID).revision
+    action = fetch_action(engine, MAINTENANCE_UID)
+    assert 1 == action.revision
+    assert "Europe/Paris" == action.document["when"]["timezone"]
+
+
+def test_leader_of_another_hour_moves_maintenance(engine: sa.Engine):
+    """
+    An operator who sets the hour gets it, with the zone it is set in.
+    """
+    lead_once(engine, timezone="Europe/Paris")
+    lead_once(engine, timezone="UTC", maintenance_at=time(3))
+
+    when = fetch_action(engine, MAINTENANCE_UID).document["when"]
+    assert ("0 3 * * *", "UTC") == (when["cron_rule"], when["timezone"])
+
+
+def test_standby_leaves_maintenance_alone(engine: sa.Engine):
+    """
+    Whatever it was told, it does not lead.
+    """
+    lead_once(engine)
+    assert Leader(engine).hold()
+    stop = threading.Event()
+    standby = make_scheduler(engine)
+    standby.settings = standby.settings.model_copy(update={"maintenance_at": time(3)})
+
+    with pytest.raises(ConflictError):
+        run(standby, stop, wait_for_lease=False)
+
+    assert 1 == fetch_action(engine, MAINTENANCE_UID).revision
+    assert not standby.ensure()

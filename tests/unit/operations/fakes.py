@@ -348,6 +348,11 @@ class FakePrune:
         self.batches.append(removed)
         return removed
 
+    def prune_revisions(self, *, before: datetime, limit: int) -> int:
+        """Find none that is old enough."""
+        del before, limit
+        return 0
+
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """Remove a batch."""
         self.cutoffs["events"] = before

@@ -1,0 +1,359 @@
+"""``restored``: after a backup was put back, nothing of it runs by itself."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.events import NewEvent, record_events
+from actions.leader import Leader
+from models.database import reading, writing
+from models.tables import (
+    deliveries,
+    domain_versions,
+    domains,
+    leases,
+    operation_steps,
+    processes,
+    scheduled_action_revisions,
+)
+from operations.claim import claim
+from tests.integration.cli.calling import Call
+from tests.scheduling import (
+    add_app,
+    edit,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get,
+    get_now,
+    make_dispatcher,
+    make_operation,
+    post,
+    record_all,
+    tick,
+)
+
+HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
+EACH_MINUTE = {"cron_rule": "* * * * *"}
+
+
+@pytest.fixture
+def made_at(engine: sa.Engine) -> datetime:
+    """Give the moment at which the backup was made: an hour ago."""
+    add_app(engine, ids=["ada"])
+    return get_now(engine) - HOUR
+
+
+def post_before(engine: sa.Engine, made_at: datetime, **changes: Any) -> str:
+    """Post an action that was in effect, and due at once, when the backup was made."""
+    uid = post(engine, **changes).uid
+    before = made_at - HOUR
+    edit_action(engine, uid, effective_from=before, next_due_at=made_at + SECOND)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(scheduled_action_revisions).values(
+                effective_from=before, recorded_at=before
+            )
+        )
+    return uid
+
+
+def restore(call: Call, made_at: datetime, *options: str) -> dict[str, object]:
+    """Call ``restored`` and return its JSON."""
+    answer = call("restored", "--as-of", made_at.isoformat(), "--json", *options)
+    assert 0 == answer.code, answer.err
+    data: dict[str, object] = answer.data
+    return data
+
+
+def add_live(engine: sa.Engine, made_at: datetime) -> list[UUID]:
+    """Add what was pending, queued and running in the backup; return the ids."""
+    live = [make_operation(number) for number in range(3)]
+    record_all(engine, *live)
+    ids = [each.id for each in live]
+    for each in ids:
+        edit(engine, each, recorded_at=made_at - SECOND)
+    edit(engine, ids[1], state="queued", sent_at=made_at - SECOND)
+    edit(
+        engine,
+        ids[2],
+        state="running",
+        attempt=1,
+        claim_token=uuid4(),
+        lease_expires_at=made_at,
+    )
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(operation_steps).values(
+                operation_id=ids[2], position=0, name="send_email", state="running"
+            )
+        )
+        for recipient, state in (("ada", "sending"), ("bob", "sent")):
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=ids[2],
+                    step="send_email",
+                    recipient=recipient,
+                    state=state,
+                    updated_at=made_at,
+                )
+            )
+    return ids
+
+
+def test_what_was_live_waits_for_an_operator(
+    call: Call, engine: sa.Engine, made_at: datetime
+):
+    """
+    Canceled, with a reason that says so; no worker takes it, and a retry runs it.
+    """
+    post_before(engine, made_at, uid="daily")
+    ids = add_live(engine, made_at)
+
+    data = restore(call, made_at)
+
+    rows = [get(engine, each) for each in ids]
+    assert {"pending": 1, "queued": 1, "running": 1} == data["canceled"]
+    assert {"canceled"} == {row.state for row in rows}
+    assert all(row.reason.startswith("restored: as of 20") for row in rows)
+    assert all("operations retry" in row.error for row in rows)
+    assert [None] * 3 == [claim(engine, each, worker="w") for each in ids]
+    assert 0 == call("operations", "retry", str(ids[2])).code
+    edit(engine, ids[2], send_at=made_at)
+    assert claim(engine, ids[2], worker="w") is not None
+
+
+def test_mails_on_their_way_are_uncertain(
+    call: Call, engine: sa.Engine, made_at: datetime
+):
+    """
+    A retry sends them to nobody again.
+    """
+    add_live(engine, made_at)
+
+    data = restore(call, made_at)
+
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(deliveries.c.recipient, deliveries.c.state)
+        ).all()
+    assert 1 == data["uncertain_mails"]
+    assert {("ada", "uncertain"), ("bob", "sent")} == set(map(tuple, rows))
+
+
+@pytest.mark.parametrize("catch_up", ["none", "latest", "all"])
+def test_what_was_due_since_is_missed_whatever_catch_up_says(
+    call: Call, engine: sa.Engine, made_at: datetime, catch_up: str
+):
+    """
+    One row for each action; the first tick after it runs nothing of that time.
+    """
+    uid = post_before(
+        engine, made_at, when=EACH_MINUTE, catch_up={"runs": catch_up, "within": "P1D"}
+    )
+
+    data = restore(call, made_at)
+    tick(make_dispatcher(engine), get_now(engine))
+
+    (missed, *runs) = fetch_all(engine)
+    assert 1 == data["missed_actions"]
+    assert 59 <= missed.details["count"] <= 61
+    assert ("missed", uid) == (missed.state, missed.action_uid)
+    assert missed.reason.startswith("restored")
+    # a minute may have begun since
+    assert all(row.occurrence > missed.finished_at for row in runs)
+
+
+def test_events_that_were_due_since_are_missed(
+    call: Call, engine: sa.Engine, made_at: datetime
+):
+    """
+    And those that are due later are not.
+    """
+    uid = post_before(
+        engine,
+        made_at,
+        when={"after": "instance.user.last_seen", "delay": "PT2H"},
+        recipients=None,
+    )
+    with writing(engine) as connection:
+        event = NewEvent("app", "instance.user.last_seen", "ada", made_at - HOUR)
+        record_events(connection, [event])
+    edit_action(engine, uid, next_due_at=made_at)
+
+    restore(call, made_at)
+
+    (missed,) = fetch_all(engine)
+    due_at = (made_at + HOUR).replace(microsecond=0)  # to the second, as all such
+    assert ("missed", due_at) == (missed.state, missed.occurrence)
+
+
+def test_second_time_changes_nothing(call: Call, engine: sa.Engine, made_at: datetime):
+    """
+    Neither what a dry run counts, nor what is there.
+    """
+    uid = post_before(engine, made_at, when=EACH_MINUTE)
+    add_live(engine, made_at)
+    foreseen = restore(call, made_at, "--dry-run")
+    before = (fetch_all(engine), fetch_action(engine, uid).revision)
+    assert 3 == len(before[0])
+
+    first = restore(call, made_at)
+    edit_action(engine, uid, next_due_at=get_now(engine) + HOUR)
+    rows, revision = fetch_all(engine), fetch_action(engine, uid).revision
+    second = restore(call, made_at)
+
+    assert 1 == before[1] == revision - 1
+    assert foreseen["canceled"] == first["canceled"]
+    assert (4, rows) == (len(rows), fetch_all(engine))
+    assert revision == fetch_action(engine, uid).revision
+    assert ({}, 0, 0, 0) == (
+        second["canceled"],
+        second["uncertain_mails"],
+        second["missed_actions"],
+        second["restarted_actions"],
+    )
+
+
+def test_audit_and_why_explain_it(call: Call, engine: sa.Engine, made_at: datetime):
+    """
+    Nothing is missing, and nothing is put down to an outage.
+    """
+    uid = post_before(engine, made_at, when=EACH_MINUTE)
+    restore(call, made_at)
+    tick(make_dispatcher(engine), get_now(engine))
+
+    audited = call(
+        "audit", "--from", (made_at - SECOND).isoformat(), "--json", "--app", "app"
+    )
+    why = call("why", uid, "--at", (made_at + HOUR / 2).isoformat())
+
+    assert 0 == audited.code, audited.out
+    assert "between a backup and the moment it was put back" in why.out
+
+
+def test_leader_of_what_was_lost_changes_nothing(
+    call: Call, engine: sa.Engine, made_at: datetime
+):
+    """
+    Its fence is far below those that are handed out from now on.
+    """
+    leader = Leader(engine)
+    assert leader.hold()
+    old_fence = leader.fence
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(leases).values(heartbeat_at=made_at, expires_at=made_at)
+        )
+
+    restore(call, made_at)
+    newer = Leader(engine)
+
+    assert newer.hold()
+    assert old_fence is not None
+    assert newer.fence is not None
+    assert newer.fence > old_fence + 100
+
+
+@pytest.mark.parametrize("living", ["leader", "process", "claim"])
+def test_refused_while_somebody_lives(
+    call: Call, engine: sa.Engine, made_at: datetime, living: str
+):
+    """
+    Who runs now may be about to finish what would be canceled.
+    """
+    now = get_now(engine)
+    if living == "leader":
+        assert Leader(engine).hold()
+    elif living == "process":
+        with writing(engine) as connection:
+            connection.execute(
+                sa.insert(processes).values(
+                    id=uuid4(),
+                    role="worker",
+                    name="quick@a",
+                    hostname="a",
+                    pid=1,
+                    version="0",
+                    revision="0002",
+                    queues=["quick"],
+                    settings={},
+                    started_at=now,
+                    heartbeat_at=now,
+                )
+            )
+    else:
+        post(engine, uid="daily")
+        record_all(engine, make_operation())
+        assert claim(engine, make_operation().id, worker="w") is not None
+
+    answer = call("restored", "--as-of", made_at.isoformat())
+
+    assert 5 == answer.code
+    assert "Stop all" in answer.err
+
+
+def test_time_at_which_no_backup_can_have_been_made_is_refused(
+    call: Call, engine: sa.Engine, made_at: datetime
+):
+    """
+    Later than now, or earlier than what the database knows of.
+    """
+    post_before(engine, made_at, uid="daily")
+    record_all(engine, make_operation())
+
+    early = call("restored", "--as-of", made_at.isoformat())
+    late = call("restored", "--as-of", (made_at + 3 * HOUR).isoformat())
+
+    assert (2, 2) == (early.code, late.code)
+    assert "which is later" in early.err
+    assert "later than now" in late.err
+
+
+def test_data_without_files_are_listed(
+    call: Call, engine: sa.Engine, made_at: datetime
+):
+    """
+    The workspace is newer than the backup: what it points at may have been pruned.
+    """
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(domains).values(app="app", name="a", source={}, live_version=3)
+        )
+        connection.execute(
+            sa.insert(domain_versions).values(
+                app="app",
+                domain="a",
+                version=3,
+                path="app/a/3.parquet",
+                rows=1,
+                bytes=1,
+                sha256="0",
+                created_at=made_at,
+            )
+        )
+
+    data = restore(call, made_at)
+
+    assert [{"app": "app", "domain": "a", "use": "live", "version": 3}] == data[
+        "lost_files"
+    ]
+
+
+def test_it_is_told_to_people(call: Call, engine: sa.Engine, made_at: datetime):
+    """
+    What was changed, and what to decide.
+    """
+    add_live(engine, made_at)
+
+    answer = call("restored", "--as-of", made_at.isoformat())
+
+    assert 0 == answer.code
+    assert "3 operations (1 pending, 1 queued, 1 running)" in answer.out
+    assert "operations retry" in answer.err
