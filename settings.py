@@ -2,7 +2,8 @@
 What an operator may set, and the only reader of the environment.
 
 Every setting is a variable ``MINUTEHAND_<FIELD>``, in the environment or in a
-``.env`` file; the environment wins. A variable that is unknown or invalid stops
+``.env`` file; the environment wins. A secret may be in a file of its own, which
+``MINUTEHAND_<FIELD>_FILE`` names. A variable that is unknown or invalid stops
 the start, for a setting that is silently ignored is found only when it was needed.
 docs/settings.md lists them all; a test compares the two.
 """
@@ -56,6 +57,9 @@ _FOREIGN_PREFIX = "MINUTEHAND_TEST_"
 
 #: Celery's remote control and monitoring of whoever configures none.
 _TAKEN_PREFIXES = frozenset({"celery", "celeryev", "reply.celery"})
+
+#: Ends the variable that names a file with a secret in it.
+_FILE_SUFFIX = "_FILE"
 
 #: A lease must survive two lost renewals: its length in threes of seconds.
 _THREE_SECONDS = timedelta(seconds=3)
@@ -159,6 +163,14 @@ Folder = Annotated[Path, BeforeValidator(_read_path)]
 Elapsed = Annotated[timedelta, BeforeValidator(_read_elapsed)]
 
 
+class _Secret:
+    """Marks a field whose value may be in a file, as Docker and Kubernetes mount it."""
+
+
+#: In ``Annotated``, of each setting that is a secret or may hold one.
+SECRET = _Secret()
+
+
 class Settings(BaseSettings):
     """
     All settings, read once at the start and handed down; never read again.
@@ -172,16 +184,16 @@ class Settings(BaseSettings):
     )
 
     home: Folder = Field(default_factory=lambda: _read_path("~/.minutehand"))
-    database_url: Annotated[str, AfterValidator(read_database_url)] = Field(
+    database_url: Annotated[str, AfterValidator(read_database_url), SECRET] = Field(
         default_factory=lambda data: f"sqlite:///{data['home']}/minutehand.sqlite3",
         repr=False,
     )
-    broker_url: Annotated[str, AfterValidator(read_broker_url)] = Field(
+    broker_url: Annotated[str, AfterValidator(read_broker_url), SECRET] = Field(
         default="memory://", repr=False
     )
     #: Of all that is ours on the broker; empty (written ``none``): bare names.
     queue_prefix: Annotated[str, BeforeValidator(_read_queue_prefix)] = "minutehand"
-    smtp_url: Annotated[str, AfterValidator(_read_smtp_url)] = Field(
+    smtp_url: Annotated[str, AfterValidator(_read_smtp_url), SECRET] = Field(
         default_factory=lambda data: f"{data['home']}/mails", repr=False
     )
     mail_sender: str = "minutehand@localhost"
@@ -219,10 +231,10 @@ class Settings(BaseSettings):
 
     task_queue: Annotated[str, AfterValidator(check_queue)] | None = None
     task_connections: Annotated[
-        Mapping[str, str], BeforeValidator(_read_connections)
+        Mapping[str, str], BeforeValidator(_read_connections), SECRET
     ] = Field(default_factory=dict, repr=False)
 
-    webhook_secret: SecretStr | None = None
+    webhook_secret: Annotated[SecretStr | None, SECRET] = None
     webhook_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
 
     #: Who changes things, for the record; the command line asks the system if unset.
@@ -364,19 +376,26 @@ def read_settings(
 
     mistakes: list[str] = []
     values: dict[str, str] = {}
+    files: dict[str, str] = {}
     for name, value in sorted(given.items()):
         if not name.upper().startswith(PREFIX) or name.startswith(_FOREIGN_PREFIX):
             continue
         field = name.removeprefix(PREFIX).lower()
-        if field not in Settings.model_fields or name != _variable(field):
+        of_file = field.removesuffix(_FILE_SUFFIX.lower())
+        if field in Settings.model_fields and name == _variable(field):
+            if value.strip():
+                values[field] = value.strip()
+        elif is_secret(of_file) and name == _variable(of_file) + _FILE_SUFFIX:
+            if value.strip():
+                files[of_file] = value.strip()
+        else:
             mistakes.append(_explain_unknown(name))
-        elif value.strip():
-            values[field] = value.strip()
+    mistakes += _read_secrets(files, values)
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
         mistakes += [
-            _explain_invalid(details, values)
+            _explain_invalid(details, values, files)
             for details in error.errors(include_url=False)
             # A default that is built on a bad value; the value itself is reported.
             if details["type"] != "default_factory_not_called"
@@ -384,6 +403,33 @@ def read_settings(
     if mistakes:
         raise UsageError("\n".join(mistakes))
     return settings
+
+
+def is_secret(field: str) -> bool:
+    """Tell whether *field* is a setting that may be in a file of its own."""
+    info = Settings.model_fields.get(field)
+    return info is not None and SECRET in info.metadata
+
+
+def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]:
+    """Add to *values* what is in *files*, by field; return what is wrong with them."""
+    mistakes = []
+    for field, path in files.items():
+        name = _variable(field) + _FILE_SUFFIX
+        if field in values:
+            mistakes.append(f"{_variable(field)} and {name} are both set. Keep one.")
+            continue
+        try:
+            text = Path(path).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            mistakes.append(f"{name}: {path!r} cannot be read: {reason}.")
+            continue
+        if not text.strip():
+            mistakes.append(f"{name}: {path!r} is empty. Write the secret into it.")
+            continue
+        values[field] = text
+    return mistakes
 
 
 def is_color_wanted(environ: Mapping[str, str] | None = None) -> bool:
@@ -408,6 +454,10 @@ def _variable(field: str) -> str:
     return f"{PREFIX}{field.upper()}"
 
 
+def _field(variable: str) -> str:
+    return variable.removeprefix(PREFIX).lower()
+
+
 def _iso(duration: timedelta) -> str:
     return str(Duration(0, duration))
 
@@ -418,12 +468,15 @@ def _default(field: str) -> str:
 
 def _explain_unknown(name: str) -> str:
     known = [_variable(field) for field in Settings.model_fields]
+    known += [f"{each}{_FILE_SUFFIX}" for each in known if is_secret(_field(each))]
     near = get_close_matches(name.upper(), known, n=1)
     hint = f"Did you mean {near[0]}? " if near else ""
     return f"{name} is no setting. {hint}docs/settings.md lists them all."
 
 
-def _explain_invalid(details: ErrorDetails, values: Mapping[str, str]) -> str:
+def _explain_invalid(
+    details: ErrorDetails, values: Mapping[str, str], files: Mapping[str, str]
+) -> str:
     """Put one of pydantic's errors in terms of variables: name, value, way out."""
     context: dict[str, Any] = details.get("ctx", {})
     error = context.get("error")
@@ -431,13 +484,14 @@ def _explain_invalid(details: ErrorDetails, values: Mapping[str, str]) -> str:
         return f"{_variable(error.field)}: {_show(error.field, values)} {error}"
     field = str(details["loc"][0])
     shown = _show(field, values)
+    name = _variable(field) + (_FILE_SUFFIX if field in files else "")
     if isinstance(error, ValueError):
         # The readers in models quote the value themselves; ours leave it to us.
         quoted = shown == "its value" or repr(values.get(field)) not in str(error)
-        return f"{_variable(field)}: {f'{shown} ' if quoted else ''}{error}"
+        return f"{name}: {f'{shown} ' if quoted else ''}{error}"
     if details["type"] == "literal_error":
-        return f"{_variable(field)}: {shown} is refused. Write {context['expected']}."
-    return f"{_variable(field)}: {shown} is refused. {details['msg']}."
+        return f"{name}: {shown} is refused. Write {context['expected']}."
+    return f"{name}: {shown} is refused. {details['msg']}."
 
 
 def _show(field: str, values: Mapping[str, str]) -> str:

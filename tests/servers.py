@@ -324,12 +324,14 @@ def _can_run(program: Path, user: str | None) -> bool:
 
 
 @contextlib.contextmanager
-def run_redis(*options: str | Path) -> Iterator[Server]:
+def run_redis(*options: str | Path, config: Path | None = None) -> Iterator[Server]:
     """
     Run an empty Redis that keeps nothing on disk.
 
     Args:
         options: More of the server, as on its command line.
+
+        config: A file of further ones.
     """
     with make_folder("redis") as folder, contextlib.ExitStack() as stack:
         log = folder / "log"
@@ -338,7 +340,8 @@ def run_redis(*options: str | Path) -> Iterator[Server]:
             process = stack.enter_context(
                 run_process(
                     [
-                        *(_find_redis(), "--port", str(port), "--bind", "127.0.0.1"),
+                        *(_find_redis(), *([] if config is None else [config])),
+                        *("--port", str(port), "--bind", "127.0.0.1"),
                         *("--dir", folder, "--save", "", "--appendonly", "no"),
                         *options,
                     ],

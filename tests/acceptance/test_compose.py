@@ -29,7 +29,7 @@ import yaml
 from actions.leader import record_tick
 from models.database import make_engine, read_clock, writing
 from settings import PREFIX, Settings, read_settings
-from tests.servers import ROOT, find_free_port, run_process, wait_until
+from tests.servers import ROOT, find_free_port, run_process, run_redis, wait_until
 
 OURS = ("migrate", "scheduler", "worker-quick", "worker-heavy")
 LASTING = ("scheduler", "worker-quick", "worker-heavy")
@@ -125,19 +125,103 @@ def test_volumes_are_declared(compose: dict[str, Any]) -> None:
     assert set(compose["volumes"]) == used
 
 
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with the secrets that the documented command makes."""
+    folder = tmp_path_factory.mktemp("compose") / "secrets"
+    subprocess.run(["sh", ROOT / "deploy" / "make-secrets.sh", folder], check=True)
+    return folder
+
+
+def mount(environ: dict[str, str], secrets: Path) -> dict[str, str]:
+    """Return *environ* with *secrets* in the place where a container has them."""
+    return {
+        name: value.replace("/run/secrets", str(secrets))
+        for name, value in environ.items()
+    }
+
+
 @pytest.mark.parametrize("name", OURS)
-def test_settings_of_a_service_are_accepted(compose: dict[str, Any], name: str) -> None:
+def test_settings_of_a_service_are_accepted(
+    compose: dict[str, Any], secrets: Path, name: str
+) -> None:
     """
     Every variable is a setting, with a value that can be right.
     """
-    environ = environment_of(compose["services"][name])
+    environ = mount(environment_of(compose["services"][name]), secrets)
     settings = read_settings(environ, env_file=None)
+    fields = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields}
 
-    assert settings.database_url.startswith("postgresql+psycopg://")
-    assert settings.broker_url == "redis://redis:6379/0"
-    assert {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} >= set(
-        environ
-    )
+    assert settings.database_url.startswith("postgresql+psycopg://minutehand:")
+    assert re.fullmatch(r"redis://:[0-9a-f]{48}@redis:6379/0", settings.broker_url)
+    assert settings.smtp_url == "/data/mails"
+    assert settings.webhook_secret is not None
+    assert fields >= {each.removesuffix("_FILE") for each in environ}
+
+
+def test_secrets_are_made_once(secrets: Path) -> None:
+    """
+    The command changes none that is there, and keeps other users of the host out.
+    """
+    before = {path.name: path.read_text() for path in secrets.iterdir()}
+
+    subprocess.run(["sh", ROOT / "deploy" / "make-secrets.sh", secrets], check=True)
+
+    assert before == {path.name: path.read_text() for path in secrets.iterdir()}
+    assert secrets.stat().st_mode & 0o777 == 0o700
+
+
+def test_secrets_are_files_that_the_command_makes(
+    compose: dict[str, Any], secrets: Path
+) -> None:
+    """
+    No password has a default, or is in the environment or on a command line.
+    """
+    declared = {name: each["file"] for name, each in compose["secrets"].items()}
+    used = {
+        name
+        for service in compose["services"].values()
+        for name in service.get("secrets", ())
+    }
+    text = (ROOT / "docker-compose.yml").read_text()
+
+    assert declared == {path.name: f"secrets/{path.name}" for path in secrets.iterdir()}
+    assert used == set(declared)
+    assert not re.search(r"password\S*:-|PASSWORD: ", text, re.IGNORECASE)
+
+
+def test_containers_have_no_more_rights_than_they_need(
+    compose: dict[str, Any],
+) -> None:
+    """
+    A root nobody can write to, no capabilities of ours, bounds on memory and logs.
+    """
+    for name, service in compose["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["mem_limit"], name
+        assert service["logging"]["options"]["max-size"], name
+        assert ("cap_add" in service) is (name not in OURS), name
+
+
+def test_database_and_broker_have_no_way_out(compose: dict[str, Any]) -> None:
+    """
+    Only workers reach the world, and nothing of the world reaches the data.
+    """
+    internal = {
+        name
+        for name, each in compose["networks"].items()
+        if each is not None and each["internal"]
+    }
+    networks = {
+        name: set(service["networks"]) for name, service in compose["services"].items()
+    }
+
+    assert {"worker-quick", "worker-heavy"} == {
+        name for name, joined in networks.items() if joined - internal
+    }
+    assert {"data"} == networks["postgres"] == networks["redis"]
 
 
 def test_each_queue_has_a_worker(compose: dict[str, Any]) -> None:
@@ -193,6 +277,8 @@ class Stack:
 
         broker_url: Instead of the service ``redis``.
 
+        secrets: Those that the documented command makes.
+
         folder: Instead of the volume ``data``; the logs lie beside it.
     """
 
@@ -202,6 +288,7 @@ class Stack:
         *,
         database_url: str,
         broker_url: str,
+        secrets: Path,
         folder: Path,
     ) -> None:
         """Run nothing yet."""
@@ -211,11 +298,21 @@ class Stack:
         self.metrics_port = str(find_free_port())
         self.overrides = {
             "MINUTEHAND_HOME": str(folder / "data"),
-            "MINUTEHAND_DATABASE_URL": database_url,
-            "MINUTEHAND_BROKER_URL": broker_url,
+            "MINUTEHAND_DATABASE_URL_FILE": self._write("database_url", database_url),
+            "MINUTEHAND_BROKER_URL_FILE": self._write("broker_url", broker_url),
+            "MINUTEHAND_SMTP_URL_FILE": self._write(
+                "smtp_url", str(folder / "data" / "mails")
+            ),
+            "MINUTEHAND_WEBHOOK_SECRET_FILE": str(secrets / "webhook_secret"),
             "HOSTNAME": socket.gethostname(),
             "PATH": f"{BIN}:{os.environ['PATH']}",
         }
+
+    def _write(self, name: str, secret: str) -> str:
+        """Write a secret as a container would find it; return where."""
+        path = self.folder / name
+        path.write_text(f"{secret}\n")
+        return str(path)
 
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment of a service, with our servers in it."""
@@ -266,12 +363,31 @@ class Stack:
 
 
 @pytest.fixture
+def broker_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
+    """Run the service ``redis`` by its own command, and give its URL."""
+    program, *command = compose["services"]["redis"]["command"]
+    assert program == "redis-server"
+    config, *options = (each.replace("/run/secrets", str(secrets)) for each in command)
+    with run_redis(*options, config=Path(config)) as server:
+        made = (secrets / "broker_url").read_text().strip()
+        yield made.replace("redis:6379", server.url.split("/")[2])
+
+
+@pytest.fixture
 def stack(
-    compose: dict[str, Any], postgres_url: str, redis_url: str, tmp_path: Path
+    compose: dict[str, Any],
+    postgres_url: str,
+    broker_url: str,
+    secrets: Path,
+    tmp_path: Path,
 ) -> Iterator[Stack]:
     """Run migrate, then all services that last, until the test ends."""
     stack = Stack(
-        compose, database_url=postgres_url, broker_url=redis_url, folder=tmp_path
+        compose,
+        database_url=postgres_url,
+        broker_url=broker_url,
+        secrets=secrets,
+        folder=tmp_path,
     )
     stack.run("migrate", stack.command("migrate"))
     with ExitStack() as processes:

@@ -370,6 +370,90 @@ def test_settings_of_code_ignore_the_environment(
     assert read().chunk == Settings(timezone="UTC").chunk
 
 
+#: Each setting that is a secret, or may hold one, and a value of it.
+SECRETS = {
+    "database_url": "postgresql+psycopg://u:hidden@db/name",
+    "broker_url": "redis://:hidden@redis:6379/0",
+    "smtp_url": "smtp://u:hidden@mail:587",
+    "webhook_secret": "hidden",
+}
+
+
+@pytest.mark.parametrize("field", SECRETS)
+def test_secret_may_be_in_a_file(field: str, tmp_path: Path) -> None:
+    """
+    The end of its last line is no part of it.
+    """
+    path = tmp_path / "secret"
+    path.write_text(f"{SECRETS[field]}\n")
+
+    settings = read_settings({f"MINUTEHAND_{field.upper()}_FILE": str(path)}, None)
+
+    value = getattr(settings, field)
+    plain = value.get_secret_value() if field == "webhook_secret" else value
+    assert SECRETS[field] == plain
+    assert "hidden" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "No such file"), (b"\n", "empty"), (b"\xff", "text")]
+)
+def test_file_without_a_secret_is_refused(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    """
+    The message names the variable and the path.
+    """
+    path = tmp_path / "secret"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(UsageError, match=reason) as told:
+        read_settings({"MINUTEHAND_BROKER_URL_FILE": str(path)}, None)
+
+    assert f"MINUTEHAND_BROKER_URL_FILE: '{path}'" in str(told.value)
+
+
+def test_secret_and_its_file_together_are_refused(tmp_path: Path) -> None:
+    """
+    Nobody could tell which of them counts.
+    """
+    path = tmp_path / "secret"
+    path.write_text("redis://b")
+    environ = {
+        "MINUTEHAND_BROKER_URL": "redis://a",
+        "MINUTEHAND_BROKER_URL_FILE": str(path),
+    }
+
+    with pytest.raises(UsageError, match=r"_URL and MINUTEHAND_BROKER_URL_FILE are"):
+        read_settings(environ, None)
+
+
+def test_wrong_secret_in_a_file_is_told_without_its_password(tmp_path: Path) -> None:
+    """
+    By the name of the variable that was set.
+    """
+    path = tmp_path / "secret"
+    path.write_text("mysql://admin:hidden@db/x")
+
+    with pytest.raises(UsageError) as told:
+        read_settings({"MINUTEHAND_DATABASE_URL_FILE": str(path)}, None)
+
+    assert str(told.value).startswith(
+        "MINUTEHAND_DATABASE_URL_FILE: 'mysql://admin:***"
+    )
+    assert "hidden" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["CHUNK_FILE", "BROKER_FILE", "Broker_url_file"])
+def test_file_of_what_is_no_secret_is_unknown(name: str) -> None:
+    """
+    As any other variable that is not listed.
+    """
+    with pytest.raises(UsageError, match=f"MINUTEHAND_{name} is no setting"):
+        read_settings({f"MINUTEHAND_{name}": "x"}, None)
+
+
 def test_no_color_is_respected():
     """
     Any value of NO_COLOR but an empty one turns colours off, as no-color.org has it.
