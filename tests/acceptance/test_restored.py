@@ -1,0 +1,184 @@
+"""A dump of a running installation, put back after more had run: nothing runs twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from celery_app.app import make_app
+from celery_app.sender import CelerySender
+from models.database import writing
+from models.operation_state import Queue
+from models.tables import templates
+from operations.outbox import Message
+from tests.chaos.installation import Installation
+from tests.mail_server import MailServer, run_mail_server
+from tests.scheduling import add_app, edit_action, fetch_all, get_now, post
+from tests.servers import ROOT, find_postgres_programs, run_process, wait_until
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def mail_server() -> Iterator[MailServer]:
+    """Give a mail server that was there before, and is there after."""
+    with run_mail_server() as server:
+        yield server
+
+
+@pytest.fixture
+def mailing(installation: Installation, mail_server: MailServer) -> Installation:
+    """Give an installation whose every minute mails to one user."""
+    installation.options |= {
+        "SMTP_URL": mail_server.url,
+        "MAINTENANCE_ENABLED": "false",
+    }
+    engine = installation.engine
+    add_app(engine, ids=["ada"])
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(templates).values(
+                app="app", name="hello", subject="Hello", text="Hello"
+            )
+        )
+    return installation
+
+
+def add_mailing(mailing: Installation) -> str:
+    """Add an action that has been due, each minute, for three minutes."""
+    uid = post(
+        mailing.engine,
+        operations={"send_email": {"template": "hello"}},
+        recipients={"users": ["ada"]},
+        when={"cron_rule": "* * * * *"},
+        catch_up={"runs": "all", "within": "P1D"},
+    ).uid
+    since = get_now(mailing.engine) - 3 * MINUTE
+    edit_action(mailing.engine, uid, effective_from=since, next_due_at=since)
+    return uid
+
+
+@contextmanager
+def worker(mailing: Installation) -> Iterator[None]:
+    """Run a worker as users do."""
+    with run_process(
+        [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1"],
+        log=mailing.folder / "worker.log",
+        environ=mailing.environ,
+    ):
+        yield
+
+
+def call(mailing: Installation, *arguments: str, busy: bool = False) -> Any:
+    """Run a command of ``minutehand``; return its JSON, or None if it is too early."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("minutehand"), *arguments, "--json"],
+        cwd=ROOT,
+        env={**os.environ, **mailing.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if busy and done.returncode == 5:
+        return None
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def fetch_runs(mailing: Installation, state: str) -> set[UUID]:
+    """Return the ids of operations in *state*."""
+    return {row.id for row in fetch_all(mailing.engine) if row.state == state}
+
+
+def send_again(mailing: Installation, ids: Iterable[UUID]) -> None:
+    """Leave messages in the broker, which ran on and knows of no backup."""
+    sender = CelerySender(
+        make_app(mailing.settings), timeout=mailing.settings.broker_timeout
+    )
+    sender.send([Message(each, Queue.QUICK, "", 1) for each in ids])
+    sender.close()
+
+
+def count_mails(mail_server: MailServer) -> Counter[str]:
+    """Return how often each mail arrived."""
+    return Counter(str(each["Message-ID"]) for each in mail_server.messages)
+
+
+def back_up(mailing: Installation, programs: Path) -> Path:
+    """Dump the database while all goes on."""
+    path = mailing.folder / "minutehand.dump"
+    url = mailing.database_url.replace("+psycopg", "")
+    subprocess.run(
+        [programs / "pg_dump", "--format=custom", f"--file={path}", url], check=True
+    )
+    return path
+
+
+def put_back(mailing: Installation, programs: Path, dump: Path) -> None:
+    """Restore the dump as docs/backup.md says."""
+    url = mailing.database_url.replace("+psycopg", "")
+    mailing.engine.dispose()
+    subprocess.run(
+        [programs / "pg_restore", "--clean", "--if-exists", f"--dbname={url}", dump],
+        check=True,
+    )
+
+
+def test_nobody_is_mailed_twice_after_a_restore(
+    mailing: Installation, mail_server: MailServer
+) -> None:
+    """
+    What ran after the dump does not run again, and each occurrence is explained.
+    """
+    engine = mailing.engine
+    programs = find_postgres_programs()
+    uid = add_mailing(mailing)
+    with mailing.scheduler():
+        wait_until(
+            lambda: len(fetch_runs(mailing, "queued")) >= 3,
+            timeout_s=30,
+            what="messages",
+        )
+        dump = back_up(mailing, programs)
+        as_of = get_now(engine)
+        with worker(mailing):
+            wait_until(
+                lambda: len(mail_server.messages) >= 3, timeout_s=60, what="mails"
+            )
+    sent = count_mails(mail_server)
+
+    put_back(mailing, programs, dump)
+    report = wait_until(
+        lambda: call(mailing, "restored", "--as-of", as_of.isoformat(), busy=True),
+        timeout_s=90,
+        every_s=1,
+        what="those who live in the dump to be dead",
+    )
+    send_again(mailing, [*fetch_runs(mailing, "canceled"), uuid4()])
+    with mailing.scheduler("after"), worker(mailing):
+        # Behind all that is left in the broker.
+        fresh = UUID(call(mailing, "actions", "run", uid)["id"])
+        done = mailing.wait_until_final(fresh, timeout_s=60)
+
+    after = count_mails(mail_server)
+    canceled = [row for row in fetch_all(engine) if row.state == "canceled"]
+    assert len(canceled) == report["canceled"]["queued"] >= 3
+    assert {"restored"} == {row.reason.partition(":")[0] for row in canceled}
+    assert "succeeded" == done.state
+    assert set(sent) < set(after)
+    assert {1} == set(after.values())
+    assert 4 <= (mailing.folder / "worker.log").read_text().count("not_claimed")
+    assert [] == call(mailing, "audit", "--from", as_of.isoformat())
