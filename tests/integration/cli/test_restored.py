@@ -54,7 +54,7 @@ def post_before(engine: sa.Engine, made_at: datetime, **changes: Any) -> str:
     """Post an action that was in effect, and due at once, when the backup was made."""
     uid = post(engine, **changes).uid
     before = made_at - HOUR
-    edit_action(engine, uid, effective_from=before, next_due_at=made_at + SECOND)
+    edit_action(engine, uid, effective_from=before, next_due_at=made_at)
     with writing(engine) as connection:
         connection.execute(
             sa.update(scheduled_action_revisions).values(
@@ -229,9 +229,7 @@ def test_audit_and_why_explain_it(call: Call, engine: sa.Engine, made_at: dateti
     restore(call, made_at)
     tick(make_dispatcher(engine), get_now(engine))
 
-    audited = call(
-        "audit", "--from", (made_at - SECOND).isoformat(), "--json", "--app", "app"
-    )
+    audited = call("audit", "--from", made_at.isoformat(), "--json", "--app", "app")
     why = call("why", uid, "--at", (made_at + HOUR / 2).isoformat())
 
     assert 0 == audited.code, audited.out
