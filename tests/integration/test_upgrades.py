@@ -336,7 +336,7 @@ def test_writers_go_on_while_indexes_are_made(first: sa.Engine):
     with first.begin() as connection:
         # its table is asked for briefly and again, as the test below says
         for column in SCRIPTS.get_revision("0002").module.LIVE_COLUMNS:
-            connection.execute(sa.text(column.statement))
+            connection.execute(sa.text(column.compile(first.dialect)))
     waits = sa.text(
         "select count(*) from pg_stat_progress_create_index where phase like 'waiting%'"
     )
