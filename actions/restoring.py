@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 from actions.decide import decide_time
 from actions.decide_events import decide_event
 from actions.leader import LEASE_NAME
-from actions.revisions import log_revisions
+from actions.revisions import change_actions
 from actions.store import advance, fetch_due, fetch_events, fetch_turns
 from models.database import db_now
 from models.decision import Decision, NewOperation
@@ -150,7 +150,9 @@ def _decide(
     return decisions
 
 
-def start_anew(connection: sa.Connection, *, as_of: datetime, now: datetime) -> int:
+def start_anew(
+    connection: sa.Connection, *, as_of: datetime, now: datetime, by: str | None
+) -> int:
     """
     Put every action in the tick into effect from *now* on, as a new revision.
 
@@ -163,12 +165,14 @@ def start_anew(connection: sa.Connection, *, as_of: datetime, now: datetime) -> 
 
         now: Aware UTC.
 
+        by: Who restored.
+
     Returns:
         How many.
     """
     kept = scheduled_actions.c
-    uids = connection.execute(
-        sa.select(kept.uid)
+    found = connection.execute(
+        sa.select(scheduled_actions)
         .where(
             sa.text("scheduled_actions.active"),
             kept.paused_at.is_(None),
@@ -177,14 +181,9 @@ def start_anew(connection: sa.Connection, *, as_of: datetime, now: datetime) -> 
             kept.effective_from <= as_of,
         )
         .order_by(kept.uid)
-    )
-    found = list(uids.scalars())
-    for start in range(0, len(found), _CHUNK):
-        chunk = found[start : start + _CHUNK]
-        connection.execute(
-            sa.update(scheduled_actions)
-            .where(kept.uid.in_(chunk))
-            .values(revision=kept.revision + 1, effective_from=now, updated_at=now)
-        )
-        log_revisions(connection, chunk, "restored")
+        .with_for_update()
+    ).all()
+    values: dict[str, object] = {"effective_from": now, "updated_at": now}
+    changes = [(row, values) for row in found]
+    change_actions(connection, changes, "restored", by=by, note=f"as of {as_of:%F %T}Z")
     return len(found)

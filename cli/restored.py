@@ -20,7 +20,7 @@ from actions.restoring import (
     start_anew,
     void_lease,
 )
-from cli.connection import get_settings
+from cli.connection import get_actor, get_settings
 from cli.options import JsonOption, read_instant
 from cli.output import (
     format_age,
@@ -168,7 +168,7 @@ def _settle(
     missed = decide_as_missed(connection, now=now, reason=reason)
     for start in range(0, len(missed), 500):
         record(connection, missed[start : start + 500])
-    restarted = start_anew(connection, as_of=as_of, now=now)
+    restarted = start_anew(connection, as_of=as_of, now=now, by=get_actor())
     void_lease(connection)
     return _Report(
         as_of=as_of,

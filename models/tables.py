@@ -40,8 +40,7 @@ installation = sa.Table(
     metadata,
     Column("id", Identifier, primary_key=True),
     Column("created_at", UtcDateTime, nullable=False),
-    # the oldest schema whose programs work on this one: see migrations/revisions.py
-    Column("compatible_from", sa.Text),
+    Column("compatible_from", sa.Text),  # whose programs may go on: the oldest schema
     # while all of its small apps are paused
     Column("paused_at", UtcDateTime),
     Column("paused_until", UtcDateTime),

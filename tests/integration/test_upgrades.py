@@ -252,6 +252,12 @@ def test_this_program_refuses_the_first_schema(
     assert FIRST == get_schema_revision(first)
 
 
+_ADD_INSTALLATION = (
+    "insert into installation (id, created_at, compatible_from)"
+    " values (:id, :at, :oldest)"
+)
+
+
 @pytest.fixture
 def newer(engine: sa.Engine) -> Iterator[Callable[[str | None], None]]:
     """Give a function that migrates as a program of the future would."""
@@ -261,7 +267,7 @@ def newer(engine: sa.Engine) -> Iterator[Callable[[str | None], None]]:
             connection.execute(sa.text("update alembic_version set version_num='9999'"))
             connection.execute(sa.text("delete from installation"))
             connection.execute(
-                sa.text("insert into installation values (:id, :at, :oldest)"),
+                sa.text(_ADD_INSTALLATION),
                 {"id": str(uuid4()), "at": LONG_AGO, "oldest": compatible_from},
             )
 
