@@ -222,8 +222,7 @@ class Scheduler:
         except LeadershipLostError:
             return False
         except UnreachableError as error:
-            if self._troubles.is_news(str(error)):
-                log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
             return False
         return True
 

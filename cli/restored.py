@@ -23,7 +23,6 @@ from actions.restoring import (
 from cli.connection import get_actor, get_settings
 from cli.options import JsonOption, read_instant
 from cli.output import (
-    format_age,
     format_both,
     out,
     print_fields,
@@ -44,6 +43,7 @@ from operations.restoring import (
     settle_live,
 )
 from operations.store import record
+from overview.words import format_age
 
 #: Nobody else is at it, and all of it is one transaction.
 _DEADLINE = timedelta(minutes=30)
