@@ -60,6 +60,9 @@ MAY_CATCH_ALL = {"actions/tick.py", "celery_app/execute.py"}
 TABLE_PARTS = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 LONGEST_MODULE = 500
+
+#: Lists, which are read by looking something up, and not split by length.
+LISTS = {"models/tables.py", "settings.py"}
 LONGEST_FUNCTION = 60
 
 
@@ -230,6 +233,7 @@ def test_modules_and_functions_can_be_taken_in() -> None:
     long = [
         f"{name_of(path)}: {lines} lines"
         for path in SOURCES
+        if name_of(path) not in LISTS
         if (lines := len(path.read_text().splitlines())) > LONGEST_MODULE
     ] + [
         f"{name_of(path)}:{node.lineno}: {node.name}, {lines} lines"
