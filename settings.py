@@ -23,6 +23,7 @@ from dotenv import dotenv_values
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ByteSize,
     Field,
     SecretStr,
     ValidationError,
@@ -44,6 +45,12 @@ from models.server_url import (
     read_database_url,
     read_smtp_url,
 )
+from models.sql_connection import (
+    SqlConnection,
+    find_databases,
+    find_sqlite_path,
+    read_sql_connections,
+)
 from models.task_rules import TaskRules
 from models.zone import load_zone
 
@@ -60,6 +67,9 @@ _TAKEN_PREFIXES = frozenset({"celery", "celeryev", "reply.celery"})
 
 #: Ends the variable that names a file with a secret in it.
 _FILE_SUFFIX = "_FILE"
+
+#: Settings that hold passwords in no place that a pattern could find.
+_SECRET = frozenset({"sql_connections", "task_connections"})
 
 #: A lease must survive two lost renewals: its length in threes of seconds.
 _THREE_SECONDS = timedelta(seconds=3)
@@ -125,6 +135,11 @@ def _read_address(value: object) -> str:
         raise RuleError("is not an IP address.", hint) from None
 
 
+def _read_sql_connections(value: object) -> Mapping[str, SqlConnection]:
+    """Read the databases that small apps may query."""
+    return read_sql_connections(value) if isinstance(value, str) else {}
+
+
 def _read_clock(value: object) -> time:
     """Read a local time of day as ``HH:MM``."""
     if isinstance(value, time):
@@ -160,6 +175,9 @@ def _read_smtp_url(url: str) -> str:
 
 
 Folder = Annotated[Path, BeforeValidator(_read_path)]
+SqlConnections = Annotated[
+    Mapping[str, SqlConnection], BeforeValidator(_read_sql_connections)
+]
 Elapsed = Annotated[timedelta, BeforeValidator(_read_elapsed)]
 
 
@@ -239,6 +257,19 @@ class Settings(BaseSettings):
 
     #: Who changes things, for the record; the command line asks the system if unset.
     actor: str | None = Field(default=None, min_length=1, max_length=200)
+
+    #: What a small app may read, and how much: docs/apps.md.
+    source_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
+    sql_connections: Annotated[SqlConnections, SECRET] = Field(
+        default_factory=dict, repr=False
+    )
+    source_max_bytes: ByteSize = Field(default=ByteSize(4 << 30), ge=1)
+    source_max_rows: int = Field(default=50_000_000, ge=1)
+    source_max_columns: int = Field(default=2_000, ge=1)
+    #: Python, Polars and its threads take some 150 MiB before they read anything.
+    source_max_memory: ByteSize = Field(default=ByteSize(2 << 30), ge=256 << 20)
+    source_timeout: Elapsed = timedelta(minutes=30)
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     metrics_port: int | None = Field(default=None, ge=1, le=65535)
@@ -312,6 +343,7 @@ class Settings(BaseSettings):
                     f"Write less than {_iso(getattr(self, hard))}.",
                 )
         self._check_bounds()
+        self._check_connections()
         if self.task_queue is not None and self.task_rules.is_own(self.task_queue):
             raise _clash(
                 "task_queue",
@@ -329,6 +361,24 @@ class Settings(BaseSettings):
             connections=tuple(self.task_connections),
             has_broker=not self.broker_url.startswith("memory"),
         )
+
+    def _check_connections(self) -> None:
+        """Refuse to hand our own database to small apps; workers look again."""
+        ours = find_sqlite_path(self.database_url)
+        for name, connection in self.sql_connections.items():
+            url = connection.url.get_secret_value()
+            path = find_sqlite_path(url)
+            if path is None and ours is None:
+                databases = find_databases(self.database_url)
+                same = bool(databases & find_databases(url))
+            else:
+                same = os.path.realpath(path or "") == os.path.realpath(ours or "")
+            if same:
+                raise _clash(
+                    "sql_connections",
+                    f"has a connection {name!r} that is Minutehand's own database.",
+                    "Name another one.",
+                )
 
     def _check_bounds(self) -> None:
         """Refuse durations that would break a promise whatever the others are."""
@@ -432,6 +482,12 @@ def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]
     return mistakes
 
 
+def read_child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for a process that needs no setting, and no secret."""
+    given = os.environ if environ is None else environ
+    return {name: given[name] for name in given if not name.startswith(PREFIX)}
+
+
 def is_color_wanted(environ: Mapping[str, str] | None = None) -> bool:
     """Tell whether ``NO_COLOR`` (no-color.org) is unset or empty."""
     return not (os.environ if environ is None else environ).get("NO_COLOR")
@@ -498,6 +554,6 @@ def _show(field: str, values: Mapping[str, str]) -> str:
     """Quote the value of *field* without the secrets that it may hold."""
     if field not in values:
         return f"its default {_default(field)}"
-    if "secret" in field or field == "task_connections":
+    if "secret" in field or field in _SECRET:
         return "its value"
     return repr(re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", values[field]))

@@ -21,7 +21,7 @@ from actions.app_users import apply_users
 from actions.holidays import apply_holidays
 from actions.posting import SYSTEM_APP
 from models.database import read_clock
-from models.errors import ConflictError
+from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.small_app import DomainModel, SmallAppModel
 from models.tables import (
     app_documents,
@@ -81,8 +81,8 @@ def apply_small_app(
 
         model: As the door read it.
 
-        folder: What relative file paths of sources are relative to. None: they
-            stay relative, to the home folder of the workers.
+        folder: Below which the files of sources lie, from now on; only an operator
+            may say so. None: it stays as it is.
 
         raise_events: Whether users who are new, activated or seen since cause
             events. A bulk import should not mail everybody.
@@ -91,12 +91,15 @@ def apply_small_app(
 
     Raises:
         ConflictError: The uid is that of the scheduler's own app.
+
+        InvalidDocumentError: A source is a file, and the app has no folder, or it
+            lies outside.
     """
     if model.uid == SYSTEM_APP:
         msg = f"small app {SYSTEM_APP!r} is the scheduler's own. Choose another uid."
         raise ConflictError(msg)
     now = read_clock(connection)
-    created = _apply_app(connection, model, now)
+    created = _apply_app(connection, model, now, folder)
     parts: dict[str, PartChange] = {}
     events = 0
     retimed: tuple[str, ...] = ()
@@ -106,7 +109,8 @@ def apply_small_app(
         )
         parts["users"] = PartChange(*counts)
     if model.domains is not None:
-        parts["domains"] = _apply_domains(connection, model.uid, model.domains, folder)
+        _check_files(connection, model.uid, model.domains)
+        parts["domains"] = _apply_domains(connection, model.uid, model.domains)
     if model.templates is not None:
         parts["templates"] = _apply_templates(connection, model)
     if model.documents is not None:
@@ -119,7 +123,12 @@ def apply_small_app(
     return Applied(model.uid, created, parts, retimed, events)
 
 
-def _apply_app(connection: sa.Connection, model: SmallAppModel, now: datetime) -> bool:
+def _apply_app(
+    connection: sa.Connection,
+    model: SmallAppModel,
+    now: datetime,
+    folder: Path | None,
+) -> bool:
     """Make or change the row of the app itself; tell whether it is new."""
     made = connection.execute(
         insert(small_apps)
@@ -127,6 +136,7 @@ def _apply_app(connection: sa.Connection, model: SmallAppModel, now: datetime) -
             uid=model.uid,
             name=model.name or model.uid,
             timezone=model.timezone,
+            source_folder=_text_or_none(folder),
             created_at=now,
             updated_at=now,
         )
@@ -140,19 +150,55 @@ def _apply_app(connection: sa.Connection, model: SmallAppModel, now: datetime) -
         given["name"] = model.name
     if "timezone" in model.model_fields_set:
         given["timezone"] = model.timezone
+    if folder is not None:
+        given["source_folder"] = _text_or_none(folder)
     connection.execute(
         sa.update(small_apps).where(small_apps.c.uid == model.uid).values(**given)
     )
     return False
 
 
+def _text_or_none(folder: Path | None) -> str | None:
+    # Without symbolic links: none of them can move it later.
+    return None if folder is None else str(folder.resolve())
+
+
+def _check_files(
+    connection: sa.Connection, app: str, wanted: Sequence[DomainModel]
+) -> None:
+    """Refuse files that no worker would read; what links do is seen by the worker."""
+    folder = connection.execute(
+        sa.select(small_apps.c.source_folder).where(small_apps.c.uid == app)
+    ).scalar_one()
+    problems = []
+    for number, each in enumerate(wanted):
+        file = each.source.file
+        if file is None:
+            continue
+        if folder is None:
+            message = f"Small app {app!r} has no folder of files."
+            hint = (
+                "An operator gives it one by applying a folder: minutehand apps apply "
+                "DIR, with app.json in DIR."
+            )
+        elif Path(file).is_absolute() and not Path(file).is_relative_to(folder):
+            message = f"{file[:60]!r} is not below the app's folder, {folder}."
+            hint = "Write the path relative to that folder."
+        else:
+            continue
+        pointer = f"/domains/{number}/source/file"
+        problems.append(Problem(pointer, message, hint))
+    if problems:
+        raise InvalidDocumentError(tuple(problems))
+
+
 def _apply_domains(
-    connection: sa.Connection,
-    app: str,
-    wanted: Sequence[DomainModel],
-    folder: Path | None,
+    connection: sa.Connection, app: str, wanted: Sequence[DomainModel]
 ) -> PartChange:
-    rows = {each.name: {"source": _make_source(each, folder)} for each in wanted}
+    rows = {
+        each.name: {"source": each.source.model_dump(exclude_none=True)}
+        for each in wanted
+    }
 
     def forget(name: str) -> None:
         # Maintenance removes the files, which no version names any more.
@@ -163,14 +209,6 @@ def _apply_domains(
         )
 
     return _replace(connection, domains, app, rows, before_removal=forget)
-
-
-def _make_source(domain: DomainModel, folder: Path | None) -> dict[str, Any]:
-    """Return the source as the worker reads it, wherever the worker runs."""
-    source = domain.source.model_dump(exclude_none=True)
-    if domain.source.file is not None and folder is not None:
-        source["file"] = str(folder.absolute() / domain.source.file)
-    return source
 
 
 def _apply_templates(connection: sa.Connection, model: SmallAppModel) -> PartChange:

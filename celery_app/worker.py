@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -22,6 +23,7 @@ from celery_app.task_sender import CeleryTaskSender
 from migrations.revisions import check_schema
 from models.database import make_engine
 from models.errors import MinutehandError, UnreachableError
+from models.sql_connection import find_sqlite_path
 from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.prune import DatabasePrune
 from operations.adapters.renderer import ChildRenderer
@@ -31,8 +33,9 @@ from operations.adapters.users import RealDirectory
 from operations.adapters.webhooks import RealWebhooks
 from operations.adapters.workspace import RealWorkspace
 from operations.claim import Claim, give_back, renew
+from operations.data import Limits
 from operations.ports import Ports, Retention
-from settings import Settings, read_settings
+from settings import Settings, read_child_environment, read_settings
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -142,6 +145,26 @@ class Worker:
     monotonic: Callable[[], float] = time.monotonic
 
 
+def make_sources(settings: Settings) -> RealSources:
+    """Return what reads the sources of small apps; nothing is opened."""
+    database = find_sqlite_path(settings.database_url)
+    files = [f"{database}{end}" for end in ("", "-wal", "-shm")] if database else []
+    mails = [] if "://" in settings.smtp_url else [settings.smtp_url]
+    return RealSources(
+        limits=Limits(
+            bytes=settings.source_max_bytes,
+            rows=settings.source_max_rows,
+            columns=settings.source_max_columns,
+            memory=settings.source_max_memory,
+            time=settings.source_timeout,
+        ),
+        allowed_hosts=settings.source_allowed_hosts,
+        connections=settings.sql_connections,
+        environment=read_child_environment(),
+        private=[settings.home, settings.workspace, *map(Path, [*files, *mails])],
+    )
+
+
 def make_worker(settings: Settings) -> Worker:
     """Return a worker for *settings*; connects lazily."""
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
@@ -150,7 +173,7 @@ def make_worker(settings: Settings) -> Worker:
         workspace=RealWorkspace(
             engine, settings.workspace, most_bytes=settings.workspace_per_app
         ),
-        sources=RealSources(folder=settings.home),
+        sources=make_sources(settings),
         mailer=PatientMailer(
             make_mailer(settings.smtp_url, sender=settings.mail_sender),
             Breaker(engine, name_mail_server(settings.smtp_url)),

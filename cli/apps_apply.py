@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from actions.small_apps import Applied, apply_small_app
-from cli.connection import get_actor, write_database
+from cli.connection import get_actor, get_settings, write_database
 from cli.options import JsonOption, read_file
-from cli.output import out, print_json
+from cli.output import out, print_json, print_warning
 from models.door import read_small_app
+from models.errors import InvalidDocumentError, Problem
+from models.small_app import SmallAppModel
 
 #: The document in a directory.
 _FILE = "app.json"
@@ -40,11 +42,13 @@ def apply_apps(
 
     Parts that the document leaves out stay as they are. A part that is there is the
     whole of it: users, domains and templates it no longer lists are removed.
-    Relative paths of files are relative to the document.
+    Files of sources lie below DIR. FILE alone leaves the folder of the app as it is.
     """
-    name = str(Path(path) / _FILE) if path != "-" and Path(path).is_dir() else path
+    # Not of "app.json" in it: a tenant who may write that file has no say here.
+    folder = Path(path) if path != "-" and Path(path).is_dir() else None
+    name = path if folder is None else str(folder / _FILE)
     model = read_small_app(read_file(name))
-    folder = Path.cwd() if name == "-" else Path(name).absolute().parent
+    _check_connections(model)
     with write_database() as connection:
         applied = apply_small_app(
             connection,
@@ -57,6 +61,28 @@ def apply_apps(
         print_json(applied.as_json())
     else:
         _print(applied)
+
+
+def _check_connections(model: SmallAppModel) -> None:
+    """Refuse or doubt connections; workers, whose settings count, look again."""
+    known = get_settings().sql_connections
+    problems = []
+    for number, each in enumerate(model.domains or ()):
+        name = each.source.connection
+        if name is None:
+            continue
+        if name in known and not known[name].serves(model.uid):
+            message = f"Small app {model.uid!r} may not use connection {name!r}."
+            hint = "List it in 'apps' of the connection in MINUTEHAND_SQL_CONNECTIONS."
+            pointer = f"/domains/{number}/source/connection"
+            problems.append(Problem(pointer, message, hint))
+        elif name not in known:
+            print_warning(
+                f"/domains/{number}/source/connection: {name!r} is not among "
+                "MINUTEHAND_SQL_CONNECTIONS here; workers need it."
+            )
+    if problems:
+        raise InvalidDocumentError(tuple(problems))
 
 
 def _print(applied: Applied) -> None:

@@ -34,6 +34,7 @@ from models.field_types import (
     ZoneName,
 )
 from models.operation import check_url
+from models.sql_connection import check_connection_name
 from models.when import DateRangeModel, choose_days
 
 #: Users of one document; more are applied in several.
@@ -44,7 +45,6 @@ MOST_PARTS = 1_000
 
 _EMAIL = re.compile(r"[^\s@<>,;\"\x00-\x1f\x7f]+@[^\s@<>,;\"\x00-\x1f\x7f]+")
 _LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,3}", re.ASCII)
-_DATABASE = re.compile(r"[a-z][a-z0-9_]*(?:\+[a-z0-9_]+)?://\S*", re.ASCII)
 
 _Entry = TypeVar("_Entry")
 
@@ -67,14 +67,24 @@ def check_locale(text: str) -> str:
     return text
 
 
-def check_database(text: str) -> str:
-    """Refuse what is no database URL; it may hold a password and is never shown."""
-    if _DATABASE.fullmatch(text) is None:
-        msg = "The text is no database URL."
-        hint = "Write, for instance, 'postgresql+psycopg://host/database'."
+def check_source_file(text: str) -> str:
+    """
+    Refuse what can be no file below the app's folder.
+
+    Whether an absolute path is below it, and where links lead, is seen later.
+    """
+    parts = text.split("/")
+    if ".." in parts or any(map(_is_hidden, parts)):
+        msg = f"{show(text)} leads out of the app's folder, or to a hidden file."
+        hint = "Write a path below the folder of app.json, such as 'data/sales.csv'."
         raise RuleError(msg, hint)
 
     return text
+
+
+def _is_hidden(name: str) -> bool:
+    # Two dots at the start: how Kubernetes names what it mounts.
+    return name.startswith(".") and name != "." and not name.startswith("..")
 
 
 class UserModel(DocumentModel):
@@ -105,28 +115,47 @@ class SourceModel(DocumentModel):
     Where the data of a domain comes from: exactly one of file, url and sql.
 
     Args:
-        sql: A query, run in *database*.
+        file: Below the folder that an operator gave the app with ``apps apply``.
 
-        database: SQLAlchemy URL of the database that *sql* is run in.
+        sql: A query, run on *connection*.
+
+        connection: Name of a database that an operator lets the app query.
 
         format: Of a file or address; None: as its ending says.
     """
 
-    file: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
-        default=None, examples=["sales.csv"]
-    )
+    file: (
+        Annotated[
+            str, Field(min_length=1, max_length=1000), AfterValidator(check_source_file)
+        ]
+        | None
+    ) = Field(default=None, examples=["sales.csv"])
     url: Annotated[str, Field(max_length=2000), AfterValidator(check_url)] | None = (
         Field(default=None, examples=["https://example.com/sales.csv"])
     )
     sql: Annotated[str, Field(min_length=1, max_length=100_000)] | None = Field(
         default=None, examples=["select * from sales"]
     )
-    database: (
-        Annotated[str, Field(max_length=2000), AfterValidator(check_database)] | None
-    ) = Field(default=None, examples=["postgresql+psycopg://host/database"])
+    connection: Annotated[str, AfterValidator(check_connection_name)] | None = Field(
+        default=None, examples=["warehouse"]
+    )
     format: Literal["csv", "json", "parquet"] | None = Field(
         default=None, examples=["csv"]
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_database(cls, source: Any) -> Any:
+        # It was taken once; an address that a tenant writes could lead anywhere.
+        if isinstance(source, dict) and "database" in source:
+            msg = "'database' is not taken any more: operators say where SQL may lead."
+            hint = (
+                'Write "connection": "warehouse", the name of one that the operator '
+                "has in MINUTEHAND_SQL_CONNECTIONS."
+            )
+            raise RuleError(msg, hint)
+
+        return source
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
@@ -135,9 +164,10 @@ class SourceModel(DocumentModel):
             found = " and ".join(f"'{name}'" for name in given) or "nothing"
             msg = f"A source has one of 'file', 'url' and 'sql'; found {found}."
             raise RuleError(msg, 'Write, for instance, {"file": "sales.csv"}.')
-        if (self.sql is None) != (self.database is None):
-            msg = "'sql' and 'database' stand together; one is missing."
-            raise RuleError(msg, "Add the URL of the database, or leave both out.")
+        if (self.sql is None) != (self.connection is None):
+            msg = "'sql' and 'connection' stand together; one is missing."
+            hint = "Add the name of a connection, which the operator knows."
+            raise RuleError(msg, hint)
         if self.sql is not None and self.format is not None:
             msg = f"'format' is {show(self.format)}, but the rows of SQL have none."
             raise RuleError(msg, "Leave 'format' out.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -56,12 +56,54 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A named data set of a small app, with the versions its pointers name."""
+    """
+    A named data set of a small app, with the versions its pointers name.
+
+    *folder* is where its app's files lie, absolute; None: it may read none.
+    """
 
     name: str
     source: Mapping[str, JsonValue]
     staged: Version | None = None
     live: Version | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """
+    Bounds of what is read for one domain.
+
+    Args:
+        bytes: Of a source, without its compression.
+
+        rows: Of a source.
+
+        columns: Of a source.
+
+        memory: Bytes that reading a source may take.
+
+        time: Of one download, and of one conversion or query.
+    """
+
+    bytes: int = 4 << 30
+    rows: int = 50_000_000
+    columns: int = 2_000
+    memory: int = 2 << 30
+    time: timedelta = timedelta(minutes=30)
+
+
+def format_bytes(count: int) -> str:
+    """
+    Return *count* in the largest unit in which it is a short number.
+
+    >>> format_bytes(4 << 30), format_bytes(1_500_000), format_bytes(12)
+    ('4 GiB', '1.4 MiB', '12 bytes')
+    """
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):.3g} {unit}"
+    return f"{count} bytes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,28 +205,27 @@ class Sources(Protocol):
     """Where domains come from: files, HTTP(S), SQL."""
 
     def read(
-        self,
-        source: Mapping[str, JsonValue],
-        *,
-        known: Fingerprint | None,
-        target: Path,
+        self, app: str, domain: Domain, *, known: Fingerprint | None, target: Path
     ) -> Reading | None:
         """
-        Read *source* into the Parquet file *target*.
+        Read the source of *domain*, of *app*, into the Parquet file *target*.
 
         Args:
-            source: As posted: {"file" | "url" | "sql": ..., ...}.
+            app: Uid of the small app, which decides what may be read.
+
+            domain: Its source is as posted: {"file" | "url" | "sql": ..., ...}.
 
             known: What the staged version was read from. None: read, whatever it is.
 
             target: Does not exist yet; may be left half-written on errors.
 
         Returns:
-            None if *source* is certainly still as *known* says; in doubt it is read.
+            None if the source is certainly still as *known* says; in doubt it is
+            read.
 
         Raises:
-            StepError: Permanent for a missing file or unreadable content,
-                temporary for network and locks.
+            StepError: Permanent for what may not be read, a missing file, unreadable
+                content or more than the bounds, temporary for network and locks.
         """
 
 

@@ -62,6 +62,7 @@ def upgrade() -> None:
     for index in LIVE_INDEXES:
         index.create()
     _add_indexes()
+    _forget_passwords()
 
 
 def _make_tables() -> None:
@@ -148,4 +149,19 @@ def _add_indexes() -> None:
             unique=False,
             postgresql_where=sa.text(where),
             sqlite_where=sa.text(where),
+        )
+
+
+def _forget_passwords() -> None:
+    # Sources name connections of the operator now; the addresses in them may hold
+    # passwords, and are used by nobody any more.
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute(
+            "UPDATE domains SET source = source - 'database'"
+            " WHERE jsonb_exists(source, 'database')"
+        )
+    else:
+        op.execute(
+            "UPDATE domains SET source = json_remove(source, '$.database')"
+            " WHERE json_extract(source, '$.database') IS NOT NULL"
         )

@@ -7,15 +7,19 @@ parent of the worker processes, or the forked children hang.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import csv
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-import sqlalchemy as sa
 from pydantic import JsonValue
 
 from models.errors import StepError
-from operations.data import Column
+from operations.adapters.json_records import JsonRecordsError, iterate_records
+from operations.data import Column, Limits, format_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,11 +46,17 @@ _MEDIA_TYPES = {
     "application/vnd.apache.parquet": "parquet",
 }
 
+#: What of a CSV file is looked at for its first row, in bytes.
+_LONGEST_HEADER = 1 << 20
+
+#: Rows that tell which columns look like dates.
+_DATED_ROWS = 10_000
+
 T = TypeVar("T")
 
 
 def find_format(
-    source: Mapping[str, JsonValue], name: str, media_type: str = ""
+    source: Mapping[str, JsonValue], name: str, media_type: str = "", *, shown: str
 ) -> str:
     """
     Return which of FORMATS a source has: as it says, by suffix, by media type.
@@ -57,12 +67,13 @@ def find_format(
     given = source.get("format")
     if isinstance(given, str) and given in FORMATS:
         return given
-    by_suffix = _SUFFIXES.get(PurePosixPath(name).suffix.lower())
+    plain = name.lower().removesuffix(".gz")
+    by_suffix = _SUFFIXES.get(PurePosixPath(plain).suffix)
     by_type = _MEDIA_TYPES.get(media_type.partition(";")[0].strip().lower())
     found = None if given is not None else by_suffix or by_type
     if found is None:
         msg = (
-            f"source {name!r}: format {given!r} is not known. "
+            f"{shown}: format {given!r} is not known. "
             f'Write "format": one of {", ".join(FORMATS)}.'
         )
         raise StepError(msg, permanent=True)
@@ -71,44 +82,115 @@ def find_format(
 
 
 def convert_to_parquet(
-    path: Path, kind: str, target: Path, *, shown: str | None = None
+    path: Path, kind: str, target: Path, *, shown: str, limits: Limits
 ) -> int:
     """
     Convert *path*, of format *kind*, to the Parquet file *target*.
 
     Args:
-        path: Exists.
+        path: Exists; not compressed.
 
         kind: One of FORMATS.
 
         target: Written as a stream, so that memory does not grow with the data.
+            Files beside it whose names begin with its own are scratch.
 
-        shown: What messages call *path*. None: its path.
+        shown: What messages call *path*.
+
+        limits: Bounds of rows and columns.
 
     Returns:
         The number of rows.
 
     Raises:
-        StepError: Permanent: the content is not of *kind*.
+        StepError: Permanent: the content is not of *kind*, or beyond *limits*.
 
         OSError: Of the file system.
     """
     with path.open("rb") as file:
-        empty = not file.read(1)
-    if empty:
-        msg = f"source {shown or path}: the file is empty."
+        head = file.read(_LONGEST_HEADER)
+    if not head:
+        msg = f"{shown}: the file is empty."
         raise StepError(msg, permanent=True)
 
     def convert() -> int:
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
-        frame = _scan(path, kind)
-        if not frame.collect_schema():
+        source, read_as = path, kind
+        if kind == "csv":
+            check_columns(_count_fields(head), shown, limits)
+        elif kind == "json":
+            source, read_as = make_scratch(target, 0), "ndjson"
+            _write_lines(path, source, shown, limits)
+        if kind == "parquet":
+            check_rows(count_rows(path), shown, limits)
+        frame = _scan(source, read_as)
+        schema = frame.collect_schema()
+        if not schema:
             raise pl.exceptions.NoDataError("no columns")
-        frame.sink_parquet(target)
-        return count_rows(target)
+        check_columns(len(schema), shown, limits)
+        if read_as == "csv":
+            _sink_csv(source, schema, target, limits)
+        else:
+            frame.head(limits.rows + 1).sink_parquet(target)
+        return check_rows(count_rows(target), shown, limits)
 
-    return _explaining(f"source {shown or path}", kind, convert)
+    return _explaining(shown, kind, convert)
+
+
+def make_scratch(target: Path, number: int) -> Path:
+    """Return a file beside *target* that is removed with it."""
+    return target.with_name(f"{target.name}.{number}.download")
+
+
+def check_rows(rows: int, shown: str, limits: Limits) -> int:
+    """
+    Return *rows*.
+
+    Raises:
+        StepError: Permanent: they are more than *limits* say.
+    """
+    if rows > limits.rows:
+        msg = (
+            f"{shown}: more than {limits.rows:,} rows (MINUTEHAND_SOURCE_MAX_ROWS). "
+            "Take fewer, or ask the operator to raise the bound."
+        )
+        raise StepError(msg, permanent=True)
+    return rows
+
+
+def check_columns(columns: int, shown: str, limits: Limits) -> None:
+    """Refuse more columns than *limits* say, as ``check_rows`` does."""
+    if columns > limits.columns:
+        msg = (
+            f"{shown}: more than {limits.columns:,} columns "
+            "(MINUTEHAND_SOURCE_MAX_COLUMNS). Take fewer, or ask the operator to "
+            "raise the bound."
+        )
+        raise StepError(msg, permanent=True)
+
+
+def _count_fields(head: bytes) -> int:
+    """Return the columns of a CSV file that begins with *head*."""
+    text = head.decode("utf-8", errors="replace")
+    try:
+        return len(next(csv.reader(io.StringIO(text, newline="")), ()))
+    except csv.Error:
+        # A field longer than this module reads: count what looks like fields.
+        return text.partition("\n")[0].count(",") + 1
+
+
+def _write_lines(path: Path, target: Path, shown: str, limits: Limits) -> None:
+    """Write the records of a JSON file as lines, which Polars reads as a stream."""
+    names: set[str] = set()
+    with path.open("rb") as source, target.open("w", encoding="utf-8") as lines:
+        for number, (record, line) in enumerate(iterate_records(source), start=1):
+            names.update(record)
+            check_columns(len(names), shown, limits)
+            check_rows(number, shown, limits)
+            lines.write(f"{line}\n")
+    if not names:
+        raise JsonRecordsError("it holds no records")
 
 
 def _scan(path: Path, kind: str) -> pl.LazyFrame:
@@ -119,55 +201,160 @@ def _scan(path: Path, kind: str) -> pl.LazyFrame:
         case "csv":
             # All rows decide the type of a column: a price that is whole in the
             # first thousand rows must not fail in the next.
-            return pl.scan_csv(
-                path, infer_schema_length=None, try_parse_dates=True, glob=False
-            )
+            return pl.scan_csv(path, infer_schema_length=None, glob=False)
         case "parquet":
             return pl.scan_parquet(path, glob=False)
-        case "ndjson":
-            return pl.scan_ndjson(path, infer_schema_length=None)
         case _:
-            return pl.read_json(path, infer_schema_length=None).lazy()
+            return pl.scan_ndjson(path, infer_schema_length=None)
 
 
-def write_query(
-    query: str, connection: sa.Connection, target: Path, *, shown: str
+def _sink_csv(path: Path, schema: pl.Schema, target: Path, limits: Limits) -> None:
+    """
+    Write a CSV file of *schema* to *target*, its dates as dates.
+
+    To look for dates in all rows takes Polars twenty times as long as all the rest:
+    the first rows tell which columns look like dates, and if one of the others is
+    none, the column is text.
+    """
+    import polars as pl  # noqa: PLC0415 - see the module's docstring
+
+    early = pl.scan_csv(
+        path, infer_schema_length=_DATED_ROWS, try_parse_dates=True, glob=False
+    ).collect_schema()
+    dated = {
+        name: early[name]
+        for name, kind in schema.items()
+        if kind == pl.String and name in early and early[name].is_temporal()
+    }
+
+    def sink(found: dict[str, pl.DataType]) -> None:
+        frame = pl.scan_csv(
+            path,
+            schema=pl.Schema({**schema, **found}),
+            try_parse_dates=True,
+            glob=False,
+        )
+        frame.head(limits.rows + 1).sink_parquet(target)
+
+    try:
+        sink(dated)
+    except pl.exceptions.ComputeError:
+        if not dated:
+            raise
+        sink({})
+
+
+def write_batches(
+    names: Sequence[str],
+    batches: Iterable[Sequence[Sequence[object]]],
+    target: Path,
+    *,
+    shown: str,
+    limits: Limits,
 ) -> int:
     """
-    Write the result of *query* to the Parquet file *target*; return its rows.
+    Write rows to the Parquet file *target*, batch by batch; return their number.
+
+    Each batch becomes a file of its own; then the types of all of them decide that
+    of a column, and the files are joined as a stream.
+
+    Args:
+        names: Of the columns.
+
+        batches: Rows, each as long as *names*. Consumed while it is written.
+
+        target: As for ``convert_to_parquet``.
+
+        shown: What messages call the source.
+
+        limits: Bounds of bytes, rows and columns.
 
     Raises:
-        StepError: Permanent: the result has columns Parquet cannot hold.
+        StepError: Permanent: Parquet cannot hold the columns, or beyond *limits*.
 
-        SQLAlchemyError: Of the database.
+        OSError: Of the file system.
     """
+    check_columns(len(names), shown, limits)
 
     def write() -> int:
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
-        # exec_driver_sql: a colon or a percent sign is the query's own affair.
-        result = connection.execution_options(stream_results=True).exec_driver_sql(
-            query
-        )
-        names = list(result.keys())
-        rows = [tuple(row) for row in result]
-        frame = pl.DataFrame(
-            rows, schema=names, orient="row", infer_schema_length=None, strict=False
-        )
-        # A column of nothing but NULL, and objects such as UUIDs, as texts.
-        frame = frame.with_columns(
-            pl.Series(
-                name,
-                [None if value is None else str(value) for value in frame[name]],
-                dtype=pl.String,
+        parts: list[Path] = []
+        schemas: list[pl.Schema] = []
+        rows, size = 0, 0
+        for batch in batches:
+            rows = check_rows(rows + len(batch), shown, limits)
+            frame = _make_frame(names, batch)
+            size += int(frame.estimated_size())
+            if size > limits.bytes:
+                raise explain_too_large(shown, limits)
+            parts.append(make_scratch(target, len(parts)))
+            schemas.append(frame.schema)
+            frame.write_parquet(parts[-1])
+        if not parts:
+            pl.DataFrame(schema=dict.fromkeys(names, pl.String)).write_parquet(target)
+            return 0
+        whole = {name: _unite([each[name] for each in schemas]) for name in names}
+        pl.concat(
+            pl.scan_parquet(part, glob=False).select(
+                pl.col(name).cast(kind) for name, kind in whole.items()
             )
-            for name, kind in frame.schema.items()
-            if kind in (pl.Object, pl.Null)
-        )
-        frame.write_parquet(target)
-        return frame.height
+            for part in parts
+        ).sink_parquet(target)
+        return rows
 
-    return _explaining(f"source database {shown}", "table", write)
+    return _explaining(shown, "table", write)
+
+
+def _make_frame(names: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.DataFrame:
+    import polars as pl  # noqa: PLC0415 - see the module's docstring
+
+    frame = pl.DataFrame(
+        [tuple(row) for row in rows],
+        schema=list(names),
+        orient="row",
+        infer_schema_length=None,
+        strict=False,
+    )
+    # Objects such as UUIDs as texts; a column of nothing but NULL waits for others.
+    return frame.with_columns(
+        pl.Series(
+            name,
+            [None if value is None else str(value) for value in frame[name]],
+            dtype=pl.String,
+        )
+        for name, kind in frame.schema.items()
+        if kind == pl.Object
+    )
+
+
+def _unite(kinds: Sequence[pl.DataType]) -> pl.DataType:
+    """Return the type of a column whose batches have *kinds*."""
+    import polars as pl  # noqa: PLC0415 - see the module's docstring
+
+    found = list(dict.fromkeys(kind for kind in kinds if kind != pl.Null))
+    if not found:
+        return pl.String()
+    if len(found) == 1:
+        return found[0]
+    if all(kind.is_integer() for kind in found):
+        return pl.Int64() if pl.Int128() not in found else pl.Int128()
+    if all(kind.is_decimal() or kind.is_integer() for kind in found):
+        scales = [kind.scale for kind in found if isinstance(kind, pl.Decimal)]
+        return pl.Decimal(38, max(scales))
+    if all(kind.is_numeric() for kind in found):
+        return pl.Float64()
+    return pl.String()
+
+
+def explain_too_large(shown: str, limits: Limits) -> StepError:
+    """Return the error about a source of more bytes than *limits* allow."""
+    msg = (
+        f"{shown}: more than {format_bytes(limits.bytes)} without compression "
+        "(MINUTEHAND_SOURCE_MAX_BYTES). Take less, or ask the operator to raise the "
+        "bound."
+    )
+    return StepError(msg, permanent=True)
 
 
 def count_rows(path: Path) -> int:
@@ -204,7 +391,7 @@ def read_figures(
                 pl.col(name).max().cast(pl.Float64).alias(f"{index} max"),
                 pl.col(name).cast(pl.Float64).sum().alias(f"{index} sum"),
             )
-        ).collect()
+        ).collect(engine="streaming")
         values = figures.row(0, named=True) if numbers else {}
         columns = tuple(
             _make_column(name, kind, numbers, values) for name, kind in schema.items()
@@ -249,5 +436,14 @@ def _explaining(subject: str, kind: str, work: Callable[[], T]) -> T:
         OverflowError,
     ) as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        _raise_for_system(reason)
         msg = f"{subject} cannot be read as {kind}: {reason}"
         raise StepError(msg, permanent=True) from error
+
+
+def _raise_for_system(reason: str) -> None:
+    """Raise as OSError what Polars tells of the file system, such as a full disk."""
+    found = re.search(r"\(os error (\d+)\)", reason)
+    if found is not None:
+        number = int(found[1])
+        raise OSError(number, os.strerror(number))

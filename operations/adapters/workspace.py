@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from models.database import reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
-from models.tables import domain_versions, domains
+from models.tables import domain_versions, domains, small_apps
 from operations.adapters.paths import encode_name
 from operations.adapters.pointers import (
     explain_nothing_staged,
@@ -104,13 +104,14 @@ class RealWorkspace:
             sa.select(
                 domains.c.name,
                 domains.c.source,
+                small_apps.c.source_folder,
                 *(_staged.c[name].label(f"staged_{name}") for name in _COLUMNS),
                 *(_live.c[name].label(f"live_{name}") for name in _COLUMNS),
             )
             .select_from(
-                domains.outerjoin(
-                    _staged, _is_version(_staged, "staged_version")
-                ).outerjoin(_live, _is_version(_live, "live_version"))
+                domains.join(small_apps, small_apps.c.uid == domains.c.app)
+                .outerjoin(_staged, _is_version(_staged, "staged_version"))
+                .outerjoin(_live, _is_version(_live, "live_version"))
             )
             .where(domains.c.app == app)
             .order_by(domains.c.name)
@@ -123,6 +124,7 @@ class RealWorkspace:
                 source=row["source"],
                 staged=self._make_version(row, "staged"),
                 live=self._make_version(row, "live"),
+                folder=_path_or_none(row["source_folder"]),
             )
             for row in rows
         )
@@ -421,6 +423,10 @@ def _is_version(side: sa.FromClause, pointer: str) -> sa.ColumnElement[bool]:
         side.c.domain == domains.c.name,
         side.c.version == domains.c[pointer],
     )
+
+
+def _path_or_none(value: str | None) -> Path | None:
+    return None if value is None else Path(value)
 
 
 def _text_or_none(value: object) -> str | None:

@@ -46,7 +46,7 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
             )
             with blaming_platform(path.parent, "workspace"):
                 reading = context.ports.sources.read(
-                    domain.source, known=known, target=path
+                    context.app, domain, known=known, target=path
                 )
             if reading is None:
                 reused.append(domain.name)

@@ -421,7 +421,7 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
     }
     (stack.folder / "s.csv").write_text("day,amount\n2026-11-23,7\n")
     (stack.folder / "app.json").write_text(json.dumps(document))
-    stack.minutehand("apps", "apply", stack.folder / "app.json")
+    stack.minutehand("apps", "apply", stack.folder)
     runs = {}
     for queue, operations in {
         "quick": {"send_email": {"template": "hello"}},

@@ -14,7 +14,7 @@ from actions.posting import post_action
 from actions.small_apps import Applied, PartChange, apply_small_app
 from models.database import reading, writing
 from models.door import read_action, read_small_app
-from models.errors import ConflictError
+from models.errors import ConflictError, InvalidDocumentError
 from models.tables import (
     app_documents,
     domain_versions,
@@ -91,7 +91,7 @@ def test_second_apply_changes_nothing(engine: sa.Engine):
     """
     document = {
         "users": [ADA, BOB],
-        "domains": [{"name": "sales", "source": {"file": "/data/x.csv"}}],
+        "domains": [{"name": "sales", "source": {"url": "https://x.org/x.csv"}}],
         "templates": {"inactive": {"subject": "Hello", "text": "Hello"}},
         "documents": {"design": {"color": "red"}},
         "holidays": {"fr": ["2026-12-25"]},
@@ -139,7 +139,7 @@ def test_unlisted_entries_go(engine: sa.Engine):
     _apply(
         engine,
         users=[ADA, BOB],
-        domains=[{"name": "sales", "source": {"file": "/x.csv"}}],
+        domains=[{"name": "sales", "source": {"url": "https://x.org"}}],
         templates={"t": {"subject": "s", "text": "t"}},
     )
     with writing(engine) as connection:
@@ -164,15 +164,38 @@ def test_unlisted_entries_go(engine: sa.Engine):
         assert [] == _fetch(engine, *list(table.c)[:1])
 
 
-def test_relative_files_are_relative_to_the_document(engine: sa.Engine, tmp_path: Path):
-    """
-    A worker anywhere on the host finds the file beside app.json.
-    """
-    domain = {"name": "sales", "source": {"file": "data/sales.csv"}}
+SALES_FILE = {"name": "sales", "source": {"file": "data/sales.csv"}}
 
-    _apply(engine, domains=[domain], folder=tmp_path)
 
-    assert [{"file": f"{tmp_path}/data/sales.csv"}] == _fetch_sources(engine)
+def test_folder_of_files_is_stored_without_links(engine: sa.Engine, tmp_path: Path):
+    """
+    A worker anywhere on the host finds the files; no link moves the folder later.
+    """
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+
+    _apply(engine, domains=[SALES_FILE], folder=tmp_path / "link")
+
+    assert [SALES_FILE["source"]] == _fetch_sources(engine)
+    assert [f"{tmp_path}/real"] == _fetch(engine, small_apps.c.source_folder)
+
+
+def test_document_alone_leaves_the_folder_as_it_is(engine: sa.Engine, tmp_path: Path):
+    """
+    A tenant's document never sets or widens it; files outside of it are refused.
+    """
+    outside = {"name": "sales", "source": {"file": "/etc/passwd"}}
+    inside = {"name": "sales", "source": {"file": f"{tmp_path}/x.csv"}}
+    with pytest.raises(InvalidDocumentError, match="apps apply DIR"):
+        _apply(engine, domains=[SALES_FILE])
+    _apply(engine, domains=[SALES_FILE], folder=tmp_path)
+
+    _apply(engine, domains=[inside])
+    with pytest.raises(InvalidDocumentError, match="not below"):
+        _apply(engine, domains=[outside])
+
+    assert [inside["source"]] == _fetch_sources(engine)
+    assert [str(tmp_path)] == _fetch(engine, small_apps.c.source_folder)
 
 
 def _fetch_sources(engine: sa.Engine) -> list[dict[str, str]]:

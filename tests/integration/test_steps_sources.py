@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sqlite3
 import threading
@@ -10,22 +11,50 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
+import httpx
 import polars as pl
 import pytest
+from pydantic import SecretStr
 
 from models.errors import StepError
+from models.sql_connection import SqlConnection
+from operations.adapters.guarded_http import (
+    ForbiddenUrlError,
+    HostGuard,
+    resolve_host,
+)
 from operations.adapters.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
+from operations.data import Domain, Fingerprint, Limits, Reading
 from operations.mail import Outcome
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
 
+@dataclass
+class Reader:
+    """Reads sources of domain "sales" of app "shop", whose files are in *folder*."""
+
+    folder: Path
+    connections: dict[str, SqlConnection] = field(default_factory=dict)
+
+    def read(
+        self, source: dict[str, Any], *, known: Fingerprint | None, target: Path
+    ) -> Reading | None:
+        """Read *source* into *target*."""
+        reader = RealSources(
+            connections=self.connections, allowed_hosts=("127.0.0.0/8",)
+        )
+        domain = Domain("sales", source, folder=self.folder)
+        return reader.read("shop", domain, known=known, target=target)
+
+
 @pytest.fixture
-def sources(tmp_path: Path) -> RealSources:
+def sources(tmp_path: Path) -> Reader:
     """Give sources whose relative paths are below tmp_path."""
-    return RealSources(folder=tmp_path)
+    return Reader(tmp_path)
 
 
 def write_old(path: Path, content: str | bytes) -> None:
@@ -56,7 +85,7 @@ def make_parquet(folder: Path) -> bytes:
     ],
 )
 def test_files_are_read(
-    sources: RealSources, tmp_path: Path, name: str, content: str, rows: object
+    sources: Reader, tmp_path: Path, name: str, content: str, rows: object
 ):
     """
     CSV and JSON become Parquet; every row decides the type of a column.
@@ -83,14 +112,16 @@ def test_files_are_read(
         ({"file": "data"}, 'Write "format"', True),
         ({"file": "bad.json", "format": "xlsx"}, "'xlsx' is not known", True),
         ({"ftp": "x"}, "none of file, url, sql", True),
-        ({"sql": "select 1"}, '"database" is missing', True),
-        ({"sql": "select 1", "database": "x"}, "no URL", True),
-        ({"sql": "select 1", "database": "sqlite:///no.db"}, "no such file", True),
+        ({"sql": "select 1"}, '"connection" is missing', True),
+        ({"sql": "select 1", "database": "x"}, '"connection" is missing', True),
+        ({"sql": "select 1", "connection": "x"}, "has no such connection", True),
+        ({"sql": "select 1", "connection": "gone"}, "no such file", True),
+        ({"sql": "select 1", "connection": "theirs"}, "has no such conn", True),
         ({"url": "ftp://x/y.csv"}, "Write http", True),
     ],
 )
 def test_what_cannot_be_read_says_why(
-    sources: RealSources,
+    sources: Reader,
     tmp_path: Path,
     source: dict[str, str],
     reason: str,
@@ -100,6 +131,9 @@ def test_what_cannot_be_read_says_why(
     """
     The message has the path and the reason; content does not mend itself.
     """
+    gone = SqlConnection(SecretStr("sqlite:////no.db"), ("shop",))
+    theirs = SqlConnection(SecretStr("sqlite:////no.db"), ("others",))
+    sources.connections = {"gone": gone, "theirs": theirs}
     write_old(tmp_path / "bad.json", "{nope")
     write_old(tmp_path / "bad.parquet", "PAR1nope")
     write_old(tmp_path / "ragged.csv", "a\n1\n1,2,3\n")
@@ -113,7 +147,7 @@ def test_what_cannot_be_read_says_why(
     assert permanent == caught.value.permanent
 
 
-def test_unchanged_file_is_not_read(sources: RealSources, tmp_path: Path):
+def test_unchanged_file_is_not_read(sources: Reader, tmp_path: Path):
     """
     Same time and size: reused. Another time, another source, or force: read.
     """
@@ -146,7 +180,7 @@ def _now() -> float:
     return datetime.now(UTC).timestamp()
 
 
-def test_query_is_read_and_cannot_write(sources: RealSources, tmp_path: Path):
+def test_query_is_read_and_cannot_write(sources: Reader, tmp_path: Path):
     """
     SQL results become Parquet; the connection is read-only.
     """
@@ -154,36 +188,40 @@ def test_query_is_read_and_cannot_write(sources: RealSources, tmp_path: Path):
         connection.execute("create table t (a integer, b text, c text)")
         connection.execute("insert into t values (1, '50%', null), (2, ':x', null)")
     connection.close()
-    database = f"sqlite:///{tmp_path}/s.db"
+    url = f"sqlite:///{tmp_path}/s.db"
+    sources.connections["s"] = SqlConnection(SecretStr(url), ("*",))
     target = tmp_path / "out.parquet"
     query = "select * from t where b like '%5%' or b = ':x'"
 
-    reading = sources.read(
-        {"sql": query, "database": database}, known=None, target=target
-    )
+    reading = sources.read({"sql": query, "connection": "s"}, known=None, target=target)
     with pytest.raises(StepError):
         sources.read(
-            {"sql": "delete from t", "database": database}, known=None, target=target
+            {"sql": "delete from t", "connection": "s"}, known=None, target=target
         )
 
     assert reading is not None
     assert [(1, "50%", None), (2, ":x", None)] == read_rows(target)
 
 
-def test_query_on_postgres(postgres_url: str, tmp_path: Path, sources: RealSources):
+def test_query_on_postgres(postgres_server_url: str, tmp_path: Path, sources: Reader):
     """
     Types of PostgreSQL arrive; a wrong query is permanent and names no password.
     """
-    url = postgres_url.replace("+psycopg", "")
+    url = postgres_server_url.replace("+psycopg", "")
+    sources.connections["pg"] = SqlConnection(SecretStr(url), ("shop",))
     query = (
         "select 1.5::numeric as n, now() as t, gen_random_uuid() as u, '{1}'::int[] a"
     )
     target = tmp_path / "out.parquet"
 
-    reading = sources.read({"sql": query, "database": url}, known=None, target=target)
+    reading = sources.read(
+        {"sql": query, "connection": "pg"}, known=None, target=target
+    )
     with pytest.raises(StepError, match="does not exist") as caught:
         sources.read(
-            {"sql": "select * from nope", "database": url}, known=None, target=target
+            {"sql": "select * from nope", "connection": "pg"},
+            known=None,
+            target=target,
         )
 
     assert reading is not None
@@ -249,7 +287,7 @@ def web() -> Iterator[WebServer]:
     ids=["etag", "last-modified"],
 )
 def test_unchanged_address_is_not_read(
-    sources: RealSources,
+    sources: Reader,
     web: WebServer,
     tmp_path: Path,
     headers: dict[str, str],
@@ -273,7 +311,7 @@ def test_unchanged_address_is_not_read(
 
 
 def test_address_without_any_sign_is_read(
-    sources: RealSources, web: WebServer, tmp_path: Path
+    sources: Reader, web: WebServer, tmp_path: Path
 ):
     """
     In doubt it runs; the format comes from the media type.
@@ -291,7 +329,7 @@ def test_address_without_any_sign_is_read(
     [(404, True), (403, True), (429, False), (503, False), (204, True)],
 )
 def test_answers_that_are_no_data(
-    sources: RealSources,
+    sources: Reader,
     web: WebServer,
     tmp_path: Path,
     status: int,
@@ -312,7 +350,7 @@ def test_answers_that_are_no_data(
     assert "s3cret" not in str(caught.value)
 
 
-def test_dead_web_server_is_temporary(sources: RealSources, tmp_path: Path):
+def test_dead_web_server_is_temporary(sources: Reader, tmp_path: Path):
     """
     A refused connection may pass.
     """
@@ -322,6 +360,81 @@ def test_dead_web_server_is_temporary(sources: RealSources, tmp_path: Path):
         )
 
     assert not caught.value.permanent
+
+
+def read_named(web: WebServer, target: Path, **changes: Any) -> Reading | None:
+    """Read from *web* by the name good.example, which is all that is allowed."""
+    port = web.url.rpartition(":")[2]
+    sources = RealSources(
+        allowed_hosts=("good.example",),
+        resolve=lambda _h, _p: ("127.0.0.1",),
+        **changes,
+    )
+    source = {"url": f"http://good.example:{port}/a.csv"}
+    return sources.read("shop", Domain("sales", source), known=None, target=target)
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("http://169.254.169.254/latest/meta-data/", "169.254.169.254"),
+        ("{url}/secret", "127.0.0.1"),
+        ("http://inner.example/", "leads to 127.0.0.1, which is not public"),
+        ("//inner.example/", "MINUTEHAND_SOURCE_ALLOWED_HOSTS"),
+        ("file:///etc/passwd", "Write https://"),
+        ("/again", "more than 10 redirects"),
+    ],
+)
+def test_each_redirect_is_checked(
+    web: WebServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    location: str,
+    reason: str,
+):
+    """
+    A listed host cannot send us on to one that is not, nor for ever; nor a proxy.
+    """
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    web.status, web.headers = 302, {"Location": location.format(url=web.url)}
+
+    with pytest.raises(StepError) as caught:
+        read_named(web, tmp_path / "out")
+
+    assert reason in str(caught.value)
+    assert caught.value.permanent
+    assert {"good.example"} == {each["host"].split(":")[0] for each in web.requests}
+    assert 11 >= len(web.requests)
+
+
+def test_answer_that_is_a_bomb_is_stopped(web: WebServer, tmp_path: Path):
+    """
+    What is sent with gzip is undone within the bound of bytes.
+    """
+    web.headers = {"Content-Encoding": "gzip"}
+    web.body = gzip.compress(b"a\n" + b"1\n" * 1_000_000)
+
+    reading = read_named(web, tmp_path / "fine")
+    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
+        read_named(web, tmp_path / "bomb", limits=Limits(bytes=1_000_000))
+    web.headers = {"Content-Encoding": "br"}
+    with pytest.raises(StepError, match="gzip was asked for"):
+        read_named(web, tmp_path / "br")
+
+    assert reading is not None
+    assert 1_000_000 == reading.rows
+    assert caught.value.permanent
+    assert ["fine"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_long_answer_is_cut_at_the_bound(web: WebServer, tmp_path: Path):
+    """
+    Also what is not compressed.
+    """
+    web.body = b"a\n" + b"1\n" * 1_000_000
+
+    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES"):
+        read_named(web, tmp_path / "out", limits=Limits(bytes=1_000_000))
 
 
 @pytest.mark.parametrize(
@@ -367,3 +480,16 @@ def test_webhook_to_loopback_is_refused_unless_listed(web: WebServer):
 
     assert (Outcome.REFUSED, Outcome.SENT) == (refused.outcome, taken.outcome)
     assert [url.removeprefix("http://")] == [each["host"] for each in web.requests]
+
+
+@pytest.mark.parametrize(
+    "host", ["2130706433", "0x7f.1", "127.1", "0", "[::ffff:127.0.0.1]", "[::1]"]
+)
+def test_spellings_of_an_address_are_resolved_before_they_are_judged(host: str):
+    """
+    Decimal, hexadecimal and shortened addresses mean what the resolver makes of them.
+    """
+    guard = HostGuard((), setting="MINUTEHAND_X", resolve=resolve_host)
+
+    with pytest.raises(ForbiddenUrlError, match="not public"):
+        guard.find_addresses(httpx.URL(f"http://{host}/"))

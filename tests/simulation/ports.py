@@ -163,20 +163,16 @@ class SimulatedSources:
     sleep: Callable[[int], None]
 
     def read(
-        self,
-        source: Mapping[str, JsonValue],
-        *,
-        known: Fingerprint | None,
-        target: Path,
+        self, app: str, domain: Domain, *, known: Fingerprint | None, target: Path
     ) -> Reading | None:
         """Take a while."""
-        del known, target
+        del app, known, target
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.choice([2, 5, 20, 90]) * SECOND)
         if self.server.rng.random() < 0.05 * self.server.trouble:
             permanent = self.server.rng.random() < 0.3
             raise StepError("simulated: the source is away", permanent=permanent)
-        return Reading(1, Fingerprint(source=str(source["file"])))
+        return Reading(1, Fingerprint(source=str(domain.source["file"])))
 
 
 @dataclass(eq=False)

@@ -485,3 +485,43 @@ def test_queue_prefix_that_is_not_ours_to_take_is_refused(given: str):
     """
     with pytest.raises(UsageError, match=r"MINUTEHAND_QUEUE_PREFIX: .* Write "):
         read_settings({"MINUTEHAND_QUEUE_PREFIX": given}, env_file=None)
+
+
+def test_connections_are_never_shown() -> None:
+    """
+    Neither by a message about them nor by the settings themselves.
+    """
+    text = '{"erp": {"url": "postgresql://reader:hunter2@db/erp", "apps": ["shop"]}}'
+    settings = read(sql_connections=text)
+    message = refuse(sql_connections=text.replace("postgresql", "mysql"))
+
+    assert settings.sql_connections["erp"].serves("shop")
+    assert "MINUTEHAND_SQL_CONNECTIONS: its value has a connection 'erp'" in message
+    assert "hunter2" not in message + repr(settings) + str(settings.model_dump())
+
+
+@pytest.mark.parametrize(
+    ("database", "connection"),
+    [
+        ("postgresql://a:b@db/minutehand", "postgresql://c:d@db:5432/minutehand"),
+        ("postgresql://127.0.0.1/minutehand", "postgresql://localhost/minutehand"),
+        ("sqlite:////tmp/x/m.sqlite3", "sqlite:////tmp/x/../x/m.sqlite3"),
+    ],
+)
+def test_own_database_is_no_connection(database: str, connection: str) -> None:
+    """
+    The start is refused; what it cannot see is refused by the worker.
+    """
+    text = f'{{"erp": {{"url": "{connection}", "apps": ["*"]}}}}'
+
+    message = refuse(database_url=database, sql_connections=text)
+
+    assert "connection 'erp' that is Minutehand's own database" in message
+
+
+def test_sizes_have_units() -> None:
+    """
+    As people write them; what is too little to start with is refused.
+    """
+    assert 3 << 20 == read(source_max_bytes="3MiB").source_max_bytes
+    assert "MINUTEHAND_SOURCE_MAX_MEMORY: '1MiB'" in refuse(source_max_memory="1MiB")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.integration.cli.calling import Call
+import pytest
+
+from tests.integration.cli.calling import Answer, Call
 
 
 def test_app_is_listed_and_shown(call: Call, shop: Path):
     """
-    What was applied is listed; sources are named with whole paths.
+    What was applied is listed, and the folder that its files lie in.
     """
     listed, shown = (
         call("apps", "list", "--json"),
@@ -21,7 +23,8 @@ def test_app_is_listed_and_shown(call: Call, shop: Path):
         (app["uid"], app["users"], app["domains"], app["actions"])
         for app in listed.data
     ]
-    assert {"file": f"{shop}/a.csv"} == shown.data["domains"][0]["source"]
+    assert {"file": "a.csv"} == shown.data["domains"][0]["source"]
+    assert str(shop) == shown.data["source_folder"]
     assert "Europe/Paris" in call("apps", "show", "shop").out
     assert "shop" in call("apps", "list").out
 
@@ -40,3 +43,55 @@ def test_keys_of_a_source_are_not_shown(call: Call, tmp_path: Path):
     hidden = "https://example.com/rates.csv?token=***&***"
     assert {"url": hidden} == shown.data["domains"][0]["source"]
     assert "hunter2" not in call("apps", "show", "shop").out
+
+
+def test_file_alone_keeps_the_folder(call: Call, shop: Path, tmp_path: Path):
+    """
+    Applying app.json from elsewhere changes the app, but not where its files lie.
+    """
+    document = {"uid": "shop", "domains": [{"name": "b", "source": {"file": "b.csv"}}]}
+    path = tmp_path / "app.json"
+    path.write_text(json.dumps(document))
+
+    assert 0 == call("apps", "apply", str(path)).code
+
+    shown = call("apps", "show", "shop", "--json").data
+    assert str(shop) == shown["source_folder"]
+    assert [{"file": "b.csv"}] == [each["source"] for each in shown["domains"]]
+
+
+def test_files_without_a_folder_are_refused(call: Call, tmp_path: Path):
+    """
+    A new app of a file alone has no folder; the answer says what to call.
+    """
+    document = {"uid": "shop", "domains": [{"name": "b", "source": {"file": "b.csv"}}]}
+    path = tmp_path / "app.json"
+    path.write_text(json.dumps(document))
+
+    answer = call("apps", "apply", str(path))
+
+    assert 3 == answer.code
+    assert "apps apply DIR" in answer.err
+
+
+def test_connections_are_checked_as_far_as_they_are_known(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    One that the app may not use is refused; one that is not known here is doubted.
+    """
+    theirs = {"erp": {"url": "postgresql://a:hunter2@db/erp", "apps": ["other"]}}
+    monkeypatch.setenv("MINUTEHAND_SQL_CONNECTIONS", json.dumps(theirs))
+
+    def apply(connection: str) -> Answer:
+        source = {"sql": "select 1", "connection": connection}
+        document = {"uid": "shop", "domains": [{"name": "a", "source": source}]}
+        (tmp_path / "app.json").write_text(json.dumps(document))
+        return call("apps", "apply", str(tmp_path))
+
+    refused, doubted = apply("erp"), apply("warehouse")
+
+    assert (3, 0) == (refused.code, doubted.code)
+    assert "may not use connection 'erp'" in refused.err
+    assert "workers need it" in doubted.err
+    assert "hunter2" not in refused.err + doubted.err

@@ -344,7 +344,7 @@ def test_whole_small_app_is_read():
                  "expires_at": null, "last_seen_at": "2026-01-01T01:00:00.25+01:00"}],
       "domains": [{"name": "a", "source": {"file": "a.csv"}},
                   {"name": "b", "source": {"url": "https://x.y/b", "format": "json"}},
-                  {"name": "c", "source": {"sql": "select 1", "database": "sqlite://"}}],
+                  {"name": "c", "source": {"sql": "select 1", "connection": "erp"}}],
       "templates": {"inactive": {"subject": "Hello", "html": "<p>Hello</p>"}},
       "documents": {"design": {"a": [1, null]}, "permissions": {}},
       "holidays": {"fr": ["2026-12-25", {"from": "2026-12-31", "until": "2027-01-01"}]}

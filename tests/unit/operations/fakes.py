@@ -191,14 +191,11 @@ class FakeSources:
     reads: list[str] = field(default_factory=list)
 
     def read(
-        self,
-        source: Mapping[str, JsonValue],
-        *,
-        known: Fingerprint | None,
-        target: Path,
+        self, app: str, domain: Domain, *, known: Fingerprint | None, target: Path
     ) -> Reading | None:
         """Write a file that says how many rows there are."""
-        file = str(source["file"])
+        del app
+        file = str(domain.source["file"])
         self.reads.append(file)
         if file in self.errors:
             target.write_text("half")

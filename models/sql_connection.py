@@ -1,0 +1,121 @@
+"""
+Databases that operators let small apps query, by name. Pure.
+
+A tenant names a connection and never sees where it leads: the address holds a
+password, and an address of the tenant's own could lead anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pydantic import SecretStr
+
+from models.errors import RuleError
+
+#: Stands for every small app.
+EVERY_APP = "*"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_EXAMPLE = (
+    'Write {"warehouse": {"url": "postgresql://reader:password@host/name", '
+    '"apps": ["sales"]}}.'
+)
+_LOOPBACK = frozenset({"", "localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class SqlConnection:
+    """A database, and the uids of the apps that may query it; its url is a secret."""
+
+    url: SecretStr
+    apps: tuple[str, ...]
+
+    def serves(self, app: str) -> bool:
+        """Tell whether *app* may use it."""
+        return app in self.apps or EVERY_APP in self.apps
+
+
+def check_connection_name(name: str) -> str:
+    """Refuse what cannot be the name of a connection."""
+    if _NAME.fullmatch(name) is None:
+        msg = f"{name[:60]!r} cannot name a connection."
+        raise RuleError(
+            msg, "Use letters, digits, '-', '_' and '.', such as 'warehouse'."
+        )
+    return name
+
+
+def read_sql_connections(text: str) -> Mapping[str, SqlConnection]:
+    """
+    Return the connections of a JSON object, by name.
+
+    Raises:
+        RuleError: It is none; the message never holds a URL.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise RuleError("is not JSON.", _EXAMPLE) from None
+    if not isinstance(found, dict):
+        raise RuleError("is not a JSON object.", _EXAMPLE)
+    return {check_connection_name(name): _read(name, found[name]) for name in found}
+
+
+def _read(name: str, given: object) -> SqlConnection:
+    if not isinstance(given, dict) or set(given) != {"url", "apps"}:
+        msg = f"has a connection {name!r} that is not an object with 'url' and 'apps'."
+        raise RuleError(msg, _EXAMPLE)
+    url, apps = given["url"], given["apps"]
+    if not isinstance(apps, list) or not all(isinstance(app, str) for app in apps):
+        msg = f"has a connection {name!r} whose 'apps' is not a list of uids."
+        raise RuleError(msg, 'Write "apps": ["sales"], or ["*"] for every small app.')
+    scheme = url.partition("://")[0] if isinstance(url, str) else ""
+    if scheme in {"postgres", "postgresql", "postgresql+psycopg"}:
+        url = f"postgresql://{url.partition('://')[2]}"
+        readable = bool(find_databases(url))
+    else:
+        readable = scheme == "sqlite" and url.startswith("sqlite:////")
+    if not readable:
+        msg = f"has a connection {name!r} whose 'url' is no database that can be read."
+        hint = "Write postgresql://user:password@host/name or sqlite:////path/to/file."
+        raise RuleError(msg, hint)
+    return SqlConnection(SecretStr(str(url)), tuple(apps))
+
+
+def find_databases(url: str) -> frozenset[tuple[str, int, str]]:
+    """
+    Return host, port and name of each database that a PostgreSQL URL may mean.
+
+    Spellings that certainly mean the same are made the same; that two names lead to
+    one server is found only when connecting. None can be read: an empty set.
+    """
+    try:
+        parts = urlsplit(url)
+        query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        place = parts.netloc.rpartition("@")[2]
+        name = query.get("dbname") or unquote(parts.path.lstrip("/"))
+        name = name or query.get("user") or unquote(parts.username or "")
+        ports = query.get("port", "").split(",")
+        found = set()
+        for number, each in enumerate((query.get("host") or place).split(",")):
+            split = urlsplit(f"//{each}" if not each.startswith("/") else "//")
+            port = split.port or int(ports[min(number, len(ports) - 1)] or 5432)
+            host = unquote(split.hostname or "").rstrip(".")
+            if host in _LOOPBACK or host.startswith("/"):
+                host = "localhost"
+            found.add((host, port, name))
+    except ValueError:
+        return frozenset()
+    return frozenset(found)
+
+
+def find_sqlite_path(url: str) -> str | None:
+    """Return the file of a SQLite URL; None for other databases."""
+    if not url.startswith("sqlite"):
+        return None
+    return url.partition(":///")[2].partition("?")[0]

@@ -1,0 +1,73 @@
+"""gzip, undone within a bound. Nothing else is: a few bytes of zstd are gigabytes."""
+
+from __future__ import annotations
+
+import zlib
+from typing import BinaryIO
+
+GZIP = b"\x1f\x8b"
+
+#: What Polars would undo by itself, all of it in memory.
+_OTHERS = (
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\x78\x01", "zlib"),
+    (b"\x78\x9c", "zlib"),
+    (b"\x78\xda", "zlib"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"PK\x03\x04", "zip"),
+)
+
+#: Bytes read, and at most made of them, at once.
+_CHUNK = 1 << 20
+
+
+class TooLargeError(Exception):
+    """More than the bound comes out."""
+
+
+def find_other_compression(head: bytes) -> str | None:
+    """Return how a file that begins with *head* is compressed, if not by gzip."""
+    return next((name for magic, name in _OTHERS if head.startswith(magic)), None)
+
+
+def gunzip(source: BinaryIO, target: BinaryIO, *, most: int) -> int:
+    """
+    Write what *source* was before gzip to *target*; return its bytes.
+
+    Args:
+        source: One gzip member or several.
+
+        target: Opened for writing.
+
+        most: Bytes that may come out.
+
+    Raises:
+        TooLargeError: More come out.
+
+        zlib.error, EOFError: It is damaged, or ends too early.
+
+        OSError: Of the file system.
+    """
+    written = 0
+    engine = zlib.decompressobj(wbits=31)
+    pending = source.read(_CHUNK)
+    while True:
+        plain = engine.decompress(pending, _CHUNK)
+        written += len(plain)
+        if written > most:
+            raise TooLargeError
+        target.write(plain)
+        if engine.eof:
+            # Another member may follow, and so may zeros that fill a block.
+            pending = (engine.unused_data or source.read(_CHUNK)).lstrip(b"\0")
+            if not pending:
+                return written
+            engine = zlib.decompressobj(wbits=31)
+            continue
+        pending = engine.unconsumed_tail
+        # Less than was allowed came out: nothing more is held back inside.
+        if not pending and len(plain) < _CHUNK:
+            pending = source.read(_CHUNK)
+            if not pending:
+                raise EOFError("the compressed data ends too early")

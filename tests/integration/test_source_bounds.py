@@ -1,0 +1,397 @@
+"""Sources that are large or hostile: bounds of bytes, rows, columns, memory, time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from models.errors import StepError
+from models.sql_connection import SqlConnection
+from operations.adapters.sources import RealSources
+from operations.data import Domain, Limits, Reading
+
+Read = Callable[..., Reading | None]
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Give a function that reads a source below tmp_path within some limits."""
+
+    def read(
+        source: dict[str, Any], connection: SqlConnection | None = None, **limits: Any
+    ) -> Reading | None:
+        sources = RealSources(
+            limits=replace(Limits(), **limits),
+            connections={"c": connection} if connection else {},
+        )
+        domain = Domain("sales", source, folder=tmp_path)
+        try:
+            return sources.read(
+                "shop", domain, known=None, target=tmp_path / "out.part"
+            )
+        finally:
+            left = {path.name for path in tmp_path.glob("out.part.*")}
+            assert set() == left, "scratch files stay"
+
+    return read
+
+
+def read_rows(folder: Path) -> list[tuple[object, ...]]:
+    return pl.read_parquet(folder / "out.part").rows()
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_gzip_is_undone(read: Read, tmp_path: Path, layers: int):
+    """
+    By what is in the file, once or twice, in several members.
+    """
+    data = gzip.compress(b"a,b\n1,x\n") + gzip.compress(b"2,y\n")
+    for _ in range(layers - 1):
+        data = gzip.compress(data)
+    (tmp_path / "a.csv.gz").write_bytes(data)
+
+    read({"file": "a.csv.gz"})
+
+    assert [(1, "x"), (2, "y")] == read_rows(tmp_path)
+
+
+def make_bomb(size: int, layers: int = 1) -> bytes:
+    """Return gzip of *size* bytes of CSV, made without holding them."""
+    engine = zlib.compressobj(wbits=31)
+    parts = [engine.compress(b"a\n")]
+    row = b"1\n" * (MIB // 2)
+    parts += [engine.compress(row) for _ in range(size // MIB)]
+    data = b"".join([*parts, engine.flush()])
+    for _ in range(layers - 1):
+        data = gzip.compress(data)
+    return data
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_gzip_bomb_is_stopped_at_the_bound(read: Read, tmp_path: Path, layers: int):
+    """
+    The message names domain, bound and setting; nothing larger was ever written.
+    """
+    (tmp_path / "bomb.csv").write_bytes(make_bomb(64 * MIB, layers))
+
+    with pytest.raises(StepError) as caught:
+        read({"file": "bomb.csv"}, bytes=10 * MIB)
+
+    assert caught.value.permanent
+    for words in ("domain sales", "10 MiB", "MINUTEHAND_SOURCE_MAX_BYTES"):
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x28\xb5\x2f\xfd rest", "compressed with zstd"),
+        (zlib.compress(b"a\n1\n"), "compressed with zlib"),
+        (gzip.compress(b"a\n1\n")[:-9], "cannot be read as gzip"),
+        (gzip.compress(b"a\n1\n") + b"rubbish", "cannot be read as gzip"),
+        (make_bomb(MIB, 3), "gzip, several times"),
+    ],
+)
+def test_other_compression_is_refused(
+    read: Read, tmp_path: Path, data: bytes, reason: str
+):
+    """
+    Polars would undo it all in memory.
+    """
+    (tmp_path / "a.csv").write_bytes(data)
+
+    with pytest.raises(StepError, match=reason) as caught:
+        read({"file": "a.csv"})
+
+    assert caught.value.permanent
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "ndjson", "parquet"])
+def test_rows_are_bounded(read: Read, tmp_path: Path, kind: str):
+    """
+    As many as the bound are read; one more is refused for good.
+    """
+    frame = pl.DataFrame({"a": range(1000)})
+    path = tmp_path / f"a.{kind}"
+    getattr(frame, f"write_{kind}")(path)
+    source = {"file": path.name}
+
+    reading = read(source, rows=1000)
+    with pytest.raises(StepError, match=r"sales: .*999 rows \(MINUTEHAND_") as caught:
+        read(source, rows=999)
+
+    assert reading is not None
+    assert 1000 == reading.rows
+    assert caught.value.permanent
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "ndjson", "parquet"])
+def test_columns_are_bounded(read: Read, tmp_path: Path, kind: str):
+    """
+    Before Polars makes a column of each.
+    """
+    frame = pl.DataFrame({f"a{number}": [1] for number in range(30)})
+    path = tmp_path / f"a.{kind}"
+    getattr(frame, f"write_{kind}")(path)
+
+    assert read({"file": path.name}, columns=30) is not None
+    with pytest.raises(StepError, match=r"29 columns \(MINUTEHAND_"):
+        read({"file": path.name}, columns=29)
+
+
+def test_json_with_a_key_of_its_own_in_each_record_is_bounded(
+    read: Read, tmp_path: Path
+):
+    """
+    A million columns of a million rows come out of some megabytes.
+    """
+    records = [{f"k{number}": 1} for number in range(100_000)]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+
+    with pytest.raises(StepError, match="2,000 columns"):
+        read({"file": "a.json"})
+
+
+def test_dates_of_csv_are_dates_if_all_of_them_are(read: Read, tmp_path: Path):
+    """
+    What is no date after many that are makes a text of the column, never an error.
+    """
+    rows = [f"2026-01-01,2026-01-01,{number}" for number in range(20_000)]
+    text = "\n".join(["day,odd,n", *rows, "2026-01-02,soon,1.5", ""])
+    (tmp_path / "a.csv").write_text(text)
+
+    read({"file": "a.csv"})
+
+    schema = pl.read_parquet_schema(tmp_path / "out.part")
+    assert {"odd": pl.String, "n": pl.Float64}.items() <= schema.items()
+    assert schema["day"] in {pl.Date, pl.String}
+
+
+def test_large_json_is_read_in_little_memory(read: Read, tmp_path: Path):
+    """
+    A million records, 90 MB, of which a list takes several times as much.
+    """
+    record = '{"id": %d, "name": "name %d", "amount": %d.5, "when": "2026-11-23 06:00"}'
+    with (tmp_path / "a.json").open("w") as file:
+        file.write("[\n")
+        for number in range(1_000_000):
+            file.write("," * bool(number) + record % (number, number, number) + "\n")
+        file.write("]")
+
+    reading = read({"file": "a.json"}, memory=512 * MIB)
+
+    assert reading is not None
+    assert 1_000_000 == reading.rows
+
+
+def test_large_csv_is_read_in_little_memory(read: Read, tmp_path: Path):
+    """
+    120 MB, compressed, within the memory that the process is allowed.
+    """
+    row = b"1234567,a text of some length,2.5,another text\n"
+    with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b"a,b,c,d\n")
+        for _ in range(2_500):
+            file.write(row * 1_000)
+
+    reading = read({"file": "a.csv.gz"}, memory=512 * MIB)
+
+    assert reading is not None
+    assert 2_500_000 == reading.rows
+
+
+def test_memory_is_bounded(read: Read, tmp_path: Path):
+    """
+    Pages of Parquet that are far larger than the file end that process alone.
+    """
+    frame = pl.DataFrame({"a": ["x" * 1000]})
+    wide = pl.concat([frame] * 2_000_000, rechunk=False)
+    wide.write_parquet(tmp_path / "a.parquet", row_group_size=2_000_000)
+    del wide
+
+    with pytest.raises(StepError) as caught:
+        read({"file": "a.parquet"}, memory=256 * MIB)
+
+    assert caught.value.permanent
+    assert "256 MiB of memory (MINUTEHAND_SOURCE_MAX_MEMORY)" in str(caught.value)
+
+
+def test_sql_is_read_in_batches_of_one_schema(
+    read: Read, postgres_server_url: str, tmp_path: Path
+):
+    """
+    Late NULLs, late fractions and late texts decide the type of the whole column.
+    """
+    query = (
+        "select n as id, case when n > 1500 then n end as late,"
+        " case when n = 1900 then 1.25::numeric else n end as price,"
+        " case when n > 1800 then 0.5::float8 end as part,"
+        " null::text as never, jsonb_build_object('n', n) as data"
+        " from generate_series(1, 2000) n"
+    )
+
+    reading = read(
+        {"sql": query, "connection": "c"}, make_connection(postgres_server_url)
+    )
+
+    frame = pl.read_parquet(tmp_path / "out.part")
+    assert reading is not None
+    assert 2000 == reading.rows == frame.height
+    assert [
+        pl.Int64,
+        pl.Int64,
+        pl.Decimal(38, 2),
+        pl.Float64,
+        pl.String,
+        pl.String,
+    ] == frame.dtypes
+    assert (500, '{"n": 2000}') == (frame["late"].count(), frame["data"][-1])
+
+
+def make_connection(url: str) -> SqlConnection:
+    return SqlConnection(SecretStr(url.replace("+psycopg", "")), ("shop",))
+
+
+def test_rows_of_sql_are_bounded(read: Read, postgres_server_url: str):
+    """
+    A query without an end is ended at the bound.
+    """
+    query = (
+        "with recursive t as (select 1 as n union all select n from t) select * from t"
+    )
+    connection = make_connection(postgres_server_url)
+
+    with pytest.raises(StepError, match=r"more than 5,000 rows"):
+        read({"sql": query, "connection": "c"}, connection, rows=5_000)
+
+
+def test_one_large_value_of_sql_is_bounded(read: Read, postgres_server_url: str):
+    """
+    The driver holds it whole: its process ends, and the worker does not.
+    """
+    query = "select repeat('x', 300000000)"
+    connection = make_connection(postgres_server_url)
+
+    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_MEMORY") as caught:
+        read({"sql": query, "connection": "c"}, connection, memory=256 * MIB)
+
+    assert caught.value.permanent
+
+
+def test_slow_query_is_ended_in_its_database(read: Read, postgres_server_url: str):
+    """
+    At the bound nothing of it runs any more, whatever it set before it slept.
+    """
+    query = "select set_config('statement_timeout', '0', false), pg_sleep(600)"
+    connection = make_connection(postgres_server_url)
+
+    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_TIMEOUT") as caught:
+        read({"sql": query, "connection": "c"}, connection, time=timedelta(seconds=3))
+
+    assert not caught.value.permanent
+    with psycopg.connect(connection.url.get_secret_value()) as other:
+        running = other.execute(
+            "select query from pg_stat_activity"
+            " where application_name = 'minutehand source' and state = 'active'"
+        ).fetchall()
+    assert [] == running
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "create table t (a int)",
+        "copy (select 1) to program 'touch /tmp/x'",
+        "copy (select 1) to '/tmp/x'",
+        "do $$ begin perform 1; end $$",
+        "select 1; drop table if exists t",
+        "set default_transaction_read_only = off",
+        "select set_config('transaction_read_only', 'off', false), lo_create(7)",
+        "select lo_from_bytea(0, 'x')",
+        "begin; commit",
+        "with t as (insert into x values (1) returning 1) select * from t",
+    ],
+)
+def test_postgresql_only_reads(read: Read, postgres_server_url: str, query: str):
+    """
+    Nothing but one query can be declared, in a transaction that only reads.
+    """
+    connection = make_connection(postgres_server_url)
+
+    with pytest.raises(StepError) as caught:
+        read({"sql": query, "connection": "c"}, connection)
+
+    assert caught.value.permanent
+    assert connection.url.get_secret_value() not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "attach database '{folder}/other.db' as o",
+        "select load_extension('x')",
+        "pragma database_list",
+        "select * from pragma_database_list",
+        "insert into t values (1)",
+        "vacuum into '{folder}/copy.db'",
+        "select 1; select 2",
+        "select zeroblob(1000000000)",
+    ],
+)
+def test_sqlite_only_reads_its_own_file(read: Read, tmp_path: Path, query: str):
+    """
+    No ATTACH, no PRAGMA, no extension, nothing written.
+    """
+    connection = make_sqlite(tmp_path / "s?%20.db")
+
+    with pytest.raises(StepError) as caught:
+        read({"sql": query.format(folder=tmp_path), "connection": "c"}, connection)
+
+    assert caught.value.permanent
+    assert not (tmp_path / "copy.db").exists()
+
+
+def make_sqlite(path: Path) -> SqlConnection:
+    # "?" begins the options of a URL, so the name is written without it.
+    path = path.with_name(path.name.replace("?", ""))
+    with sqlite3.connect(path) as database:
+        database.execute("create table t (a integer)")
+    database.close()
+    return SqlConnection(SecretStr(f"sqlite:///{path}"), ("*",))
+
+
+def test_our_own_database_is_refused_under_any_name(read: Read, database_url: str):
+    """
+    The tables tell, not the address: another name of the host changes nothing.
+    """
+    url = database_url.replace("127.0.0.1", "localhost")
+
+    with pytest.raises(StepError, match="of Minutehand itself") as caught:
+        read({"sql": "select 1", "connection": "c"}, make_connection(url))
+
+    assert caught.value.permanent
+    assert url not in str(caught.value)
+
+
+def test_apps_that_are_not_listed_have_no_connection(read: Read, tmp_path: Path):
+    """
+    And are not told whether there is one.
+    """
+    theirs = replace(make_sqlite(tmp_path / "s.db"), apps=("other",))
+
+    with pytest.raises(StepError, match="has no such connection"):
+        read({"sql": "select 1", "connection": "c"}, theirs)

@@ -1,0 +1,97 @@
+"""Databases that operators let small apps query: how they are written and compared."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from models.errors import RuleError
+from models.sql_connection import find_databases, read_sql_connections
+
+
+def test_connections_are_read_by_name():
+    """
+    Any spelling of PostgreSQL; the apps that may use each.
+    """
+    read = read_sql_connections(
+        '{"erp": {"url": "postgresql+psycopg://a:b@c/d", "apps": ["shop"]},'
+        ' "all": {"url": "sqlite:////x.db", "apps": ["*"]}}'
+    )
+
+    assert "postgresql://a:b@c/d" == read["erp"].url.get_secret_value()
+    assert (True, False) == (read["erp"].serves("shop"), read["erp"].serves("other"))
+    assert read["all"].serves("other")
+    assert "a:b" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"a b": {}}', "cannot name"),
+        ('{"erp": "postgresql://a:hunter2@b/c"}', "not an object"),
+        ('{"erp": {"url": "postgresql://a:hunter2@b/c"}}', "'url' and 'apps'"),
+        (
+            '{"erp": {"url": "postgresql://a:hunter2@b/c", "apps": "shop"}}',
+            "not a list",
+        ),
+        ('{"erp": {"url": "mysql://a:hunter2@b/c", "apps": []}}', "no database"),
+        ('{"erp": {"url": "sqlite:///relative.db", "apps": []}}', "no database"),
+        ('{"erp": {"url": "postgresql://a:hunter2@b:x/c", "apps": []}}', "no database"),
+        ('{"erp": {"url": 7, "apps": []}}', "no database"),
+    ],
+)
+def test_bad_connections_are_refused_without_their_passwords(text: str, reason: str):
+    """
+    What was meant is said, never what was written.
+    """
+    with pytest.raises(RuleError, match=reason) as caught:
+        read_sql_connections(text)
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "postgresql://localhost/minutehand",
+        "postgresql://other:pw@127.0.0.1:5432/minutehand",
+        "postgresql://[::1]/minutehand",
+        "postgresql:///minutehand",
+        "postgresql:///minutehand?host=/var/run/postgresql",
+        "postgresql:///?host=LOCALHOST&dbname=minutehand&port=5432",
+        "postgresql://minutehand@localhost",
+        "postgresql://elsewhere,localhost:5432/minutehand",
+        "postgresql://localhost./minute%68and",
+    ],
+)
+def test_spellings_of_one_database_are_found_equal(other: str):
+    """
+    Hosts, default ports, sockets, parameters and escapes.
+    """
+    ours = find_databases("postgresql+psycopg://minutehand:x@localhost:5432/minutehand")
+
+    assert ours & find_databases(other)
+
+
+@pytest.mark.parametrize(
+    "other", ["postgresql://localhost/erp", "postgresql://localhost:5433/minutehand"]
+)
+def test_other_databases_are_others(other: str):
+    """
+    Of the same server, or of another on the same host.
+    """
+    assert not find_databases("postgresql://localhost/minutehand") & find_databases(
+        other
+    )
+
+
+def test_names_are_listed_as_they_were_given():
+    """
+    JSON keeps the order.
+    """
+    given = {name: {"url": "sqlite:////x", "apps": []} for name in ("b", "a")}
+
+    assert ["b", "a"] == list(read_sql_connections(json.dumps(given)))
