@@ -68,6 +68,9 @@ _TAKEN_PREFIXES = frozenset({"celery", "celeryev", "reply.celery"})
 #: Ends the variable that names a file with a secret in it.
 _FILE_SUFFIX = "_FILE"
 
+#: Of a process that reads a source; POLARS_MAX_THREADS of the operator wins.
+_READER_THREADS = "4"
+
 #: Settings that hold passwords in no place that a pattern could find.
 _SECRET = frozenset({"sql_connections", "task_connections"})
 
@@ -485,7 +488,9 @@ def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]
 def read_child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for a process that needs no setting, and no secret."""
     given = os.environ if environ is None else environ
-    return {name: given[name] for name in given if not name.startswith(PREFIX)}
+    kept = {name: given[name] for name in given if not name.startswith(PREFIX)}
+    # The memory that a reader takes grows with its threads, and slots read at once.
+    return {"POLARS_MAX_THREADS": _READER_THREADS, **kept}
 
 
 def is_color_wanted(environ: Mapping[str, str] | None = None) -> bool:

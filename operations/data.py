@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
+if TYPE_CHECKING:
+    # Not needed by the process that reads a source, which starts sooner without.
+    from pydantic import JsonValue
 
 
 @dataclass(frozen=True, slots=True)

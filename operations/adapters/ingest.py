@@ -33,7 +33,6 @@ from operations.adapters.polars_io import (
     make_scratch,
     write_batches,
 )
-from operations.adapters.sql_rows import open_query
 from operations.data import Limits
 
 #: gzip within gzip: a file, and how it was sent.
@@ -101,11 +100,13 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
         return {"memory": True}
     except OSError as error:
         return {"errno": error.errno, "error": error.strerror or str(error)}
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"rows": rows, "peak_kib": used}
+    return {"rows": rows}
 
 
 def _query(job: Mapping[str, Any], target: Path, shown: str, limits: Limits) -> int:
+    # A driver that most of these processes do without, and half their start.
+    from operations.adapters.sql_rows import open_query  # noqa: PLC0415
+
     seconds = int(limits.time.total_seconds())
     with open_query(job["url"], job["sql"], seconds=seconds, shown=shown) as query:
         _on_end.append(query.cancel)

@@ -121,7 +121,7 @@ def _run(
             process.stdin.write(f"{line}\n".encode())
             process.stdin.flush()
         except BrokenPipeError:
-            return process.wait(_GRACE_S), b""
+            return _end(process), b""
         answer = b""
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -132,13 +132,13 @@ def _run(
                 if not more:
                     break
                 answer += more
-        return process.wait(_GRACE_S), answer
+        return _end(process), answer
     finally:
         _end(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End *process*, also in the middle of a query or of an exception of ours."""
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """End *process*, also in the middle of a query; return its exit code."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             try:
@@ -147,10 +147,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             except BrokenPipeError:
                 continue
     try:
-        process.wait(_GRACE_S)
+        return process.wait(_GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        return process.wait()
 
 
 def _explain_end(code: int, said: str, shown: str, limits: Limits) -> StepError:

@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import JsonValue
-
 from models.errors import StepError
 from operations.adapters.json_records import JsonRecordsError, iterate_records
 from operations.data import Column, Limits, format_bytes
 
 if TYPE_CHECKING:
     import polars as pl
+    from pydantic import JsonValue
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
 

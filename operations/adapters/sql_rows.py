@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from models.errors import StepError
 
@@ -116,7 +115,8 @@ def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[Qu
     except psycopg.Error as error:
         if any(words in str(error) for words in _NO_ROOM) and error.sqlstate is None:
             raise MemoryError from error
-        raise _explain_postgresql(error, seconds, shown) from error
+        # None: what libpq says of a URL it cannot read has all of it.
+        raise _explain_postgresql(error, url, seconds, shown) from None
     except sqlite3.OperationalError as error:
         msg = f"{shown}: {_first_line(error)}"
         # SQLite calls a missing table operational; a lock may pass.
@@ -126,25 +126,27 @@ def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[Qu
         raise StepError(msg, permanent=True) from error
 
 
-def _explain_postgresql(error: psycopg.Error, seconds: int, shown: str) -> StepError:
+def _explain_postgresql(
+    error: psycopg.Error, url: str, seconds: int, shown: str
+) -> StepError:
     if isinstance(error, psycopg.errors.QueryCanceled):
         msg = f"{shown}: longer than {seconds} s (MINUTEHAND_SOURCE_TIMEOUT)."
         return StepError(msg, permanent=False)
     # A database that is away may come back; a wrong query stays wrong.
     passing = isinstance(error, psycopg.OperationalError)
-    return StepError(f"{shown}: {_first_line(error)}", permanent=not passing)
+    reason = _first_line(error).replace(url, "***")
+    password = urlsplit(url).password
+    for secret in filter(None, (password, unquote(password or ""))):
+        reason = reason.replace(secret, "***")
+    return StepError(f"{shown}: {reason}", permanent=not passing)
 
 
 @contextmanager
 def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator[Query]:
-    given = conninfo_to_dict(url)
-    limits = f"-c default_transaction_read_only=on -c statement_timeout={seconds}s"
     with psycopg.connect(
         url,
         connect_timeout=CONNECT_TIMEOUT_S,
         application_name="minutehand source",
-        options=f"{given.get('options') or ''} {limits}".strip(),
-        autocommit=False,
     ) as connection:
         connection.read_only = True
         found = connection.execute(
@@ -157,7 +159,9 @@ def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator
             raise _refuse_ours(shown)
         if connection.info.server_version >= 140000:
             # The query ends soon after we do, however we end.
-            connection.execute("set client_connection_check_interval = '2s'")
+            connection.execute("set local client_connection_check_interval = '2s'")
+        # SET takes no parameters. Local: a pooler hands the session to others.
+        connection.execute(f"set local statement_timeout = '{seconds:d}s'".encode())
         # A named cursor: the rows stay in the database until they are asked for, and
         # nothing but a query can be declared.
         with connection.cursor(name="minutehand") as cursor:

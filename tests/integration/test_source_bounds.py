@@ -395,3 +395,18 @@ def test_apps_that_are_not_listed_have_no_connection(read: Read, tmp_path: Path)
 
     with pytest.raises(StepError, match="has no such connection"):
         read({"sql": "select 1", "connection": "c"}, theirs)
+
+
+def test_password_is_in_no_error(read: Read):
+    """
+    Neither if nobody listens, nor if the address cannot be read.
+    """
+    for url in (
+        "postgresql://reader:hunter%2F2@127.0.0.1:1/erp",
+        "postgresql://reader:hunter2@[::1]x/erp",
+        "postgresql://reader:hunter2@127.0.0.1:1/erp?nonsense=1",
+    ):
+        with pytest.raises(StepError) as caught:
+            read({"sql": "select 1", "connection": "c"}, make_connection(url))
+
+        assert "hunter" not in str(caught.value)

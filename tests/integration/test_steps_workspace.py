@@ -24,7 +24,7 @@ from models.tables import (
 )
 from operations.adapters.sources import RealSources, digest_source
 from operations.adapters.workspace import RealWorkspace
-from operations.data import Draft, Fingerprint, Reading
+from operations.data import Domain, Draft, Fingerprint, Reading
 from operations.platform import blaming_platform
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -402,7 +402,8 @@ def test_draft_that_does_not_fit_is_ours(
     source = tmp_path / f"sales.{suffix}"
     frame = pl.DataFrame({"n": range(9999)})
     frame.write_csv(source) if suffix == "csv" else frame.write_parquet(source)
-    real = RealSources(folder=tmp_path)
+    real = RealSources()
+    domain = Domain("a", {"file": source.name}, folder=tmp_path)
     path = workspace.draft_path(APP, "a")
 
     with (
@@ -410,7 +411,7 @@ def test_draft_that_does_not_fit_is_ours(
         full_disk(),
         blaming_platform(path.parent, "workspace"),
     ):
-        real.read({"file": source.name}, known=None, target=path)
+        real.read(APP, domain, known=None, target=path)
     workspace.discard([path])
 
     assert [] == list(path.parent.iterdir())
