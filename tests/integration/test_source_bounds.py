@@ -105,6 +105,7 @@ def test_gzip_bomb_is_stopped_at_the_bound(read: Read, tmp_path: Path, layers: i
         (gzip.compress(b"a\n1\n") + b"rubbish", "cannot be read as gzip"),
         (make_bomb(MIB, 3), "gzip, several times"),
     ],
+    ids=["zstd", "zlib", "cut off", "rubbish behind", "three layers"],
 )
 def test_other_compression_is_refused(
     read: Read, tmp_path: Path, data: bytes, reason: str
