@@ -122,13 +122,27 @@ class CelerySender:
             # We wait for confirms ourselves; py-amqp would for each message.
             transport_options={"confirm_publish": False},
         )
-        self._connection.ensure_connection(
-            max_retries=0, timeout=self._timeout_s, errback=None
-        )
+        self._reach_a_node()
         self._declare_queues()
         self._producer = self._app.amqp.Producer(self._connection, auto_declare=False)
         if self._connection.transport.driver_type == "amqp":
             self._confirms = Confirms(self._connection.default_channel)
+
+    def _reach_a_node(self) -> None:
+        """Connect to the first server that answers, of those with ``;`` between."""
+        # kombu goes on to the next only where it may try for ever, and begins anew
+        # with the one that has just failed.
+        for left in reversed(range(len(self._connection.alt) + 1)):
+            try:
+                self._connection.ensure_connection(
+                    max_retries=0, timeout=self._timeout_s, errback=None
+                )
+            except self._errors():
+                if not left:
+                    raise
+                self._connection.maybe_switch_next()
+            else:
+                return
 
     def _declare_queues(self) -> None:
         for queue in Queue:

@@ -20,11 +20,11 @@ from celery import Celery
 from celery.exceptions import CeleryError
 from celery.utils.nodenames import anon_nodename
 from kombu import Queue as KombuQueue
-from kombu.exceptions import KombuError
+from kombu.exceptions import KombuError, OperationalError
 from pydantic import JsonValue
 
 from celery_app.app import make_config
-from models.errors import RuleError, StepError
+from models.errors import PlatformError, RuleError, StepError
 from settings import Settings
 
 #: What a connection may raise besides its transport's own errors.
@@ -118,7 +118,9 @@ class Link:
         Send *task*, over the connection that is open or another one.
 
         Raises:
-            StepError: Temporary: nobody took it in time, or there is no such queue.
+            PlatformError: The broker was not there, or did not answer in time.
+
+            StepError: Temporary: it is there, and has no such queue.
         """
         with self._lock:
             if self._open is not None:
@@ -132,7 +134,10 @@ class Link:
                 self._publish(*self._connect(), task)
             except self.errors as error:
                 self._close()
-                raise StepError(self._explain(error, task), permanent=False) from error
+                told = self._explain(error, task)
+                if isinstance(error, self._absence):
+                    raise PlatformError(told) from error
+                raise StepError(told, permanent=False) from error
 
     @contextmanager
     def connecting(self) -> Iterator[tuple[Celery, Any]]:
@@ -148,6 +153,12 @@ class Link:
         """What a call of this broker may raise."""
         connection = self._make_app(self._urls[0]).connection_for_write()
         return (*_ERRORS, *connection.connection_errors, *connection.channel_errors)
+
+    @cached_property
+    def _absence(self) -> tuple[type[BaseException], ...]:
+        """What says of the broker that it is away, whatever it was asked for."""
+        connection = self._make_app(self._urls[0]).connection_for_write()
+        return (OperationalError, OSError, *connection.connection_errors)
 
     def _make_app(self, url: str) -> Celery:
         """Return an application that knows how to get there, and nothing of ours."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -22,12 +22,10 @@ import sqlalchemy as sa
 from models.database import Identifier, db_now, json_rows, make_rows_json
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from models.tables import operations, processes
+from operations.processes import ALIVE_FOR, Role
 
 #: Slots that are assumed while no worker says how many it has.
 _SLOTS = 4
-
-#: A worker that has renewed its row since then counts.
-_SEEN_WITHIN = timedelta(seconds=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +183,8 @@ def fetch_share(connection: sa.Connection, part: float) -> int | None:
         return None
     rows = connection.execute(
         sa.select(processes.c.queues, processes.c.concurrency).where(
-            processes.c.role == "worker",
-            processes.c.heartbeat_at > db_now(-_SEEN_WITHIN),
+            processes.c.role == Role.WORKER,
+            processes.c.heartbeat_at > db_now(-ALIVE_FOR),
         )
     )
     slots = sum(count or 1 for queues, count in rows if Queue.QUICK in queues)

@@ -159,6 +159,14 @@ class Breaker:
         return Pause(self._name, row.since, row.retry_at, row.now, row.error)
 
 
+def fetch_pauses(connection: sa.Connection) -> list[Pause]:
+    """Return every server that does not serve, by name."""
+    rows = connection.execute(
+        sa.select(breakers, db_now().label("now")).order_by(breakers.c.name)
+    )
+    return [Pause(r.name, r.since, r.retry_at, r.now, r.error) for r in rows]
+
+
 class PatientMailer:
     """A mailer that hands nothing to a mail server which does not serve."""
 

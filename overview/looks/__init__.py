@@ -14,6 +14,7 @@ from overview.looks.hosts import (
     look_at_settings,
     look_at_space,
 )
+from overview.looks.mail import look_at_mail
 from overview.looks.scheduler import look_at_leader, look_at_sending, look_at_tick
 from overview.looks.strangers import look_at_strangers
 from overview.looks.tasks import look_at_tasks
@@ -38,6 +39,7 @@ LOOKS: dict[str, Look] = {
     "broker": look_at_broker,
     "tasks": look_at_tasks,
     "strangers": look_at_strangers,
+    "mail": look_at_mail,
     "queues": look_at_queues,
     "quarantine": look_at_quarantine,
     "outbox": look_at_outbox,

@@ -20,6 +20,7 @@ from operations.outbox import Message
 from settings import read_settings
 from tests.chaos.servers import Victim
 from tests.rabbit.server import connect
+from tests.servers import find_free_port
 
 TIMEOUT_S = 2.0
 
@@ -94,6 +95,22 @@ def test_confirms_are_awaited_for_many_messages_at_once(
 
     assert [set(), set()] == waits
     assert 1 + 2 * SLICE == len(take_all(rabbit))
+
+
+def test_next_node_of_a_cluster_takes_what_the_first_does_not(rabbit: Victim) -> None:
+    """
+    Where the first of the list refuses connections.
+    """
+    nodes = f"amqp://127.0.0.1:{find_free_port()}//;{rabbit.url}"
+    settings = read_settings({"MINUTEHAND_BROKER_URL": nodes}, env_file=None)
+    sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
+    messages = make_messages(3)
+    take_all(rabbit)
+
+    sender.send(messages)
+    sender.close()
+
+    assert [str(each.id) for each in messages] == take_all(rabbit)
 
 
 def test_queue_that_was_deleted_is_declared_and_filled(

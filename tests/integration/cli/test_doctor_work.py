@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from cli.connection import get_engine, get_settings
 from models.database import db_now, make_engine, writing
-from models.tables import deliveries, leases, operations
+from models.tables import breakers, deliveries, leases, operations
+from operations.adapters.breaker import Breaker
 from operations.processes import Process, Role
 from overview.looks.hosts import LITTLE_SPACE, NO_SPACE
 from tests.integration.cli.calling import Answer, Call, write_action
@@ -370,3 +371,19 @@ def test_look_that_is_refused_is_a_finding(
     (refused,) = list_details(answer, "troubles")
     assert "permission denied" in refused
     assert "ok" == find(answer, "tzdata")[0]
+
+
+def test_mail_server_that_does_not_serve_is_named(call: Call):
+    """
+    While it is tried again; one that nobody needs any more is only mentioned.
+    """
+    breaker = Breaker(get_engine(), "mail server mail.example.org:25")
+    breaker.fail("it hangs", tried=False)
+
+    health, detail = find(call("doctor", "--json"), "mail")
+    with writing(get_engine()) as connection:
+        connection.execute(sa.update(breakers).values(retry_at=db_now(-HOUR)))
+    later, _detail = find(call("doctor", "--json"), "mail")
+
+    assert ("bad", "look") == (health, later)
+    assert detail.startswith("the mail server mail.example.org:25 has not served since")
