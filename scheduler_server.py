@@ -44,6 +44,7 @@ from actions.zones import adopt_zones
 from celery_app.app import make_app
 from celery_app.dispatch import Dispatcher, Sender
 from celery_app.logs import log_crashes
+from celery_app.notices import Noticer
 from celery_app.presence import Presence, make_process
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.sender import CelerySender
@@ -87,6 +88,10 @@ PAUSE_S = 1.0
 #: Lost workers and messages are looked for this often: their leases last a minute.
 RESCUE_EVERY_S = 5.0
 
+#: From a tick to the look for failures that somebody is told of: most of what the tick
+#: made has run by then.
+NOTICE_AFTER_S = 10.0
+
 
 class Scheduler:
     """
@@ -122,12 +127,20 @@ class Scheduler:
         self.dispatcher = Dispatcher(
             engine, leader, sender, settings.chunk, monotonic, settings.app_share
         )
+        self.noticer = Noticer(
+            engine,
+            leader,
+            mail=settings.notice_mail,
+            webhook=settings.notice_webhook,
+            zone=settings.timezone,
+        )
         self.settings = settings
         self._monotonic = monotonic
         self._host_clock = host_clock
         self.on_tick: list[Callable[[TickReport], None]] = [_log_tick]
         self._next_tick_at: datetime | None = None
         self._rescued_at = float("-inf")
+        self._notice_at = float("inf")
         self._was_leading = False
 
     def wake(self) -> float:
@@ -185,6 +198,7 @@ class Scheduler:
         TICKS.labels("done").inc()
         TICK_SECONDS.observe(self._monotonic() - started)
         LAST_TICK.set(now.timestamp())
+        self._notice_at = self._monotonic() + NOTICE_AFTER_S
         for listener in self.on_tick:
             listener(report)
         return report
@@ -278,6 +292,11 @@ class Scheduler:
         if self._monotonic() - self._rescued_at >= RESCUE_EVERY_S:
             self._rescued_at = self._monotonic()
             self.dispatcher.rescue()
+        if self._monotonic() >= self._notice_at:
+            self._notice_at = float("inf")  # until the next tick
+            self.noticer.look()
+            if self.noticer.is_behind:
+                self._notice_at = self._monotonic()
 
     def _read_clock(self) -> datetime:
         with reading(self.engine) as connection:

@@ -39,12 +39,14 @@ from pydantic_settings import (
 from models.duration import Duration
 from models.errors import RuleError, UsageError
 from models.field_types import check_queue
+from models.operation import check_url
 from models.server_url import (
     read_broker_url,
     read_connections,
     read_database_url,
     read_smtp_url,
 )
+from models.small_app import check_email
 from models.sql_connection import (
     SqlConnection,
     find_databases,
@@ -141,6 +143,14 @@ def _read_address(value: object) -> str:
 def _read_sql_connections(value: object) -> Mapping[str, SqlConnection]:
     """Read the databases that small apps may query."""
     return read_sql_connections(value) if isinstance(value, str) else {}
+
+
+def _read_addresses(value: object) -> tuple[str, ...]:
+    """Split mail addresses written with commas between them."""
+    if isinstance(value, tuple):
+        return value
+    entries = (entry.strip() for entry in str(value).split(","))
+    return tuple(check_email(entry) for entry in entries if entry)
 
 
 def _read_clock(value: object) -> time:
@@ -254,6 +264,8 @@ class Settings(BaseSettings):
     task_connections: Annotated[
         Mapping[str, str], BeforeValidator(_read_connections), SECRET
     ] = Field(default_factory=dict, repr=False)
+    notice_mail: Annotated[tuple[str, ...], BeforeValidator(_read_addresses)] = ()
+    notice_webhook: Annotated[str, AfterValidator(check_url)] | None = None
 
     webhook_secret: Annotated[SecretStr | None, SECRET] = None
     webhook_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()

@@ -85,6 +85,15 @@ class Event(StrEnum):
         "An operation whose worker or message was lost is tried again, or given up.",
     )
 
+    NOTICES_RECORDED = (
+        "notices_recorded",
+        "Somebody will be told of operations that failed, or that work again.",
+    )
+    NOTICES_UNREADABLE = (
+        "notices_unreadable",
+        "Whom a small app wants to be told of failures could not be read.",
+    )
+
     OPERATION_NOT_CLAIMED = (
         "operation_not_claimed",
         "A message was dropped: somebody else does or has done its operation.",

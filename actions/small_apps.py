@@ -137,6 +137,7 @@ def _apply_app(
             name=model.name or model.uid,
             timezone=model.timezone,
             source_folder=_text_or_none(folder),
+            notices=_make_notices(model),
             created_at=now,
             updated_at=now,
         )
@@ -152,6 +153,8 @@ def _apply_app(
         given["timezone"] = model.timezone
     if folder is not None:
         given["source_folder"] = _text_or_none(folder)
+    if "notices" in model.model_fields_set:
+        given["notices"] = _make_notices(model)
     connection.execute(
         sa.update(small_apps).where(small_apps.c.uid == model.uid).values(**given)
     )
@@ -190,6 +193,14 @@ def _check_files(
         problems.append(Problem(pointer, message, hint))
     if problems:
         raise InvalidDocumentError(tuple(problems))
+
+
+def _make_notices(model: SmallAppModel) -> dict[str, Any] | None:
+    """Return who is told, as it is stored; None: nobody."""
+    notices = model.notices
+    if notices is None or not (notices.mail or notices.webhook):
+        return None
+    return notices.model_dump(mode="json", exclude_none=True)
 
 
 def _apply_domains(

@@ -53,7 +53,7 @@ AGREED = {
     Role.SCHEDULER: (
         *("broker_url", "queue_prefix", "timezone"),
         *("lookback", "lease_ttl", "lease_heartbeat"),
-        *("maintenance_enabled", "maintenance_at"),
+        *("maintenance_enabled", "maintenance_at", "notice_mail"),
     ),
     Role.WORKER: (
         *("broker_url", "queue_prefix", "timezone", "workspace", "retention"),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import sqlalchemy as sa
 import typer
+from pydantic import ValidationError
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -41,9 +42,9 @@ from cli.output import (
     style_state,
 )
 from models.database import read_clock
-from models.door import read_action_object
 from models.errors import MinutehandError
 from models.operation_state import OperationState
+from models.scheduled_action import ScheduledActionModel
 from overview.words import format_age
 
 #: Occurrences that ``show`` foretells.
@@ -257,8 +258,8 @@ def _describe(row: sa.Row[Any]) -> str:
     if problem is not None:
         return f"cannot be read: {problem}"
     try:
-        return describe(read_action_object(row.document))
-    except MinutehandError:
+        return describe(ScheduledActionModel.model_validate(row.document))
+    except (ValidationError, MinutehandError):
         # It is listed because it cannot be read: quarantined.
         return "cannot be read"
 

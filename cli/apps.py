@@ -148,6 +148,7 @@ def show_app(
                 "created_at": row.created_at,
                 "updated_at": row.updated_at,
                 **_make_now_json(pause, working),
+                "notices": _show_notices(row.notices),
                 "users": users,
                 "groups": groups,
                 "domains": [_as_object(each) for each in domains],
@@ -165,12 +166,29 @@ def show_app(
             ("created", format_both(row.created_at)),
             ("updated", format_both(row.updated_at)),
             ("now", _describe_now(pause, working)),
+            ("notices", ", ".join(_list_notices(row.notices)) or None),
             ("users", f"{users:,}"),
             ("groups", shown or None),
             *((part, ", ".join(found) or None) for part, found in names.items()),
         ]
     )
     _print_domains(domains)
+
+
+def _show_notices(notices: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return who is told of failures; the query of a webhook may hold a key."""
+    if notices is None:
+        return None
+    webhook = notices.get("webhook")
+    shown = None if webhook is None else hide_secrets(webhook)
+    return {"mail": notices.get("mail", []), "webhook": shown}
+
+
+def _list_notices(notices: Mapping[str, Any] | None) -> list[str]:
+    shown = _show_notices(notices)
+    if shown is None:
+        return []
+    return [*shown["mail"], *([shown["webhook"]] if shown["webhook"] else [])]
 
 
 def _print_domains(domains: Sequence[sa.Row[Any]]) -> None:

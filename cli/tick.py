@@ -89,7 +89,8 @@ def tick(
         # Whether or not anything was due: what waits waits for this.
         sent = report.sent + scheduler.dispatcher.send_waiting()
         rescued = scheduler.dispatcher.rescue()
-        sent += scheduler.dispatcher.send_waiting() if rescued else 0
+        noticed = scheduler.noticer.look()
+        sent += scheduler.dispatcher.send_waiting() if rescued or noticed else 0
     finally:
         scheduler.stop()
     _print(report, rescued=rescued, sent=sent, json=json)

@@ -68,3 +68,11 @@ class Decision:
 def make_triggered_by(action_name: str) -> str:
     """Return the text the original documentation calls ``triggerrer``."""
     return f'Scheduled action "{action_name}"'
+
+
+def get_action_name(triggered_by: str) -> str:
+    """Return the name in what ``make_triggered_by`` made; other texts as they are."""
+    before, after = make_triggered_by("\n").split("\n")
+    if not (triggered_by.startswith(before) and triggered_by.endswith(after)):
+        return triggered_by
+    return triggered_by[len(before) : -len(after)]

@@ -191,9 +191,17 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
     return Complaint(message, (kind.endswith("_type") and offer) or hint)
 
 
+#: Metadata of a field that is the scheduler's own, and that nobody is told of.
+OURS = "ours"
+
+
 def get_keys(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the keys of *model* as JSON has them, in the order of its fields."""
-    return tuple(field.alias or name for name, field in model.model_fields.items())
+    """Return the keys people may write in *model*, in the order of its fields."""
+    return tuple(
+        field.alias or name
+        for name, field in model.model_fields.items()
+        if OURS not in field.metadata
+    )
 
 
 def _offer(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     JsonValue,
     TypeAdapter,
@@ -18,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from models.document import DocumentModel, show
+from models.document import OURS, DocumentModel, get_keys, show
 from models.errors import RuleError
 from models.field_types import (
     MOST_NAMES,
@@ -223,6 +224,17 @@ def _read_step(value: object, handler: Any) -> Any:
     return handler(value)
 
 
+def _read_notify(value: object, info: ValidationInfo) -> Literal[True] | None:
+    """Read the step of notices; people who write it are refused at the door."""
+    # Only what people write is read with a context: the zone of rules that name none.
+    if info.context is not None:
+        msg = "'notify' is a step of the scheduler's own."
+        hint = "Who is told of failures stands in app.json: see docs/notices.md."
+        raise RuleError(msg, hint)
+
+    return _read_switch(value, None)
+
+
 _Switch = Annotated[Literal[True] | None, WrapValidator(_read_switch)]
 
 
@@ -247,13 +259,14 @@ class OperationModel(DocumentModel):
         default=None,
         examples=[{"name": "myproject.tasks.report", "queue": "reports"}],
     )
+    notify: Annotated[Literal[True] | None, OURS, BeforeValidator(_read_notify)] = None
 
     @model_validator(mode="after")
     def _refuse_nothing(self) -> Self:
         """An action that asks for nothing would run for ever and do nothing."""
         if not self.step_names:
             msg = "No step is asked for."
-            hint = f"Ask for one of: {', '.join(type(self).model_fields)}."
+            hint = f"Ask for one of: {', '.join(get_keys(type(self)))}."
             raise RuleError(msg, hint)
 
         return self

@@ -53,6 +53,7 @@ class Trigger(StrEnum):
     SCHEDULE = "schedule"
     EVENT = "event"
     MANUAL = "manual"
+    NOTICE = "notice"  # tells somebody that others failed, or work again
 
 
 class Overlap(StrEnum):

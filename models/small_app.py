@@ -43,6 +43,9 @@ MOST_USERS = 100_000
 #: Domains, templates and holiday calendars of one small app.
 MOST_PARTS = 1_000
 
+#: Addresses that one notice goes to; a mailing list serves more people.
+MOST_NOTICE_MAILS = 20
+
 _EMAIL = re.compile(r"[^\s@<>,;\"\x00-\x1f\x7f]+@[^\s@<>,;\"\x00-\x1f\x7f]+")
 _LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,3}", re.ASCII)
 
@@ -85,6 +88,9 @@ def check_source_file(text: str) -> str:
 def _is_hidden(name: str) -> bool:
     # Two dots at the start: how Kubernetes names what it mounts.
     return name.startswith(".") and name != "." and not name.startswith("..")
+
+
+MailAddress = Annotated[str, Field(max_length=320), AfterValidator(check_email)]
 
 
 class UserModel(DocumentModel):
@@ -210,6 +216,17 @@ class TemplateModel(DocumentModel):
         return self
 
 
+class NoticesModel(DocumentModel):
+    """Who is told that operations failed, were missed or left a mail uncertain."""
+
+    mail: Annotated[tuple[MailAddress, ...], Field(max_length=MOST_NOTICE_MAILS)] = (
+        Field(default=(), examples=[["ops@example.com"]])
+    )
+    webhook: (
+        Annotated[str, Field(max_length=2000), AfterValidator(check_url)] | None
+    ) = Field(default=None, examples=["https://example.com/minutehand"])
+
+
 class AppDocumentsModel(DocumentModel):
     """The documents of a small app that publish moves; their inside is its own."""
 
@@ -250,6 +267,9 @@ class SmallAppModel(DocumentModel):
         ]
         | None
     ) = Field(default=None, examples=[{"fr": ["2026-12-25"]}])
+    notices: NoticesModel | None = Field(
+        default=None, examples=[{"mail": ["ops@example.com"]}]
+    )
 
     @field_validator("users")
     @classmethod

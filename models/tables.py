@@ -331,6 +331,9 @@ operations = sa.Table(
     Column("error", sa.Text),
     # missed: first, last, count; manual: force; recipients frozen by a step; ...
     Column("details", Json),
+    # somebody was told how it ended (failed, missed, mails uncertain) when it finished
+    # then; after a retry it may do so again
+    Column("noticed_at", UtcDateTime),
     # the leadership under which the row was recorded; null: recorded by hand
     Column("fence", sa.BigInteger),
     # sending: what waits, oldest first
@@ -424,6 +427,42 @@ deliveries = sa.Table(
     _partial("ix_deliveries_uncertain", "updated_at", where="state = 'uncertain'"),
 )
 
+#: Who was told of what: a row for each cause, for as long as it lasts.
+notices = sa.Table(
+    "notices",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    # uid of the small app whose addresses are told; empty: those of the installation
+    Column("scope", sa.Text, nullable=False),
+    # failed, missed, uncertain
+    Column("kind", sa.Text, nullable=False),
+    # what is the same in all errors of this cause, and the first of them as it was
+    Column("cause_key", sa.Text, nullable=False),
+    Column("cause", sa.Text, nullable=False),
+    Column("opened_at", UtcDateTime, nullable=False),
+    # of the failures: the latest
+    Column("last_at", UtcDateTime, nullable=False),
+    Column("count", sa.Integer, nullable=False),
+    # what a notice has yet to tell, and when the last one did
+    Column("untold", sa.Integer, nullable=False),
+    Column("told_at", UtcDateTime),
+    Column("tellings", sa.Integer, nullable=False, server_default="0"),
+    # uid to app, name, count, last failure: what has to succeed until it is over
+    Column("actions", Json, nullable=False),
+    # ids of the latest failures, for examples
+    Column("examples", Json, nullable=False),
+    Column("closed_at", UtcDateTime),
+    # telling: a cause is open once, whoever looks; and what is open
+    _partial(
+        "uq_notices_open",
+        "scope",
+        "kind",
+        "cause_key",
+        where="closed_at IS NULL",
+        unique=True,
+    ),
+)
+
 leases = sa.Table(
     "leases",
     metadata,
@@ -441,6 +480,8 @@ leases = sa.Table(
     # since when the broker takes nothing, and what it said last; null if it does
     Column("send_failing_since", UtcDateTime),
     Column("send_error", sa.Text),
+    # until when failures were looked for, to tell of them; null: nobody is told
+    Column("noticed_until", UtcDateTime),
 )
 
 #: Servers that many operations need and that do not serve: a row for each, for as

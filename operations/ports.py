@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -413,6 +413,8 @@ class StepContext:
         deliveries: The marks of this step.
 
         ports: The world.
+
+        details: What was recorded with the operation: of a notice, what it tells.
     """
 
     operation_id: UUID
@@ -434,6 +436,7 @@ class StepContext:
     guard: Guard
     deliveries: Deliveries
     ports: Ports
+    details: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 #: A step: does its work, and returns what ``operations show`` prints. Raises

@@ -437,6 +437,7 @@ class Attempt:
             guard=hold,
             deliveries=DeliveryMarks(self.engine, held, step.name),
             ports=self.ports,
+            details=held.details,
         )
 
 

@@ -123,6 +123,39 @@ def _make_tables() -> None:
         sa.Column("error", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_breakers")),
     )
+    _make_notices()
+
+
+def _make_notices() -> None:
+    op.create_table(
+        "notices",
+        sa.Column("id", Identifier, nullable=False),
+        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("cause_key", sa.Text(), nullable=False),
+        sa.Column("cause", sa.Text(), nullable=False),
+        sa.Column("opened_at", UtcDateTime, nullable=False),
+        sa.Column("last_at", UtcDateTime, nullable=False),
+        sa.Column("count", sa.Integer(), nullable=False),
+        sa.Column("untold", sa.Integer(), nullable=False),
+        sa.Column("told_at", UtcDateTime, nullable=True),
+        sa.Column("tellings", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("actions", Json, nullable=False),
+        sa.Column("examples", Json, nullable=False),
+        sa.Column("closed_at", UtcDateTime, nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_notices")),
+    )
+    is_open = sa.text("closed_at IS NULL")
+    op.create_index(
+        "uq_notices_open",
+        "notices",
+        ["scope", "kind", "cause_key"],
+        unique=True,
+        postgresql_where=is_open,
+        sqlite_where=is_open,
+    )
+    op.add_column("leases", sa.Column("noticed_until", UtcDateTime))
+    op.add_column("operations", sa.Column("noticed_at", UtcDateTime))
 
 
 def _add_columns() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operations.ports import StepFunction
 from operations.steps.call_webhook import call_webhook
 from operations.steps.maintenance import maintenance
+from operations.steps.notify import notify
 from operations.steps.publish import publish
 from operations.steps.refresh import refresh
 from operations.steps.run_task import run_task
@@ -19,4 +20,5 @@ STEPS: dict[str, StepFunction] = {
     "maintenance": maintenance,
     "call_webhook": call_webhook,
     "run_task": run_task,
+    "notify": notify,
 }

@@ -117,6 +117,21 @@ def test_absent_parts_stay(engine: sa.Engine):
     assert ["t"] == _fetch(engine, templates.c.name)
 
 
+@pytest.mark.parametrize("nobody", [None, {}, {"mail": []}])
+def test_notices_are_switched_off_by_null_or_nothing(engine: sa.Engine, nobody: object):
+    """
+    Absent, they stay; null, an empty object, or no address mean that nobody is told.
+    """
+    _apply(engine, notices={"mail": ["ann@example.org"]})
+    _apply(engine, name="Shop")
+    kept = _fetch(engine, small_apps.c.notices)
+
+    _apply(engine, notices=nobody)
+
+    assert [{"mail": ["ann@example.org"]}] == kept
+    assert [None] == _fetch(engine, small_apps.c.notices)
+
+
 def test_absent_fields_of_users_stay(engine: sa.Engine):
     """
     A user's entry changes what it mentions; null clears a field.

@@ -68,6 +68,7 @@ def test_values_are_read_as_what_they_mean() -> None:
         maintenance_at="23:30",
         maintenance_enabled="false",
         webhook_allowed_hosts="Intranet, build.example.org",
+        notice_mail="ann@example.org, bob@example.org,",
         chunk="20",
     )
 
@@ -75,6 +76,7 @@ def test_values_are_read_as_what_they_mean() -> None:
     assert time(23, 30) == settings.maintenance_at
     assert settings.maintenance_enabled is False
     assert settings.webhook_allowed_hosts == ("intranet", "build.example.org")
+    assert settings.notice_mail == ("ann@example.org", "bob@example.org")
     assert settings.chunk == 20
 
 
@@ -237,6 +239,8 @@ def test_lease_of_a_moment_is_refused_with_one_that_lasts(lease: str) -> None:
     ("variables", "blamed"),
     [
         ({"lease_ttl": "PT20S"}, "LEASE_HEARTBEAT: its default PT10S"),
+        ({"notice_mail": "ann@example.org,bob"}, "NOTICE_MAIL: 'ann@example.org,bob'"),
+        ({"notice_webhook": "example.org"}, "NOTICE_WEBHOOK: 'example.org' does not"),
         ({"operation_heartbeat": "PT21S"}, "OPERATION_HEARTBEAT: 'PT21S'"),
         ({"database_timeout": "PT60S"}, "DATABASE_TIMEOUT: 'PT60S'"),
         ({"broker_timeout": "PT2M"}, "BROKER_TIMEOUT: 'PT2M'"),

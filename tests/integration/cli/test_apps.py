@@ -95,3 +95,22 @@ def test_connections_are_checked_as_far_as_they_are_known(
     assert "may not use connection 'erp'" in refused.err
     assert "workers need it" in doubted.err
     assert "hunter2" not in refused.err + doubted.err
+
+
+def test_who_is_told_of_failures_is_shown(call: Call, tmp_path: Path):
+    """
+    Addresses are, and the webhook without what may be a key.
+    """
+    url = "https://example.com/hook?token=hunter2"
+    asked = {"mail": ["ann@example.org"], "webhook": url}
+    document = {"uid": "shop", "notices": asked}
+    (tmp_path / "app.json").write_text(json.dumps(document))
+    assert 0 == call("apps", "apply", str(tmp_path)).code
+
+    shown = call("apps", "show", "shop", "--json")
+
+    hidden = "https://example.com/hook?token=***"
+    assert {"mail": ["ann@example.org"], "webhook": hidden} == shown.data["notices"]
+    people = call("apps", "show", "shop").out
+    assert "ann@example.org" in people
+    assert "hunter2" not in people

@@ -15,12 +15,13 @@ from actions.leader import (
     get_send_failure,
     record_send_failure,
 )
+from actions.notices import fetch_watch, record_watch
 from actions.pausing import set_paused
 from celery_app.dispatch import SILENCE_S, Sender
 from models.database import make_engine, reading, writing
 from models.errors import BrokerUnreachableError
 from models.tables import leases
-from scheduler_server import PAUSE_S, RESCUE_EVERY_S, Scheduler
+from scheduler_server import NOTICE_AFTER_S, PAUSE_S, RESCUE_EVERY_S, Scheduler
 from settings import read_settings
 from tests.scheduling import (
     BROKER_DOWN,
@@ -53,9 +54,15 @@ class Clock:
 
 
 def make_scheduler(
-    engine: sa.Engine, sender: Sender | None = None, clock: Clock | None = None
+    engine: sa.Engine,
+    sender: Sender | None = None,
+    clock: Clock | None = None,
+    **options: str,
 ) -> Scheduler:
-    settings = read_settings({"MINUTEHAND_LEASE_HEARTBEAT": "PT20S"}, env_file=None)
+    given = {"LEASE_HEARTBEAT": "PT20S", **options}
+    settings = read_settings(
+        {f"MINUTEHAND_{name}": value for name, value in given.items()}, env_file=None
+    )
     return Scheduler(
         engine,
         Leader(engine),
@@ -100,6 +107,27 @@ def test_first_wake_ticks_and_sleeps_to_the_next_look(engine: sa.Engine):
     assert 0 <= pause_s <= PAUSE_S
     assert [row.id for row in fetch_all(engine)] == sender.ids
     assert len(sender.ids) >= 3
+
+
+def test_failures_are_looked_for_after_each_tick(engine: sa.Engine):
+    """
+    Ten seconds later, once, when most of what it made has run; never before it.
+    """
+    add_app(engine)
+    clock = Clock()
+    scheduler = make_scheduler(engine, clock=clock, NOTICE_MAIL="ops@example.org")
+    scheduler.wake()
+    scheduler._next_tick_at = get_now(engine) + 50 * SECOND
+    looks = []
+
+    for _ in range(30):
+        clock.now += 1
+        scheduler.wake()
+        with writing(engine) as connection:
+            looks.append(fetch_watch(connection).noticed_until)
+            record_watch(connection, None)
+
+    assert [NOTICE_AFTER_S] == [n for n, look in enumerate(looks, 1) if look]
 
 
 def test_wake_between_minutes_does_not_tick(engine: sa.Engine):

@@ -19,6 +19,8 @@ STEPS = [
     ),
     Bad(steps(send_mail={}), "/operations/send_mail", "'send_mail'", "'send_email'"),
     Bad(steps(refresh_all=True), "/operations/refresh_all", "key", "'refresh'"),
+    Bad(steps(notify=True), "/operations/notify", "scheduler's own", "docs/notices.md"),
+    Bad(steps(notify=False), "/operations/notify", "scheduler's own", "app.json"),
     Bad(steps(refresh="everything"), "/operations/refresh", "everything", "domains"),
     Bad(steps(refresh={}), "/operations/refresh", "{} names no domain", "true for"),
     Bad(steps(refresh={"domains": []}), "/operations/refresh", "no domain", "true"),

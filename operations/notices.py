@@ -1,0 +1,332 @@
+"""
+What is told of failures: which belong together, and when somebody is told. Pure.
+
+Failures of one cause are one notice, whatever actions they are of. While the cause
+lasts, more of the same only count, and are told ever less often.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from models.decision import get_action_name
+from models.occurrence import str_to_uuid
+
+#: From one notice of a cause to the next that says "more"; then twice that, and so on.
+FIRST_PAUSE = timedelta(hours=1)
+
+LONGEST_PAUSE = timedelta(days=1)
+
+#: An action that has joined a cause is told of sooner: it may be somebody else's.
+JOIN_PAUSE = timedelta(minutes=5)
+
+#: A cause is over only if nothing has failed of it for so long: what fails and works
+#: in turns must not send two mails a minute.
+CALM = timedelta(minutes=5)
+
+#: A cause that lasts, and of which nothing more is heard, is forgotten.
+FORGET_AFTER = timedelta(days=30)
+
+#: Open causes of one scope; more are told together, as various. An app whose every
+#: error has other words in it fills nobody's mailbox.
+MOST_CAUSES = 20
+
+#: Actions that are remembered of one cause; more are only counted.
+MOST_ACTIONS = 1_000
+
+#: Actions and operations that a notice names.
+ACTIONS_NAMED = 10
+OPERATIONS_NAMED = 5
+
+#: The scope of the installation: all small apps.
+INSTALLATION = ""
+
+_LONGEST_CAUSE = 300
+_VARIOUS = "various causes"
+
+# Ids, numbers, what is quoted and mail addresses differ where the cause does not.
+_VARYING = re.compile(
+    r"""[0-9a-f]{8}-[0-9a-f-]{27}|\S+@\S+|'[^']*'|"[^"]*"|\b[0-9a-f]{12,}\b|\d+""",
+    re.IGNORECASE,
+)
+
+
+class NoticeKind(StrEnum):
+    """What a notice tells."""
+
+    FAILED = "failed"
+    MISSED = "missed"
+    UNCERTAIN = "uncertain"
+    RECOVERED = "recovered"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """
+    One operation that somebody has to hear of.
+
+    Args:
+        cause: One line.
+
+        count: Of what is told: 1 failed operation, so many occurrences that were
+            missed, so many uncertain mails.
+
+        at: When that was known, aware UTC.
+    """
+
+    operation_id: UUID
+    app: str
+    action_uid: str
+    action_name: str
+    kind: NoticeKind
+    cause: str
+    occurrence: datetime
+    at: datetime
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """
+    Somebody who is told, and of what.
+
+    Args:
+        app: Of which small app. INSTALLATION: of all.
+
+        zone: IANA name, in which times are told besides UTC.
+    """
+
+    app: str
+    zone: str
+    mail: tuple[str, ...] = ()
+    webhook: str | None = None
+
+
+@dataclass(slots=True)
+class Notice:
+    """
+    A cause that lasts; a row of ``notices``.
+
+    Args:
+        actions: By uid: app, name, count, and the last failure (``last_at``,
+            ``occurrence``) and whether it was told.
+
+        examples: Ids of operations, the latest failures last.
+    """
+
+    id: UUID
+    scope: str
+    kind: NoticeKind
+    cause_key: str
+    cause: str
+    opened_at: datetime
+    last_at: datetime
+    count: int = 0
+    untold: int = 0
+    told_at: datetime | None = None
+    tellings: int = 0
+    actions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, trouble: Trouble) -> None:
+        """Count one more."""
+        self.count += trouble.count
+        self.untold += trouble.count
+        self.last_at = max(self.last_at, trouble.at)
+        kept = [*self.examples, str(trouble.operation_id)]
+        self.examples = kept[-OPERATIONS_NAMED:]
+        known = self.actions.get(trouble.action_uid)
+        if known is None:
+            if len(self.actions) >= MOST_ACTIONS:
+                return
+            known = {"app": trouble.app, "count": 0, "told": False}
+            self.actions[trouble.action_uid] = known
+        known["name"] = trouble.action_name
+        known["count"] += trouble.count
+        known["last_at"] = _latest(known.get("last_at"), trouble.at)
+        known["occurrence"] = _latest(known.get("occurrence"), trouble.occurrence)
+
+    def is_due(self, now: datetime) -> bool:
+        """Tell whether somebody is to hear of what was not told yet."""
+        if not self.untold:
+            return False
+        if self.told_at is None:
+            return True
+        pause: timedelta = min(FIRST_PAUSE * 2 ** (self.tellings - 1), LONGEST_PAUSE)
+        if any(not action["told"] for action in self.actions.values()):
+            pause = JOIN_PAUSE
+        return now - self.told_at >= pause
+
+    def tell(self, scope: Scope, kind: NoticeKind, *, now: datetime) -> dict[str, Any]:
+        """
+        Return what a notice says, as JSON, and count it as told.
+
+        Args:
+            scope: Who is told.
+
+            kind: Ours, or RECOVERED.
+
+            now: Aware UTC.
+        """
+        is_more = self.tellings > 0 and kind is not NoticeKind.RECOVERED
+        facts = {
+            "kind": str(kind),
+            "was": str(self.kind),
+            "app": scope.app or None,
+            "zone": scope.zone,
+            "cause": self.cause,
+            "count": self.untold if is_more else self.count,
+            "total": self.count,
+            "more": is_more,
+            "first_at": self.opened_at.isoformat(),
+            "last_at": self.last_at.isoformat(),
+            "actions": [
+                {
+                    "uid": uid,
+                    "app": action["app"],
+                    "name": action["name"],
+                    "count": action["count"],
+                    "occurrence": action["occurrence"],
+                }
+                for uid, action in sorted(
+                    self.actions.items(), key=lambda item: -item[1]["count"]
+                )[:ACTIONS_NAMED]
+            ],
+            "action_count": len(self.actions),
+            "operations": list(self.examples),
+            "mail": list(scope.mail),
+            "webhook": scope.webhook,
+        }
+        self.untold = 0
+        self.told_at = now
+        self.tellings += 1
+        for action in self.actions.values():
+            action["told"] = True
+        return facts
+
+    @property
+    def operation_id(self) -> UUID:
+        """Of the notice that was told last: the same, whoever tells it."""
+        return str_to_uuid(f"{self.id} | {self.tellings}")
+
+    def is_over(
+        self, *, succeeded: Iterable[str], idle: Iterable[str], now: datetime
+    ) -> bool:
+        """
+        Tell whether all that failed has succeeded since.
+
+        Args:
+            succeeded: Uids of actions that have, since their last failure.
+
+            idle: Uids of actions that are not due again; nobody waits for them.
+
+            now: Aware UTC.
+        """
+        works = self.actions.keys() & set(succeeded)
+        left = self.actions.keys() - works - set(idle)
+        return bool(works) and not left and now - self.last_at >= CALM
+
+
+Open = dict[tuple[str, NoticeKind, str], Notice]
+
+
+def sort_in(
+    notices: Open, scopes: Sequence[Scope], troubles: Sequence[Trouble], now: datetime
+) -> None:
+    """
+    Count each of *troubles* in the notice it belongs to, in each scope that hears it.
+
+    Args:
+        notices: Those that are open, by scope, kind and key; new ones are added.
+
+        scopes: Who is told.
+
+        troubles: Each only once.
+
+        now: Aware UTC.
+    """
+    for scope in scopes:
+        for trouble in troubles:
+            if scope.app not in {INSTALLATION, trouble.app}:
+                continue
+            cause, key = trouble.cause, make_cause_key(trouble.cause)
+            place = (scope.app, trouble.kind, key)
+            if place not in notices and _is_full(notices, scope.app, trouble.kind):
+                cause, key = f"{_VARIOUS}; one is: {cause}", _VARIOUS
+                place = (scope.app, trouble.kind, key)
+            if place not in notices:
+                name = f"notice | {' | '.join(place)} | {now.isoformat()}"
+                notices[place] = Notice(
+                    id=str_to_uuid(name),
+                    scope=scope.app,
+                    kind=trouble.kind,
+                    cause_key=key,
+                    cause=cause,
+                    opened_at=trouble.at,
+                    last_at=trouble.at,
+                )
+            notices[place].add(trouble)
+
+
+def _is_full(notices: Open, scope: str, kind: NoticeKind) -> bool:
+    same = sum(1 for place in notices if place[:2] == (scope, kind))
+    return same >= MOST_CAUSES
+
+
+def find_cause(reason: str | None, error: str | None) -> str:
+    """Return why an operation did not succeed, on one line that people can read."""
+    first, *_ = (error or "").strip().splitlines() or [""]
+    text = _clean(first) or _clean(reason or "") or "unknown"
+    if reason is not None and not first.startswith(reason) and ":" not in reason:
+        # What the platform did to it is said in the reason alone, not in the error.
+        text = reason if text == reason else f"{reason}: {text}"
+    return text if len(text) <= _LONGEST_CAUSE else f"{text[: _LONGEST_CAUSE - 1]}…"
+
+
+def make_cause_key(cause: str) -> str:
+    """
+    Return what is the same in all errors of one cause.
+
+    >>> make_cause_key("send_email: no user 'u17' (attempt 3)")
+    'send_email: no user # (attempt #)'
+    """
+    return _VARYING.sub("#", cause)[:_LONGEST_CAUSE]
+
+
+def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Trouble:
+    """Return what the row of an operation tells; *mails* of it are uncertain."""
+    details: Mapping[str, Any] = row.details or {}
+    cause, count = find_cause(row.reason, row.error), 1
+    if kind is NoticeKind.UNCERTAIN:
+        cause, count = "a mail server or worker went while mails were sent", mails
+    elif kind is NoticeKind.MISSED:
+        count = int(details.get("count", 1))
+    return Trouble(
+        operation_id=row.id,
+        app=row.app,
+        action_uid=row.action_uid,
+        action_name=_clean(get_action_name(row.triggered_by)),
+        kind=kind,
+        cause=cause,
+        occurrence=row.occurrence,
+        at=row.finished_at,
+        count=count,
+    )
+
+
+def _clean(text: str) -> str:
+    """Return *text* on one line, without what a terminal or a mail would act on."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _latest(known: str | None, instant: datetime) -> str:
+    """Return the later of two instants, as JSON keeps them."""
+    if known is not None and datetime.fromisoformat(known) >= instant:
+        return known
+    return instant.isoformat()

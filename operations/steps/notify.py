@@ -1,0 +1,99 @@
+"""
+notify: tell those whom app.json and settings name that others' operations failed.
+
+What is told, and to whom, was recorded with the operation: the same in every attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from models.errors import StepError
+from models.occurrence import str_to_uuid
+from operations.delivery import deliver, make_message_id
+from operations.mail import Mail, Outcome
+from operations.notice_text import make_event, make_subject, make_text
+from operations.ports import StepContext, StepResult
+from operations.recipients import User
+
+#: Where what is told stands among the details of the operation.
+DETAILS_KEY = "notice"
+
+#: Where the step keeps the answer to its request, for it is not to be sent again.
+MEMO_KEY = "webhook"
+
+
+def notify(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: ARG001 - the shape of a step
+    """
+    Post the notice, at least once, and mail it, at most once to each address.
+
+    Returns:
+        ``webhook``: its answer, or why it was refused for good; None: nobody asked
+        for it. ``sent``, ``uncertain``, ``failed``, ``warnings``: of the mails.
+
+    Raises:
+        PostponedError: The mail server does not serve.
+
+        StepError: Temporary for what may pass; permanent if nobody could be told.
+    """
+    told: Any = context.details[DETAILS_KEY]
+    facts: Mapping[str, Any] = told
+    # First, for a mail server that does not serve ends the attempt.
+    answer, failure = _post(context, facts)
+    mails = _make_mails(context, facts)
+    result: StepResult = {"sent": 0}
+    if mails:
+        try:
+            result = deliver(context, mails, ())
+        except StepError as error:
+            # Told by one of the two is told; a temporary failure is tried again.
+            if not (error.permanent and answer and failure is None):
+                raise
+            failure = error
+    if failure is not None and (not failure.permanent or not result["sent"]):
+        raise failure
+    warning = None if failure is None else str(failure)
+    return {"webhook": answer, **result, "warnings": [warning] if warning else []}
+
+
+def _post(
+    context: StepContext, facts: Mapping[str, Any]
+) -> tuple[str | None, StepError | None]:
+    """Return the answer to the request, or what became of it."""
+    url = facts["webhook"]
+    if url is None:
+        return None, None
+    known = context.memo.get(MEMO_KEY)
+    if known is not None:
+        return str(known), None
+    message_id = str(str_to_uuid(f"{context.operation_id} | notify | {url}"))
+    body = make_event(facts, operation_id=context.operation_id)
+    sending = context.ports.webhooks.post(
+        url, message_id=message_id, body=body, now=context.now
+    )
+    if sending.outcome is Outcome.SENT:
+        context.remember(MEMO_KEY, sending.detail)
+        return sending.detail, None
+    msg = f"the webhook was not accepted: {sending.detail}"
+    return None, StepError(msg, permanent=sending.outcome is Outcome.REFUSED)
+
+
+def _make_mails(
+    context: StepContext, facts: Mapping[str, Any]
+) -> list[tuple[User, Mail]]:
+    subject, text = make_subject(facts), make_text(facts)
+    people = [User(id=address, email=address) for address in facts["mail"]]
+    return [
+        (
+            user,
+            Mail(
+                message_id=make_message_id(context, "notify", user),
+                address=user.email,
+                name="",
+                subject=subject,
+                text=text,
+            ),
+        )
+        for user in people
+    ]

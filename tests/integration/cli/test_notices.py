@@ -1,0 +1,78 @@
+"""Notices, as the commands that list and explain show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+
+from actions.leader import Leader
+from celery_app.notices import Noticer
+from models.operation_state import OperationState
+from tests.integration.cli.calling import Call, write_action
+from tests.scheduling import edit, get_now, make_operation, post, record_all
+
+UID = "minutehand-notices"
+
+
+@pytest.fixture
+def told(call: Call, shop: Path, engine: sa.Engine) -> Call:
+    """Give a database in which one operation failed, and the operator will be told."""
+    del shop
+    post(engine, "shop", uid="daily")
+    [failed] = record_all(engine, make_operation(0, app="shop"))
+    edit(
+        engine,
+        failed,
+        state=OperationState.FAILED,
+        reason="step failed: run_task",
+        error="run_task: the broker is away",
+        finished_at=get_now(engine),
+    )
+    leader = Leader(engine)
+    assert leader.hold()
+    with capture_logs():  # not into what the commands print
+        assert 1 == Noticer(engine, leader, mail=("ops@example.org",)).look()
+    leader.release()
+    return call
+
+
+def test_notice_is_listed_and_shown(told: Call):
+    """
+    As an operation of the scheduler's own app, with what it tells.
+    """
+    listed = told("operations", "list", "--app", "minutehand", "--json").data
+    people = told("operations", "list")
+    shown = told("operations", "show", listed[0]["id"])
+
+    assert ["notice"] == [each["trigger"] for each in listed]
+    assert 'Notice to the operator: shop: "daily" failed' in listed[0]["triggerrer"]
+    assert (0, 0) == (people.code, shown.code)
+    assert "notify" in shown.out
+
+
+def test_its_action_is_listed_and_explained(told: Call, engine: sa.Engine):
+    """
+    It can be read, and the audit finds nothing wrong with what it did.
+    """
+    minute = f"{get_now(engine):%Y-%m-%dT%H:%M:00Z}"
+
+    assert "cannot be read" not in told("actions", "list").out
+    assert 0 == told("actions", "show", UID).code
+    assert 0 == told("why", UID, "--at", minute).code
+    audited = told("audit", "--app", "minutehand", "--from", minute)
+    assert 0 == audited.code, audited.out
+
+
+def test_nobody_else_asks_for_its_step(told: Call, tmp_path: Path):
+    """
+    An action that does is refused, with where to say who is told.
+    """
+    path = write_action(tmp_path, operations={"notify": True})
+
+    refused = told("actions", "post", path, "--app", "shop")
+
+    assert 3 == refused.code
+    assert "docs/notices.md" in refused.err

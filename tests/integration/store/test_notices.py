@@ -1,0 +1,632 @@
+"""Who is told of what failed: once, together, and again when it is over."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader, LeadershipLostError, expire_lease
+from actions.notices import NOTICES_UID, record_watch
+from actions.pausing import set_paused
+from actions.posting import SYSTEM_APP, delete_action
+from actions.small_apps import apply_small_app
+from celery_app import notices as looking
+from celery_app.notices import Noticer
+from models.database import reading, writing
+from models.door import read_small_app_object
+from models.operation_state import OperationState, Trigger
+from models.tables import deliveries, notices, operations
+from operations.store import reopen
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit,
+    edit_action,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+HOUR = timedelta(hours=1)
+REFUSED = "send_email: the mail server refused"
+
+
+def make_noticer(engine: sa.Engine, **options: Any) -> Noticer:
+    """Return one that leads, and tells of all small apps unless told otherwise."""
+    leader = Leader(engine)
+    assert leader.hold()
+    return Noticer(engine, leader, **{"mail": ("ops@example.org",), **options})
+
+
+def add_action(engine: sa.Engine, uid: str = "daily", app: str = "app") -> None:
+    post(engine, app, uid=uid, name=uid)
+    edit_action(engine, uid, next_due_at=None)
+
+
+def fail(
+    engine: sa.Engine,
+    *numbers: int,
+    at: datetime | None = None,
+    error: str = REFUSED,
+    state: OperationState = OperationState.FAILED,
+    **changes: Any,
+) -> list[UUID]:
+    """Record operations that failed for good at *at*, or just now."""
+    made = [make_operation(number, **changes) for number in numbers]
+    record_all(engine, *made)
+    ids = [each.id for each in made]
+    end(engine, ids, at=at, error=error, state=state)
+    return ids
+
+
+def end(
+    engine: sa.Engine,
+    ids: list[UUID],
+    *,
+    at: datetime | None = None,
+    error: str | None = None,
+    state: OperationState = OperationState.SUCCEEDED,
+) -> None:
+    """End operations, with the reason of a step that failed if there is an error."""
+    for operation_id in ids:
+        edit(
+            engine,
+            operation_id,
+            state=state,
+            reason=error and "step failed: send_email",
+            error=error,
+            finished_at=at or get_now(engine),
+        )
+
+
+def succeed(engine: sa.Engine, *numbers: int, at: datetime, **changes: Any) -> None:
+    fail(engine, *numbers, at=at, error="", state=OperationState.SUCCEEDED, **changes)
+
+
+def fetch_notices(engine: sa.Engine) -> list[dict[str, Any]]:
+    """Return what the operations of notices tell, as they were recorded."""
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(operations.c.details)
+            .where(operations.c.trigger == Trigger.NOTICE)
+            .order_by(operations.c.occurrence, operations.c.id)
+        ).scalars()
+        return [details["notice"] for details in rows]
+
+
+def ask_for_notices(engine: sa.Engine, uid: str, **asked: Any) -> None:
+    model = read_small_app_object({"uid": uid, "notices": asked})
+    with writing(engine) as connection:
+        apply_small_app(connection, model)
+
+
+def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
+    """
+    Four hundred failures that differ by ids and numbers alone are told of in one.
+    """
+    add_app(engine)
+    add_action(engine)
+    made = [make_operation(n, user_id=f"u{n}") for n in range(400)]
+    record_all(engine, *made)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(operations).values(
+                state="failed",
+                reason="step failed: send_email",
+                error=sa.literal("send_email: 550 no user 'u1' ")
+                + sa.cast(operations.c.id, sa.Text),
+                finished_at=get_now(engine),
+            )
+        )
+
+    recorded = make_noticer(engine).look()
+
+    assert 1 == recorded
+    [told] = fetch_notices(engine)
+    assert ("failed", 400, 1) == (told["kind"], told["count"], told["action_count"])
+    assert ["ops@example.org"] == told["mail"]
+    assert "send_email: 550 no user 'u1'" in told["cause"]
+
+
+def test_nobody_is_told_twice(engine: sa.Engine):
+    """
+    What was told of is not told of again, by this leader or by the next.
+    """
+    add_app(engine)
+    add_action(engine)
+    fail(engine, 0)
+    noticer = make_noticer(engine)
+    noticer.look()
+
+    again = noticer.look()
+    with writing(engine) as connection:
+        expire_lease(connection)
+    by_the_next = make_noticer(engine).look()
+
+    assert (0, 0) == (again, by_the_next)
+    assert 1 == len(fetch_notices(engine))
+
+
+def test_older_leader_tells_nobody(engine: sa.Engine):
+    """
+    One whose lease was taken over writes nothing, and marks nothing as told.
+    """
+    add_app(engine)
+    add_action(engine)
+    fail(engine, 0)
+    older = make_noticer(engine)
+    with writing(engine) as connection:
+        expire_lease(connection)
+    newer = make_noticer(engine)
+
+    with pytest.raises(LeadershipLostError):
+        older.look()
+
+    assert 1 == newer.look()
+
+
+def test_crash_before_the_commit_tells_later(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Marks and notices are one transaction: neither is there without the other.
+    """
+    add_app(engine)
+    add_action(engine)
+    fail(engine, 0)
+    noticer = make_noticer(engine)
+
+    def crash(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(looking, "record", crash)
+        with pytest.raises(KeyboardInterrupt):
+            noticer.look()
+
+    assert [] == fetch_notices(engine)
+    assert 1 == noticer.look()
+
+
+def test_more_of_the_same_waits_an_hour(engine: sa.Engine):
+    """
+    Further failures of an open cause count, and are told of together after an hour.
+    """
+    add_app(engine)
+    add_action(engine)
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+    fail(engine, 0)
+    noticer.look(now=now)
+    fail(engine, 1, 2, 3)
+
+    soon = noticer.look(now=now + HOUR - MINUTE)
+    later = noticer.look(now=now + HOUR)
+
+    assert (0, 1) == (soon, later)
+    told = fetch_notices(engine)[-1]
+    assert (True, 3, 4) == (told["more"], told["count"], told["total"])
+
+
+def test_pause_doubles_up_to_a_day(engine: sa.Engine):
+    """
+    A cause that lasts for days is told of once a day in the end.
+    """
+    add_app(engine)
+    add_action(engine)
+    start = get_now(engine)
+    noticer = make_noticer(engine)
+
+    told_after = []
+    for hour in range(80):
+        fail(engine, hour)
+        if noticer.look(now=start + hour * HOUR):
+            told_after.append(hour)
+
+    assert [0, 1, 3, 7, 15, 31, 55, 79] == told_after
+
+
+def test_action_that_joins_is_told_of_soon(engine: sa.Engine):
+    """
+    Another action that fails of an open cause is told of after five minutes.
+    """
+    add_app(engine)
+    add_action(engine)
+    add_action(engine, "other")
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+    fail(engine, 0)
+    noticer.look(now=now)
+    fail(engine, 0, action_uid="other", triggered_by='Scheduled action "other"')
+
+    at_once = noticer.look(now=now + MINUTE)
+    soon = noticer.look(now=now + 5 * MINUTE)
+
+    assert (0, 1) == (at_once, soon)
+    assert {"daily", "other"} == {
+        action["uid"] for action in fetch_notices(engine)[-1]["actions"]
+    }
+
+
+def test_success_is_told_of_once(engine: sa.Engine):
+    """
+    When the action succeeds again, that is told, and the next failure is a new cause.
+    """
+    add_app(engine)
+    add_action(engine)
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+    fail(engine, 0, 1, at=now)
+    noticer.look(now=now)
+    succeed(engine, 2, at=now + MINUTE)
+
+    recovered = noticer.look(now=now + 5 * MINUTE)
+    again = noticer.look(now=now + 6 * MINUTE)
+    fail(engine, 3)
+    failed = noticer.look(now=now + 7 * MINUTE)
+
+    assert (1, 0, 1) == (recovered, again, failed)
+    kinds = [each["kind"] for each in fetch_notices(engine)]
+    assert ["failed", "recovered", "failed"] == kinds
+    assert 2 == fetch_notices(engine)[1]["count"]
+
+
+def test_nothing_is_over_while_it_fails_in_turns(engine: sa.Engine):
+    """
+    An action that fails and works in turns sends no mail a minute: calm comes first.
+    """
+    add_app(engine)
+    add_action(engine)
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+
+    told = []
+    for minute in range(0, 40, 2):
+        fail(engine, minute, at=now + minute * MINUTE)
+        succeed(engine, minute + 1, at=now + (minute + 1) * MINUTE)
+        told.append(noticer.look(now=now + (minute + 1) * MINUTE))
+
+    assert 1 == sum(told)
+
+
+def test_all_that_failed_has_to_succeed(engine: sa.Engine):
+    """
+    Nobody is told that it is over while one of two actions has not succeeded.
+    """
+    add_app(engine)
+    add_action(engine)
+    add_action(engine, "other")
+    # due again, so that it is waited for
+    edit_action(engine, "other", next_due_at=get_now(engine) + HOUR)
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+    fail(engine, 0, at=now)
+    fail(engine, 0, at=now, action_uid="other")
+    noticer.look(now=now)
+    succeed(engine, 1, at=now + MINUTE)
+
+    one = noticer.look(now=now + 10 * MINUTE)
+    succeed(engine, 1, at=now + 11 * MINUTE, action_uid="other")
+    both = noticer.look(now=now + 20 * MINUTE)
+
+    assert (0, 1) == (one, both)
+
+
+def test_deleted_action_is_not_waited_for(engine: sa.Engine):
+    """
+    It is over when what is left has succeeded.
+    """
+    add_app(engine)
+    add_action(engine)
+    add_action(engine, "other")
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+    fail(engine, 0, at=now)
+    fail(engine, 0, at=now, action_uid="other")
+    noticer.look(now=now)
+    succeed(engine, 1, at=now + MINUTE)
+    with writing(engine) as connection:
+        delete_action(connection, "other")
+
+    assert 1 == noticer.look(now=now + 10 * MINUTE)
+    assert "recovered" == fetch_notices(engine)[-1]["kind"]
+
+
+def test_retry_that_succeeds_ends_it(engine: sa.Engine):
+    """
+    The operation that failed, tried again by hand, counts as a success.
+    """
+    add_app(engine)
+    add_action(engine)
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+    ids = fail(engine, 0, at=now)
+    noticer.look(now=now)
+    with writing(engine) as connection:
+        assert reopen(connection, ids[0])
+    end(engine, ids, at=now + MINUTE)
+
+    assert 1 == noticer.look(now=now + 10 * MINUTE)
+    assert "recovered" == fetch_notices(engine)[-1]["kind"]
+
+
+def test_retry_that_fails_again_counts_again(engine: sa.Engine):
+    """
+    It is news to whoever thinks that it was mended.
+    """
+    add_app(engine)
+    add_action(engine)
+    now = get_now(engine)
+    noticer = make_noticer(engine)
+    ids = fail(engine, 0, at=now)
+    noticer.look(now=now)
+    with writing(engine) as connection:
+        assert reopen(connection, ids[0])
+    end(
+        engine,
+        ids,
+        at=now + MINUTE,
+        error=REFUSED,
+        state=OperationState.FAILED,
+    )
+
+    assert 1 == noticer.look(now=now + HOUR)
+    assert 2 == fetch_notices(engine)[-1]["total"]
+
+
+def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine):
+    """
+    What waits for its next attempt is told to nobody.
+    """
+    add_app(engine)
+    add_action(engine)
+    [waits] = record_all(engine, make_operation(0))
+    edit(engine, waits, reason="step failed", error=REFUSED, attempt=1)
+
+    assert 0 == make_noticer(engine).look()
+
+
+def test_notice_that_fails_makes_no_notice(engine: sa.Engine):
+    """
+    A wrong address must not go round in circles.
+    """
+    add_app(engine)
+    add_action(engine)
+    fail(engine, 0)
+    noticer = make_noticer(engine)
+    noticer.look()
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(operations)
+            .where(operations.c.trigger == Trigger.NOTICE)
+            .values(state="failed", reason="step failed: notify", error="550")
+            .values(finished_at=get_now(engine))
+        )
+
+    assert 0 == noticer.look(now=get_now(engine) + HOUR)
+
+
+def test_missed_occurrences_are_told_of(engine: sa.Engine):
+    """
+    One notice for the actions that an outage hit, with the count of all occurrences.
+    """
+    add_app(engine)
+    add_action(engine)
+    add_action(engine, "other")
+    missed = {"state": OperationState.MISSED, "reason": "outage"}
+    record_all(
+        engine,
+        make_operation(0, details={"count": 30}, **missed),
+        make_operation(0, action_uid="other", details={"count": 12}, **missed),
+    )
+
+    assert 1 == make_noticer(engine).look()
+    [told] = fetch_notices(engine)
+    assert ("missed", "outage", 42) == (told["kind"], told["cause"], told["count"])
+
+
+def test_uncertain_mails_are_told_of(engine: sa.Engine):
+    """
+    They are told of when their operation is final, with how many there are.
+    """
+    add_app(engine)
+    add_action(engine)
+    [running] = record_all(engine, make_operation(0))
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(deliveries),
+            [
+                {
+                    "operation_id": running,
+                    "step": "send_email",
+                    "recipient": user,
+                    "state": "uncertain",
+                    "updated_at": get_now(engine),
+                }
+                for user in ("u1", "u2")
+            ],
+        )
+    noticer = make_noticer(engine)
+
+    before = noticer.look()
+    end(engine, [running])
+    after = noticer.look()
+    again = noticer.look(now=get_now(engine) + 2 * HOUR)
+
+    assert (0, 1, 0) == (before, after, again)
+    [told] = fetch_notices(engine)
+    assert ("uncertain", 2) == (told["kind"], told["count"])
+
+
+def test_small_app_hears_of_its_own(engine: sa.Engine):
+    """
+    An app that asks is told of its own failures, and of nobody else's.
+    """
+    add_app(engine)
+    add_app(engine, "neighbour")
+    add_action(engine)
+    add_action(engine, "other", app="neighbour")
+    ask_for_notices(engine, "app", mail=["ann@example.org"])
+    fail(engine, 0)
+    fail(engine, 0, action_uid="other", app="neighbour")
+
+    make_noticer(engine, mail=()).look()
+
+    [told] = fetch_notices(engine)
+    assert ("app", 1) == (told["app"], told["count"])
+    assert ["ann@example.org"] == told["mail"]
+
+
+def test_installation_hears_of_all_in_one(engine: sa.Engine):
+    """
+    One cause in two apps is one notice to the operator, and one to the app that asks.
+    """
+    add_app(engine)
+    add_app(engine, "neighbour")
+    add_action(engine)
+    add_action(engine, "other", app="neighbour")
+    ask_for_notices(engine, "app", webhook="https://example.org/hook")
+    fail(engine, 0)
+    fail(engine, 0, action_uid="other", app="neighbour")
+
+    make_noticer(engine).look()
+
+    told = {each["app"]: each for each in fetch_notices(engine)}
+    assert {None: 2, "app": 1} == {app: each["count"] for app, each in told.items()}
+    assert "https://example.org/hook" == told["app"]["webhook"]
+
+
+def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine):
+    """
+    Whoever asks for notices hears of what fails from then on.
+    """
+    add_app(engine)
+    add_action(engine)
+    fail(engine, 0, at=get_now(engine) - HOUR)
+    noticer = make_noticer(engine)
+
+    first = noticer.look()
+    fail(engine, 1)
+    second = noticer.look()
+
+    assert (0, 1) == (first, second)
+
+
+def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine):
+    """
+    The next leader goes on where the last look was, however long ago.
+    """
+    add_app(engine)
+    add_action(engine)
+    noticer = make_noticer(engine)
+    noticer.look()
+    with writing(engine) as connection:
+        record_watch(connection, get_now(engine) - 48 * HOUR)
+    fail(engine, 0, at=get_now(engine) - 47 * HOUR)
+
+    assert 1 == noticer.look()
+
+
+def test_nothing_is_remembered_while_nobody_asks(engine: sa.Engine):
+    """
+    With nobody to tell, nothing is written at all.
+    """
+    add_app(engine)
+    add_action(engine)
+    [failed] = fail(engine, 0)
+
+    assert 0 == make_noticer(engine, mail=()).look()
+    with reading(engine) as connection:
+        count = sa.select(sa.func.count()).select_from(notices)
+        assert 0 == connection.execute(count).scalar_one()
+        noticed = sa.select(operations.c.noticed_at).where(operations.c.id == failed)
+        assert connection.execute(noticed).scalar_one() is None
+
+
+def test_paused_notices_are_silent(engine: sa.Engine):
+    """
+    The action of notices is paused like any other.
+    """
+    add_app(engine)
+    add_action(engine)
+    noticer = make_noticer(engine)
+    fail(engine, 0)
+    noticer.look()
+    with writing(engine) as connection:
+        set_paused(connection, NOTICES_UID, paused=True)
+    fail(engine, 1, error="another cause")
+
+    assert 0 == noticer.look()
+
+
+def test_errors_with_other_words_each_are_bounded(engine: sa.Engine):
+    """
+    An app whose every error is another fills nobody's mailbox.
+    """
+    add_app(engine)
+    add_action(engine)
+    for number in range(60):
+        fail(engine, number, error="".join(chr(97 + int(c)) for c in f"{number:04}"))
+
+    assert 21 == make_noticer(engine).look()
+    assert 60 == sum(each["count"] for each in fetch_notices(engine))
+
+
+def test_what_somebody_is_writing_waits_for_the_next_look(postgres_engine: sa.Engine):
+    """
+    A look waits for nobody who tries many operations again at this moment.
+    """
+    add_app(postgres_engine)
+    add_action(postgres_engine)
+    ids = fail(postgres_engine, 0, 1)
+    noticer = make_noticer(postgres_engine)
+
+    with writing(postgres_engine) as other:
+        assert reopen(other, ids[0])
+        noticer.look()
+        other.rollback()
+    noticer.look(now=get_now(postgres_engine) + HOUR)
+
+    assert [1, 1] == [each["count"] for each in fetch_notices(postgres_engine)]
+
+
+def test_many_are_told_in_several_looks(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    One look takes a bounded number, and says that there may be more.
+    """
+    monkeypatch.setattr(looking, "MOST_AT_ONCE", 3)
+    add_app(engine)
+    add_action(engine)
+    fail(engine, *range(4))
+    noticer = make_noticer(engine)
+
+    noticer.look()
+    behind = noticer.is_behind
+    noticer.look(now=get_now(engine) + HOUR)
+
+    assert (True, False) == (behind, noticer.is_behind)
+    assert [3, 1] == [each["count"] for each in fetch_notices(engine)]
+
+
+def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
+    """
+    They belong to its own app, wait to be sent, and are under the leader's fence.
+    """
+    add_app(engine)
+    add_action(engine)
+    fail(engine, 0)
+    make_noticer(engine).look()
+
+    with reading(engine) as connection:
+        row = connection.execute(
+            sa.select(operations).where(operations.c.trigger == Trigger.NOTICE)
+        ).one()
+    assert (SYSTEM_APP, NOTICES_UID) == (row.app, row.action_uid)
+    assert ("pending", "celery", 1) == (row.state, row.queue, row.fence)

@@ -1,0 +1,127 @@
+"""notify, on fakes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+
+from models.errors import StepError
+from operations.mail import Outcome, Sending
+from operations.ports import StepContext
+from operations.steps.notify import notify
+from tests.unit.operations.fakes import World
+
+YES: Literal[True] = True
+HOOK = "https://hooks.example.org/x"
+FACTS: dict[str, Any] = {
+    "kind": "failed",
+    "was": "failed",
+    "app": "sales",
+    "zone": "Europe/Paris",
+    "cause": "send_email: 550 no",
+    "count": 400,
+    "total": 400,
+    "more": False,
+    "first_at": "2026-11-23T06:00:00+00:00",
+    "last_at": "2026-11-23T06:01:00+00:00",
+    "actions": [
+        {
+            "uid": "weekly",
+            "app": "sales",
+            "name": "weekly",
+            "count": 400,
+            "occurrence": "2026-11-23T06:00:00+00:00",
+        }
+    ],
+    "action_count": 1,
+    "operations": ["3771f246-cc92-5326-b56a-8665f62de245"],
+    "mail": ["ann@example.org", "bob@example.org"],
+    "webhook": None,
+}
+
+
+def make_context(world: World, *, attempt: int = 1, **changes: Any) -> StepContext:
+    context = world.make_context(attempt=attempt)
+    return replace(context, details={"notice": {**FACTS, **changes}})
+
+
+def test_each_address_gets_one_mail(world: World):
+    """
+    One mail to each, never one to all: nobody sees who else is told.
+    """
+    result = notify(make_context(world), YES)
+
+    assert ["ann@example.org", "bob@example.org"] == world.mailer.addresses
+    subjects = {mail.subject for mail in world.mailer.mails}
+    assert {
+        '[minutehand] sales: "weekly" failed (400 times): send_email: 550 no'
+    } == subjects
+    assert 2 == result["sent"]
+
+
+def test_second_attempt_mails_nobody_twice(world: World):
+    """
+    Who was told in the first attempt is marked; the webhook is posted once.
+    """
+    deferred = Sending(Outcome.DEFERRED, "mailbox full")
+    world.mailer.outcomes["bob@example.org"] = [deferred]
+    with pytest.raises(StepError, match="mailbox full"):
+        notify(make_context(world, webhook=HOOK), YES)
+
+    result = notify(make_context(world, webhook=HOOK, attempt=2), YES)
+
+    assert ["ann@example.org", "bob@example.org"] == world.mailer.addresses
+    assert 1 == len(world.webhooks.posts)
+    assert (2, "200 OK") == (result["sent"], result["webhook"])
+
+
+def test_webhook_alone_is_enough(world: World):
+    """
+    Nobody has to have a mail address.
+    """
+    result = notify(make_context(world, mail=[], webhook=HOOK), YES)
+
+    [(url, _id, body)] = world.webhooks.posts
+    assert HOOK == url
+    assert "operation.failed" == json.loads(body)["type"]
+    assert "200 OK" == result["webhook"]
+
+
+def test_refused_webhook_keeps_no_mail_back(world: World):
+    """
+    A wrong address of one is a warning if the others were told.
+    """
+    world.webhooks.answer = Sending(Outcome.REFUSED, "410 Gone")
+
+    result = notify(make_context(world, webhook=HOOK), YES)
+
+    assert 2 == result["sent"]
+    assert ["the webhook was not accepted: 410 Gone"] == result["warnings"]
+
+
+def test_refused_webhook_alone_fails_for_good(world: World):
+    """
+    Another attempt cannot help, and nobody was told.
+    """
+    world.webhooks.answer = Sending(Outcome.REFUSED, "410 Gone")
+
+    with pytest.raises(StepError, match="410 Gone") as caught:
+        notify(make_context(world, mail=[], webhook=HOOK), YES)
+
+    assert caught.value.permanent
+
+
+def test_webhook_that_is_away_is_tried_again(world: World):
+    """
+    The mails have gone meanwhile.
+    """
+    world.webhooks.answer = Sending(Outcome.UNREACHABLE, "timeout")
+
+    with pytest.raises(StepError, match="timeout") as caught:
+        notify(make_context(world, webhook=HOOK), YES)
+
+    assert not caught.value.permanent
+    assert 2 == len(world.mailer.mails)
