@@ -18,7 +18,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from models.database import db_now
-from models.operation_state import FINAL_STATES, OperationState, Queue
+from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
 from models.tables import deliveries, operations, scheduled_actions
 from operations.ports import DeliveryState
 from operations.processes import Role, Seen
@@ -77,6 +77,45 @@ def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
 def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
     """Return since when the oldest of *backlog* waits; None if nothing does."""
     return min((b.waiting_since for b in backlog if b.waiting_since), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """
+    Operations that wait because what we run on does not serve.
+
+    Args:
+        count: How many operations.
+
+        apps: Of how many apps.
+
+        since: When the first of them was recorded, aware UTC.
+
+        error: What one of them met, in full.
+    """
+
+    count: int
+    apps: int
+    since: datetime
+    error: str
+
+
+def fetch_held(connection: sa.Connection) -> Held | None:
+    """Return what waits for the platform; None: nothing does."""
+    kept = operations.c
+    count, apps, since, error = connection.execute(
+        sa.select(
+            sa.func.count(),
+            sa.func.count(kept.app.distinct()),
+            sa.func.min(kept.recorded_at, type_=kept.recorded_at.type),
+            sa.func.max(sa.func.coalesce(kept.error, kept.reason)),
+        ).where(
+            # word for word as in the index, or SQLite would not use it
+            sa.text("state = 'pending'"),
+            kept.reason.startswith(f"{Reason.PLATFORM}:"),
+        )
+    ).one()
+    return Held(count, apps, since, error) if count else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from overview.looks.scheduler import look_at_leader, look_at_sending, look_at_ti
 from overview.looks.strangers import look_at_strangers
 from overview.looks.tasks import look_at_tasks
 from overview.looks.work import (
+    look_at_held,
     look_at_outbox,
     look_at_quarantine,
     look_at_queues,
@@ -43,6 +44,7 @@ LOOKS: dict[str, Look] = {
     "queues": look_at_queues,
     "quarantine": look_at_quarantine,
     "outbox": look_at_outbox,
+    "held": look_at_held,
     "troubles": look_at_troubles,
     "tzdata": look_at_zones,
 }

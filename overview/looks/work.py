@@ -17,6 +17,7 @@ from overview.work import (
     Backlog,
     count_uncertain,
     fetch_backlog,
+    fetch_held,
     fetch_troubles,
     find_oldest,
     find_scheduled_queues,
@@ -136,6 +137,20 @@ def _describe_takers(takers: Sequence[Seen]) -> str:
     slots = sum(each.process.concurrency or 0 for each in takers)
     workers = "1 worker" if len(takers) == 1 else f"{len(takers)} workers"
     return f"{workers}, {slots} at a time"
+
+
+def look_at_held(view: View) -> Iterator[Finding]:
+    """Look for what waits until what we run on serves again, and say what that is."""
+    held = fetch_held(view.connection)
+    if held is not None:
+        many = (
+            "1 operation waits" if held.count == 1 else f"{held.count} operations wait"
+        )
+        apps = "1 app" if held.apps == 1 else f"{held.apps} apps"
+        age = format_age(view.now - held.since)
+        error = held.error.removesuffix(".")
+        found = f"{error}; {many}, of {apps}, the oldest for {age}"
+        yield Finding("platform", Health.BAD, found)
 
 
 def look_at_troubles(view: View) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from cli.connection import get_engine, get_settings
 from models.database import db_now, make_engine, writing
+from models.operation_state import Reason
 from models.tables import breakers, deliveries, leases, operations
 from operations.adapters.breaker import Breaker
 from operations.processes import Process, Role
@@ -330,6 +331,24 @@ def test_scheduler_has_no_queues(call: Call):
     (process,) = call("status", "--json").data["processes"]
 
     assert ("scheduler", None) == (process["role"], process["queues"])
+
+
+def test_what_waits_for_the_platform_is_told_with_its_cause(call: Call, shop: Path):
+    """
+    It fails nowhere, costs no attempt, and would be found by nobody.
+    """
+    run_action(call, shop, age=MINUTE)
+    reason = f"{Reason.PLATFORM}: the workspace /w is full"
+    with writing(get_engine()) as connection:
+        later = {"reason": reason, "error": "it is full", "send_at": db_now(MINUTE)}
+        connection.execute(sa.update(operations).values(later))
+
+    answer = call("doctor", "--json")
+
+    assert 1 == answer.code
+    health, detail = find(answer, "platform")
+    assert "bad" == health
+    assert "it is full; 1 operation waits, of 1 app" in detail
 
 
 @pytest.fixture
