@@ -63,6 +63,10 @@ test-rabbit: $(STAMP) ## Run the tests that need rabbitmq-server (Debian: apt-ge
 chaos: $(STAMP) ## Kill, freeze and cut off everything at random for five minutes (ARGS=--seed 1)
 	$(BIN)/python -m tests.chaos --seconds 300 $(ARGS)
 
+.PHONY: drill
+drill: $(STAMP) ## Do each fault of operation once to a whole installation, ten minutes (ARGS="--only disk")
+	$(BIN)/python -m tests.drill --minutes 10 $(ARGS)
+
 .PHONY: simulate
 simulate: $(STAMP) ## Live through hours of faults in simulated time (SEEDS=, HOURS=, ARGS=)
 	$(BIN)/python -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(HOURS),--hours $(HOURS)) $(ARGS)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers import run_process
@@ -23,6 +24,40 @@ def report(self, *args, **kwargs):
 """
 
 
+@dataclass(frozen=True)
+class Project:
+    """
+    How to run a worker of it.
+
+    Args:
+        command: Starts it, in the folder where its application is.
+
+        environ: Its variables.
+
+        done: In which each task leaves a line: id, arguments, keyword arguments.
+    """
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    done: Path
+
+
+def make_project(
+    folder: Path, broker_url: str, *queues: str, name: str = "shop"
+) -> Project:
+    """Write it into *folder*; its worker takes *queues*, or Celery's own."""
+    (folder / "shop_project.py").write_text(_SOURCE)
+    done = folder / "shop.jsonl"
+    done.touch()
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "shop_project", "worker"),
+        *("--pool", "solo", "--hostname", f"{name}@tests"),
+        *(("--queues", ",".join(queues)) if queues else ()),
+    ]
+    environ = {"SHOP_BROKER": broker_url, "SHOP_LOG": str(done)}
+    return Project(command, environ, done)
+
+
 @contextmanager
 def run_project(folder: Path, broker_url: str, *queues: str) -> Iterator[Path]:
     """
@@ -31,14 +66,7 @@ def run_project(folder: Path, broker_url: str, *queues: str) -> Iterator[Path]:
     Yields:
         The file in which each task leaves a line: id, arguments, keyword arguments.
     """
-    (folder / "shop_project.py").write_text(_SOURCE)
-    done = folder / "shop.jsonl"
-    done.touch()
-    command = [
-        *(sys.executable, "-m", "celery", "-A", "shop_project", "worker"),
-        *("--pool", "solo", "--hostname", "shop@tests"),
-        *(("--queues", ",".join(queues)) if queues else ()),
-    ]
-    environ = {"SHOP_BROKER": broker_url, "SHOP_LOG": str(done)}
-    with run_process(command, log=folder / "shop.log", environ=environ, cwd=folder):
-        yield done
+    project = make_project(folder, broker_url, *queues)
+    log = folder / "shop.log"
+    with run_process(project.command, log=log, environ=project.environ, cwd=folder):
+        yield project.done

@@ -22,6 +22,7 @@ from models.operation_state import LIVE_STATES, OperationState, Queue, Reason
 from models.tables import operations
 from operations.outbox import Message
 from operations.store import cancel, reopen
+from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.chaos.world import World
 
@@ -93,7 +94,7 @@ class Chaos:
         lasts_s = rng.uniform(*DOWN_S)
         if fault == "kill":
             if victim.url == self.world.installation.broker_url:
-                self._fill()
+                fill(self.world.installation)
             victim.kill()
         elif fault == "freeze":
             victim.freeze()
@@ -102,15 +103,6 @@ class Chaos:
             victim.ask(rng.choice([signal.SIGTERM, signal.SIGQUIT]))
             recover = _make_replacement(victim)
         self._recoveries[victim.name] = (time.monotonic() + lasts_s, recover)
-
-    def _fill(self) -> None:
-        """Let messages wait, of operations that are nowhere."""
-        settings = self.world.installation.settings
-        sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
-        new = [Message(uuid4(), Queue.QUICK, "chaos", 0) for _ in range(WAITING)]
-        with suppress(UnreachableError):
-            sender.send(new)
-        sender.close()
 
     def _recover(self, now: float) -> None:
         for name, (due_at, recover) in list(self._recoveries.items()):
@@ -161,3 +153,13 @@ def _make_replacement(victim: Victim) -> Callable[[], None]:
         victim.start()
 
     return replace
+
+
+def fill(installation: Installation, count: int = WAITING) -> None:
+    """Let *count* messages wait, of operations that are nowhere."""
+    settings = installation.settings
+    sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
+    new = [Message(uuid4(), Queue.QUICK, "chaos", 0) for _ in range(count)]
+    with suppress(UnreachableError):
+        sender.send(new)
+    sender.close()

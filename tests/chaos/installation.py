@@ -185,6 +185,19 @@ class Installation:
                 )
             )
 
+    def hurry_all(self) -> None:
+        """Let retries be due, and what Redis forgot have been sent long ago."""
+        self.hurry()
+        with writing(self.engine) as connection:
+            connection.execute(
+                sa.text(
+                    "update operations set sent_at = sent_at - interval '2 minutes'"
+                    " where state = 'queued'"
+                    " and sent_at > statement_timestamp() - interval '2 minutes'"
+                    " and sent_at < statement_timestamp() - interval '5 seconds'"
+                )
+            )
+
     def count_effects(self, operation_id: UUID, *, done: bool = False) -> int:
         """Return how often a step of the operation began, or (*done*) came through."""
         path = self.folder / "effects"

@@ -7,9 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import sqlalchemy as sa
-
-from models.database import writing
 from models.errors import UnreachableError
 from tests.chaos.faults import Chaos
 from tests.chaos.verdict import Verdict, judge
@@ -54,26 +51,12 @@ def _wait_until_quiet(world: World) -> bool:
     while time.monotonic() < give_up_at:
         time.sleep(0.5)
         try:
-            _hurry(world)
+            world.installation.hurry_all()
             if world.installation.count_live() == 0:
                 return True
         except UnreachableError:
             continue
     return False
-
-
-def _hurry(world: World) -> None:
-    """Let retries be due, and messages that Redis forgot have been sent long ago."""
-    world.installation.hurry()
-    with writing(world.installation.engine) as connection:
-        connection.execute(
-            sa.text(
-                "update operations set sent_at = sent_at - interval '2 minutes'"
-                " where state = 'queued'"
-                " and sent_at > statement_timestamp() - interval '2 minutes'"
-                " and sent_at < statement_timestamp() - interval '5 seconds'"
-            )
-        )
 
 
 def _describe(

@@ -73,6 +73,12 @@ class Victim:
         """Whether it runs, frozen or not."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Of the process that runs, or ran last."""
+        assert self._process is not None  # it was started
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, and wait until it answers; does nothing if it runs."""
         if self.is_alive:
@@ -229,11 +235,16 @@ def _answers_ping(url: str) -> bool:
 
 
 @contextmanager
-def run_blackhole() -> Iterator[int]:
-    """Accept connections on a port, which is given, read nothing and say nothing."""
+def run_blackhole(port: int = 0) -> Iterator[int]:
+    """
+    Accept connections on a port, which is given, read nothing and say nothing.
+
+    Args:
+        port: 0: a free one.
+    """
     held: list[socket.socket] = []
     stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         listener.settimeout(0.1)
 
         def accept() -> None:

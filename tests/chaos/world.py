@@ -71,12 +71,12 @@ class DeadlyMailServer(MailServer):
         answer = await super().handle_DATA(server, session, envelope)
         if self.is_deadly and len(self.messages) % DEADLY_EVERY == 0:
             assert session.peer is not None  # it is connected
-            self.killed += _kill_client(int(session.peer[1]))
+            self.killed += kill_client(int(session.peer[1]))
         await asyncio.sleep(0.02)
         return answer
 
 
-def _kill_client(port: int) -> int:
+def kill_client(port: int) -> int:
     """Kill the process whose end of a connection is *port*; return how many died."""
     for connection in psutil.net_connections("tcp"):
         if connection.laddr and connection.laddr.port == port and connection.pid:

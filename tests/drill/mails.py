@@ -1,0 +1,119 @@
+"""A mail server that breaks in four ways, and can be mended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from tests.chaos.servers import run_blackhole
+from tests.chaos.world import kill_client
+from tests.mail_server import MailServer
+from tests.servers import find_free_port
+
+
+class Mood(Enum):
+    """How it serves."""
+
+    WELL = auto()
+    REFUSES = auto()
+    HANGS = auto()
+    DEFERS = auto()
+    DROPS = auto()
+
+
+@dataclass
+class MoodyMailServer(MailServer):
+    """
+    Keeps what it is sent, unless it is told to break.
+
+    Args:
+        deadly: So many senders are still to be killed, each in the middle of a mail.
+
+        killed: So many were.
+
+        dropped: Mails in whose middle it broke off.
+    """
+
+    deadly: int = 0
+    killed: int = 0
+    dropped: int = 0
+    mood: Mood = Mood.WELL
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def port(self) -> int:
+        """Its own, whatever the mood."""
+        return int(self.url.rpartition(":")[2])
+
+    def become(self, mood: Mood) -> None:
+        """Serve like that from now on; whoever is connected may be cut off."""
+        listens = {Mood.WELL, Mood.DEFERS, Mood.DROPS}
+        if not (self.mood in listens and mood in listens):
+            self._stack.close()
+            if mood in listens:
+                self.start()
+            elif mood is Mood.HANGS:
+                self._stack.enter_context(run_blackhole(self.port))
+        self.mood = mood
+
+    def start(self) -> None:
+        """Listen."""
+        controller = Controller(self, hostname="127.0.0.1", port=self.port)
+        controller.start()
+        self._stack.callback(controller.stop)
+
+    def stop(self) -> None:
+        """Listen no longer."""
+        self._stack.close()
+
+    async def handle_MAIL(  # noqa: N802 - aiosmtpd's name and signature
+        self,
+        server: SMTP,  # noqa: ARG002
+        session: Session,  # noqa: ARG002
+        envelope: Envelope,
+        address: str,
+        mail_options: list[str],
+    ) -> str:
+        """Accept a sender, or nobody."""
+        if self.mood is Mood.DEFERS:
+            return "451 4.3.2 not now"
+        envelope.mail_from = address
+        envelope.mail_options.extend(mail_options)
+        return "250 OK"
+
+    async def handle_DATA(  # noqa: N802 - aiosmtpd's name
+        self, server: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        """Keep a message; in the worst moment nobody hears whether it did."""
+        if self.mood is Mood.DROPS:
+            self.dropped += 1
+            # Servers break off before and after they have kept a mail.
+            if self.dropped % 2:
+                await super().handle_DATA(server, session, envelope)
+            assert isinstance(server.transport, asyncio.Transport)  # it is connected
+            server.transport.abort()
+            return "451 nobody reads this"
+        answer = await super().handle_DATA(server, session, envelope)
+        if self.deadly > 0:
+            assert session.peer is not None  # it is connected
+            done = kill_client(int(session.peer[1]))
+            self.deadly -= done
+            self.killed += done
+        return answer
+
+
+@contextmanager
+def run_moody_mail_server() -> Iterator[MoodyMailServer]:
+    """Run one on a free port, in a thread."""
+    mails = MoodyMailServer(f"smtp://127.0.0.1:{find_free_port()}")
+    mails.start()
+    try:
+        yield mails
+    finally:
+        mails.stop()
