@@ -50,6 +50,7 @@ def take_any(ttl: timedelta) -> sa.Executable:
             holder=sa.bindparam("token", type_=Identifier),
             hostname=sa.bindparam("host"),
             pid=sa.bindparam("process"),
+            acquired_at=db_now(),
             expires_at=db_now(ttl),
             fence=leases.c.fence + 1,
         )
@@ -68,6 +69,7 @@ def keep_fence(ttl: timedelta) -> sa.Executable:
             holder=sa.bindparam("token", type_=Identifier),
             hostname=sa.bindparam("host"),
             pid=sa.bindparam("process"),
+            acquired_at=db_now(),
             expires_at=db_now(ttl),
         )
         .returning(leases.c.fence)
