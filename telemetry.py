@@ -430,10 +430,11 @@ class Repeats:
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether a library's *record* is told; a filter of logging."""
-        # Celery counts its attempts to connect in the text.
+        # Celery counts its attempts to connect, behind the broker and the cause.
         if not str(record.msg).startswith("consumer: "):
             return True
-        untold = self.count((record.name, record.msg))
+        said = record.args[:2] if isinstance(record.args, tuple) else ()
+        untold = self.count((record.name, record.msg, *map(str, said)))
         if untold:
             record.repeated = untold
         return untold is not None

@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 from amqp import Message as AmqpMessage
+from celery.exceptions import WorkerShutdown
 from celery.worker import consumer as celery_consumer
 from celery.worker.state import maybe_shutdown
 
@@ -22,7 +23,7 @@ from celery_app.quota import Quota
 from celery_app.routing import INSTALLATION_HEADER
 from celery_app.worker import get_worker
 from models.database import reading, writing
-from models.errors import UnreachableError
+from models.errors import UnreachableError, UsageError
 from operations.installation import fetch_installation
 from operations.strangers import Reason, Stranger, record_stranger
 from telemetry import Event
@@ -129,6 +130,10 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
                 found: str | None = self._call_database(fetch_installation, reading)
             except UnreachableError as error:
                 self._warn_of_database(error)
+            except UsageError as error:
+                # Which could not be asked when the worker started.
+                log.error(Event.SCHEMA_REFUSED, error=str(error))  # noqa: TRY400 - no bug
+                raise WorkerShutdown(error.exit_code) from None
             else:
                 return found
             maybe_shutdown()

@@ -7,8 +7,6 @@ Celery would start all the same, and fail at each operation.
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -52,15 +50,13 @@ def check_worker(settings: Settings) -> None:
     refuse_cluster(settings)
 
 
-def check_worker_schema(settings: Settings) -> bool:
+def check_worker_schema(settings: Settings) -> None:
     """
     Refuse a database on whose schema this program does not work.
 
     A worker outlives outages, so it starts in one as well: what cannot be asked now
-    is asked by ``watch_schema``, and by each process before its first operation.
-
-    Returns:
-        False if the database is away, so that nothing is known yet.
+    is asked before it takes its first message (consumer.py), and by each process
+    before its first operation.
 
     Raises:
         UsageError: The schema is another one; says what to do.
@@ -70,39 +66,8 @@ def check_worker_schema(settings: Settings) -> bool:
         check_schema(engine)
     except UnreachableError as error:
         log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
-        return False
     finally:
         engine.dispose()  # no connection may live on in the processes of a pool
-    return True
-
-
-class _Watch:
-    """Whether the schema was asked for in vain when this process started."""
-
-    is_needed = False
-
-
-def watch_schema(settings: Settings) -> None:
-    """
-    Ask for the schema until it is known, if it was not at the start.
-
-    A worker for which it is wrong stops, as if told to: nothing is claimed by it.
-    """
-    if _Watch.is_needed:
-        _Watch.is_needed = False
-        threading.Thread(
-            target=_watch, args=(settings,), name="schema-watch", daemon=True
-        ).start()
-
-
-def _watch(settings: Settings) -> None:
-    never = threading.Event()
-    try:
-        while not check_worker_schema(settings):
-            never.wait(PAUSE_S)
-    except UsageError as error:
-        log.error(Event.SCHEMA_REFUSED, error=str(error))  # noqa: TRY400 - no bug
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def refuse_memory_broker(settings: Settings) -> None:
@@ -219,7 +184,7 @@ def _check(context: click.Context, _option: click.Parameter, _value: object) -> 
     with _telling(context):
         settings = read_settings()
         check_worker(settings)
-        _Watch.is_needed = not check_worker_schema(settings)
+        check_worker_schema(settings)
     # It takes over what a worker prints; other commands import nothing of it.
     import_module("celery_app.logs").configure_worker_logs(settings)
 

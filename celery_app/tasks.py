@@ -17,7 +17,6 @@ from celery.signals import (
     setup_logging,
     worker_init,
     worker_process_shutdown,
-    worker_ready,
     worker_shutdown,
 )
 
@@ -31,7 +30,6 @@ from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION,
     EXECUTE_SCHEDULED_ACTION_QUICK,
 )
-from celery_app.starting import watch_schema
 from celery_app.worker import get_worker, stop_worker
 from models.errors import UnreachableError, UsageError
 from operations.state import get_operation_state
@@ -99,11 +97,6 @@ def _configure_logging(**_arguments: object) -> None:
 def _spare_what_stays(**_arguments: object) -> None:
     """Keep the collector off what is loaded before the pool starts: it stays."""
     gc.freeze()
-
-
-@worker_ready.connect
-def _watch_schema(**_arguments: object) -> None:
-    watch_schema(read_settings())
 
 
 @worker_process_shutdown.connect

@@ -24,6 +24,7 @@ compatible_from = "0001"
 LIVE_COLUMNS = (
     LiveColumn("operations", "lane", sa.SmallInteger(), default="0"),
     LiveColumn("operations", "kills", sa.Integer(), default="0"),
+    LiveColumn("operations", "noticed_at", UtcDateTime),
     LiveColumn("deliveries", "resolved_by", sa.Text()),
     LiveColumn("deliveries", "resolved_at", UtcDateTime),
 )
@@ -155,7 +156,6 @@ def _make_notices() -> None:
         sqlite_where=is_open,
     )
     op.add_column("leases", sa.Column("noticed_until", UtcDateTime))
-    op.add_column("operations", sa.Column("noticed_at", UtcDateTime))
 
 
 def _add_columns() -> None:

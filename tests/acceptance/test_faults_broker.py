@@ -51,7 +51,7 @@ def make_sender(url: str) -> CelerySender:
     return CelerySender(app, timeout=settings.broker_timeout)
 
 
-QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
+LANES = find_broker_names(Queue.QUICK, "minutehand")
 
 
 def make_messages(count: int = 3) -> list[Message]:
@@ -68,9 +68,11 @@ def measure(call: Callable[[], object]) -> float:
 
 
 def fetch_ids(url: str) -> list[str]:
-    """Return the task ids in the queue, in the order they will be taken."""
+    """Return the task ids in the queue, lane by lane as they will be taken."""
     with redis.Redis.from_url(url) as client:
-        taken = reversed(client.lrange(QUICK, 0, -1))
+        taken = [
+            each for lane in LANES for each in reversed(client.lrange(lane, 0, -1))
+        ]
         return [json.loads(each)["headers"]["id"] for each in taken]
 
 

@@ -93,7 +93,8 @@ def test_worker_that_starts_without_database_begins_when_it_is_there(
     database.kill()
     with installation.worker("second") as worker:
         wait_until(
-            lambda: "database_unreachable" in installation.read_log("second"),
+            # by its command, and then by what would take messages
+            lambda: installation.read_log("second").count("database_unreachable") > 1,
             timeout_s=40,
             what="the worker to notice",
         )
@@ -128,15 +129,15 @@ def test_database_that_is_read_only_for_a_while_costs_no_process(
         installation.wait_for_effects(during)
         set_read_only(database, "on")
         try:
-            # The heart tells of each beat, the schedulers once a minute.
-            for name, event, count in [
-                ("first", "database_unreachable", 1),
-                ("second", "database_unreachable", 1),
-                ("worker", "heartbeat_failed", 2),
+            # Once a minute, however often they try.
+            for name, event in [
+                ("first", "database_unreachable"),
+                ("second", "database_unreachable"),
+                ("worker", "heartbeat_failed"),
             ]:
                 wait_until(
-                    lambda name=name, event=event, count=count: (  # type: ignore[misc]
-                        installation.read_log(name).count(event) >= count
+                    lambda name=name, event=event: (  # type: ignore[misc]
+                        event in installation.read_log(name)
                     ),
                     what=f"{event} of {name}",
                     timeout_s=30,

@@ -22,7 +22,7 @@ from celery_app.manual import run_now
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
 from models.database import reading, writing
 from models.operation_state import OperationState, Queue
-from models.tables import app_documents, domain_versions, domains, templates
+from models.tables import app_documents, domain_versions, domains, small_apps, templates
 from operations.state import get_operation_state
 from operations.steps.run_task import make_task_id
 from operations.store import fetch_steps
@@ -79,9 +79,10 @@ def add_content(engine: sa.Engine, folder: Path) -> None:
     with writing(engine) as connection:
         connection.execute(
             sa.insert(domains).values(
-                app="app", name="sales", source={"file": str(folder / "sales.csv")}
+                app="app", name="sales", source={"file": "sales.csv"}
             )
         )
+        connection.execute(sa.update(small_apps).values(source_folder=str(folder)))
         connection.execute(
             sa.insert(app_documents).values(
                 app="app", part="design", staged={"color": "blue"}

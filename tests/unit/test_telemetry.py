@@ -249,17 +249,20 @@ def test_what_happens_often_is_told_each_time() -> None:
 
 def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
     """
-    Though each has another number in its text.
+    Though each has another number in its text; another cause is news.
     """
     stream = io.StringIO()
     configure_logging(stream=stream)
     for attempt in range(3):
         logging.getLogger("celery.worker.consumer.consumer").error(
-            "consumer: Cannot connect to %s", attempt
+            "consumer: Cannot connect to %s: %s.\n%s", "redis://", "refused", attempt
         )
         logging.getLogger("celery.worker").warning("lost %s", attempt)
+    logging.getLogger("celery.worker.consumer.consumer").error(
+        "consumer: Cannot connect to %s: %s.\n%s", "redis://", "out of memory", 4
+    )
 
-    assert len(stream.getvalue().splitlines()) == 1 + 3
+    assert len(stream.getvalue().splitlines()) == 1 + 3 + 1
 
 
 def test_memory_of_repeated_lines_is_bounded() -> None:
