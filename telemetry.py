@@ -102,6 +102,10 @@ class Event(StrEnum):
         "message_not_ours",
         "A worker put a message back that is not for it; the hint says what to do.",
     )
+    MESSAGE_DROPPED = (
+        "message_dropped",
+        "Something in a queue of ours on Redis was no message at all, and is gone.",
+    )
     QUEUE_REFUSED = (
         "queue_refused",
         "Remote control asked a worker to take a queue that is not ours.",

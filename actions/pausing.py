@@ -331,8 +331,14 @@ def resume_installation(connection: sa.Connection, *, by: str | None = None) -> 
 def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
     """Tell whether ``end_pauses`` has anything to do, by three looks into indexes."""
     ended = [
-        sa.exists().where(table.c.paused_until <= now, table.c.paused_at.is_not(None))
-        for table in (scheduled_actions, small_apps, installation)
+        sa.exists().where(
+            table.c.paused_until <= now, table.c.paused_at.is_not(None), *alive
+        )
+        for table, alive in (
+            (scheduled_actions, (scheduled_actions.c.deleted_at.is_(None),)),
+            (small_apps, ()),
+            (installation, ()),
+        )
     ]
     return bool(connection.execute(sa.select(sa.or_(*ended))).scalar())
 

@@ -13,11 +13,17 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from json import JSONDecodeError
 from typing import Any
 
+import structlog
 from kombu import Connection
 from kombu.transport import redis, virtual
 from kombu.utils.json import dumps
+
+from telemetry import Event
+
+log = structlog.get_logger()
 
 # In logs they are still called as in the URL.
 Connection.resolve_aliases |= {
@@ -90,6 +96,20 @@ class Channel(redis.Channel):
     """Takes messages off Redis for good."""
 
     ack_emulation = False
+
+    def _brpop_read(self, **options: Any) -> Any:
+        """
+        Take what has come; what is no message at all ends no worker.
+
+        Whoever pushed it knows no kombu, so there is nobody to put it back for.
+        """
+        try:
+            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]  # kombu has no hints
+        except (JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            log.error(  # noqa: TRY400 - the traceback is kombu's
+                Event.MESSAGE_DROPPED, error=f"{type(error).__name__}: {error}"
+            )
+            return True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Connect, as kombu's own does."""

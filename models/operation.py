@@ -75,7 +75,8 @@ def check_url(text: str) -> str:
     if "@" in parts.netloc:
         # Documents are shown to everybody who may see the app.
         msg = f"The address of host '{host}' has a user or password in it."
-        raise RuleError(msg, "Leave them out: our requests are signed.")
+        hint = "Leave them out: whoever sees the document would see them."
+        raise RuleError(msg, hint)
 
     return text
 

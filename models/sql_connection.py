@@ -43,7 +43,9 @@ class SqlConnection:
 def check_connection_name(name: str) -> str:
     """Refuse what cannot be the name of a connection."""
     if _NAME.fullmatch(name) is None:
-        msg = f"{name[:60]!r} cannot name a connection."
+        # What looks like an address may have a password in it.
+        shown = "An address" if "://" in name else f"{name[:60]!r}"
+        msg = f"{shown} cannot name a connection."
         raise RuleError(
             msg, "Use letters, digits, '-', '_' and '.', such as 'warehouse'."
         )

@@ -316,7 +316,8 @@ def _reopen_step(
     memo = dict(row.memo or {})
     before = memo.get(RESENT_KEY, {})
     memo[RESENT_KEY] = {
-        "to": list(users),
+        # Those of an earlier one that failed are still to get it.
+        "to": sorted({*before.get("to", ()), *users}),
         "state": before.get("state", row.state),
         "result": before.get("result", row.result),
         "error": before.get("error", row.error),

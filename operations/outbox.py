@@ -19,7 +19,13 @@ from zlib import crc32
 
 import sqlalchemy as sa
 
-from models.database import Identifier, db_now, json_rows, make_rows_json
+from models.database import (
+    Identifier,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+)
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from models.tables import operations, processes
 from operations.processes import ALIVE_FOR, Role
@@ -34,7 +40,7 @@ class Message:
     One operation on its way to the broker; ``id`` is the Celery task id.
 
     Args:
-        send_at: When it was to be sent, UTC; for the lag only.
+        send_at: When it was to be sent, UTC. None: nobody asks what became of it.
 
         lane: Of its queue, from 0; see operation_state.LANES.
     """
@@ -238,6 +244,7 @@ def _sent_statement(dialect: str) -> sa.Executable:
         "id": Identifier,
         "attempt": sa.Integer(),
         "lane": sa.Integer(),
+        "send_at": UtcDateTime,
     }
     sent = json_rows(dialect, columns, "sent")
     return (
@@ -248,6 +255,9 @@ def _sent_statement(dialect: str) -> sa.Executable:
             # for its next attempt. Then the row is past our message.
             operations.c.attempt == sent.c.attempt,
             operations.c.state == OperationState.PENDING,
+            # Or it was claimed and put back, as if never claimed: it is to be sent
+            # again, and nothing carries it now.
+            sa.or_(sent.c.send_at.is_(None), operations.c.send_at == sent.c.send_at),
         )
         .values(
             state=OperationState.QUEUED,
@@ -278,7 +288,10 @@ def mark_sent(connection: sa.Connection, messages: Sequence[Message]) -> int:
         return 0
     dialect = connection.dialect.name
     rows = make_rows_json(
-        [{"id": m.id, "attempt": m.attempt, "lane": m.lane} for m in messages]
+        [
+            {"id": m.id, "attempt": m.attempt, "lane": m.lane, "send_at": m.send_at}
+            for m in messages
+        ]
     )
     queued = connection.execute(_sent_statement(dialect), {"sent": rows}).rowcount
     if queued < len(messages):

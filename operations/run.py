@@ -222,6 +222,8 @@ class Attempt:
     ) -> tuple[OperationState, str] | None:
         """Say why the operation must not run any more, if so."""
         held = self.held
+        if RETURN_KEY in held.details:  # an operator asked for its mails once more
+            return None
         if held.action_active is None:
             return OperationState.CANCELED, Reason.ACTION_DELETED
         if not held.action_active and held.trigger != Trigger.MANUAL:

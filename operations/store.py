@@ -56,7 +56,9 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
         "error": None,
         "finished_at": None,
         "send_at": db_now(),
-        "sends": 0,
+        # Its first copy may still be on its way, ahead of what was sent since: it is
+        # no witness that others were lost (rescue.py).
+        "sends": sa.case((operations.c.sends > 0, 1), else_=0),
         "kills": 0,
         "attempts_allowed": operations.c.attempt + ATTEMPTS,
     }

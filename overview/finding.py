@@ -55,5 +55,10 @@ class View:
     settings: Settings
     now: datetime
 
+    def name_starter(self, command: str) -> str:
+        """Return what starts a part: *command*, or all in one if that is the form."""
+        is_embedded = self.settings.broker_url.startswith("memory")
+        return "minutehand up" if is_embedded else command
+
 
 Look = Callable[[View], Iterator[Finding]]

@@ -20,7 +20,9 @@ def look_at_leader(view: View) -> Iterator[Finding]:
     """Look for a leader, and for its heartbeats."""
     holder = fetch_holder(view.connection)
     if holder is None or holder.is_stale:
-        yield Finding("leader", Health.BAD, "no scheduler leads: start one")
+        starter = view.name_starter("minutehand scheduler")
+        found = f"no scheduler leads. Start one: {starter}"
+        yield Finding("leader", Health.BAD, found)
         return
     age = format_age(holder.heartbeat_age)
     found = f"{holder.hostname} (pid {holder.pid}), heartbeat {age} ago"

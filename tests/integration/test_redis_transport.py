@@ -117,3 +117,26 @@ def test_worker_that_lost_its_connection_puts_back(
     connection.close()
 
     assert fetch_waiting(redis_url) == IDS
+
+
+@pytest.mark.parametrize("junk", ["garbage{", "[]", "{}", b"\xff"])
+def test_what_is_no_message_ends_no_worker(
+    app: Celery, redis_url: str, junk: str | bytes
+):
+    """
+    It is gone, and the next is taken.
+    """
+    with redis.Redis.from_url(redis_url) as client:
+        client.rpush(QUICK, junk)  # the next to be taken
+    taken: list[Any] = []
+    with app.connection_for_read() as connection:
+        consumer = app.amqp.TaskConsumer(
+            connection.default_channel,
+            queues=[app.amqp.queues[Queue.QUICK.value]],
+            on_message=taken.append,
+        )
+        with consumer:
+            while not taken:
+                connection.drain_events(timeout=5)
+
+    assert str(IDS[0]) == taken[0].headers["id"]

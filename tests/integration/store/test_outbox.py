@@ -13,7 +13,7 @@ from models.database import reading, writing
 from models.decision import NewOperation
 from models.operation_state import OperationState, Overlap, Queue, StepState
 from models.tables import operation_steps
-from operations.claim import claim, finish, give_back, guard
+from operations.claim import claim, finish, give_back, guard, postpone
 from operations.outbox import Message, fetch_sendable, mark_sent
 from operations.rescue import (
     BACK_OFF,
@@ -23,6 +23,7 @@ from operations.rescue import (
     resend_lost_messages,
 )
 from operations.step_records import prepare_steps, start_step
+from operations.store import cancel, reopen
 from tests.scheduling import (
     add_revision,
     edit,
@@ -425,3 +426,40 @@ def test_only_queued_messages_can_be_lost(engine: sa.Engine, state: OperationSta
     edit(engine, made.id, state=state, sends=1, sent_at=get_now(engine) - 9 * HOUR)
 
     assert 0 == resend(engine, *Queue)
+
+
+def test_what_was_put_back_before_it_was_marked_is_still_to_be_sent(engine: sa.Engine):
+    """
+    A worker was faster than the mark, and postponed it: nothing carries it any more.
+    """
+    add_revision(engine)
+    made = make_operation()
+    record_all(engine, made)
+    sent = fetch(engine)
+    held = claim(engine, made.id, worker="w")
+    assert held is not None
+    with writing(engine) as connection:
+        guard(connection, held)
+        postpone(connection, held, delay=HOUR, reason="r", error="e")
+
+    assert 0 == mark(engine, *sent)
+    row = get(engine, made.id)
+    assert (OperationState.PENDING, 0) == (row.state, row.attempt)
+
+
+def test_retried_operation_is_no_witness(engine: sa.Engine):
+    """
+    Its first copy is ahead of all that was sent since.
+    """
+    add_revision(engine)
+    waits, again = make_operation(1), make_operation(2)
+    record_all(engine, waits, again)
+    mark(engine, *fetch(engine))
+    edit(engine, waits.id, sent_at=get_now(engine) - 2 * LOST_AFTER)
+    with writing(engine) as connection:
+        assert cancel(connection, again.id, reason="r")
+        assert reopen(connection, again.id)
+    mark(engine, *fetch(engine))
+    assert claim(engine, again.id, worker="w") is not None
+
+    assert 0 == resend(engine)

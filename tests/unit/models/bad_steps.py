@@ -94,7 +94,7 @@ STEPS = [
             ("https://a:99999/", "no address", "https://example.com"),
             ("https://a b/", "space", "https://example.com"),
             ("https://a/\r\nX: y", "control character", "https://example.com"),
-            ("https://me:secret@a/", "user or password", "signed"),
+            ("https://me:secret@a/", "user or password", "Leave them out"),
             (7, "7 is not text", "https://example.com"),
         ]
     ),
