@@ -89,5 +89,7 @@ def _begin(conf: Settings | None = None, **_arguments: object) -> None:
     runs when the worker is told to stop is given two seconds instead of ten.
     """
     assert conf is not None  # Celery always gives it
+    if EFFECTS not in os.environ:
+        return  # this is no such worker, but a test that asks Celery how it would start
     STEPS["run_task"] = run_behaviour
     conf.worker_soft_shutdown_timeout = 2.0
