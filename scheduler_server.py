@@ -29,6 +29,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 import structlog
 
+from actions.due_rows import recompute_due
 from actions.leader import (
     Leader,
     LeadershipLostError,
@@ -36,21 +37,20 @@ from actions.leader import (
     get_last_tick_at,
     record_tick,
 )
-from actions.maintenance import ensure_maintenance
-from actions.pausing import end_pauses, has_ended_pause
-from actions.store import recompute_due
+from actions.maintenance_action import ensure_maintenance
+from actions.pausing.pause_and_resume import end_pauses, has_ended_pause
 from actions.tick import TickReport, run_tick
-from actions.zones import adopt_zones
+from actions.zone_changes import adopt_zones
 from celery_app.app import make_app
-from celery_app.dispatch import Dispatcher, Sender
 from celery_app.logs import log_crashes
-from celery_app.notices import Noticer
 from celery_app.presence import Presence, make_process
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.sender import CelerySender
 from celery_app.starting import refuse_memory_broker
+from dispatch.dispatcher import Dispatcher, Sender
+from dispatch.noticer import Noticer
 from migrations.revisions import check_schema
-from models.database import (
+from models.database.engine import (
     TOLERATED_SKEW,
     Clock,
     make_engine,
@@ -60,8 +60,8 @@ from models.database import (
     writing,
 )
 from models.errors import ConflictError, MinutehandError, UnreachableError
-from operations.installation import fetch_installation
-from operations.processes import RENEW_EVERY, Role
+from operations.fleet.installation import fetch_installation
+from operations.fleet.processes import RENEW_EVERY, Role
 from overview.metrics import giving_metrics
 from settings import Settings, read_settings
 from telemetry import (

@@ -36,25 +36,25 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from models.duration import Duration
 from models.errors import RuleError, UsageError
-from models.field_types import check_queue
-from models.operation import check_url
-from models.server_url import (
+from models.fields.duration import Duration
+from models.fields.field_types import check_queue
+from models.fields.server_url import (
     read_broker_url,
     read_connections,
     read_database_url,
     read_smtp_url,
 )
-from models.small_app import check_email
-from models.sql_connection import (
+from models.fields.sql_connection import (
     SqlConnection,
     find_databases,
     find_sqlite_path,
     read_sql_connections,
 )
-from models.task_rules import TaskRules
-from models.zone import load_zone
+from models.fields.task_rules import TaskRules
+from models.fields.zone import load_zone
+from models.operation import check_url
+from models.small_app import check_email
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from actions.due import (
+from actions.due_action import (
     CATCH_UP_LIMIT,
     DueAction,
     make_missed,
@@ -28,7 +28,7 @@ from actions.occurrences import (
     parse_timing,
 )
 from models.decision import Decision
-from models.duration import Duration
+from models.fields.duration import Duration
 
 _RESOLUTION = timedelta.resolution
 _SECOND = timedelta(seconds=1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from actions.due import (
+from actions.due_action import (
     CATCH_UP_LIMIT,
     DueAction,
     make_missed,
@@ -20,10 +20,10 @@ from actions.when.event import (
     is_recorded_late,
 )
 from models.decision import Decision, NewOperation
-from models.duration import Duration
+from models.fields.duration import Duration
+from models.fields.zone import load_zone
 from models.occurrence import make_missed_id
 from models.operation_state import OperationState, Reason
-from models.zone import load_zone
 
 _RESOLUTION = timedelta.resolution
 

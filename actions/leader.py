@@ -19,9 +19,9 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from models.database import Identifier, db_now, reading, writing
+from models.database.engine import Identifier, db_now, reading, writing
+from models.database.tables import leaderships, leases
 from models.errors import MinutehandError
-from models.tables import leaderships, leases
 
 #: The one lease there is.
 LEASE_NAME = "scheduler"

@@ -15,11 +15,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.occurrences import Due, find_due, parse_timing
-from models.database import json_rows, make_rows_json
-from models.duration import Duration
-from models.errors import ConflictError, NotFoundError, RuleError
-from models.operation_state import OperationState
-from models.tables import (
+from models.database.engine import json_rows, make_rows_json
+from models.database.tables import (
     app_documents,
     domains,
     holidays,
@@ -31,7 +28,10 @@ from models.tables import (
     templates,
     users,
 )
-from models.zone import load_zone
+from models.errors import ConflictError, NotFoundError, RuleError
+from models.fields.duration import Duration
+from models.fields.zone import load_zone
+from models.operation_state import OperationState
 
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)

@@ -20,9 +20,9 @@ from actions.when import FINDERS
 from actions.when.cron import LOOKBACK
 from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
-from models.document import say
-from models.duration import Duration
 from models.errors import RuleError
+from models.fields.document import say
+from models.fields.duration import Duration
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
 from models.when import TimingModel

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from actions.decide import Memo, decide_time
 from actions.decide_events import EventCandidate, decide_event
-from actions.due import ActionRevision, DueAction
-from actions.store import (
+from actions.due_action import ActionRevision, DueAction
+from actions.due_rows import (
     TURNS_AHEAD,
     fetch_due,
     fetch_due_revisions,
@@ -26,10 +26,10 @@ from actions.store import (
     fetch_turns,
 )
 from actions.when.cron import LOOKBACK
-from models.database import reading
+from models.database.engine import reading
 from models.decision import Decision
-from models.document import say
 from models.errors import MinutehandError, RuleError
+from models.fields.document import say
 from telemetry import ACTIONS_QUARANTINED, Event
 
 log = structlog.get_logger()

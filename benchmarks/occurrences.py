@@ -19,7 +19,7 @@ from croniter import croniter
 from cronsim import CronSim
 
 from actions.when import FINDERS
-from models.cron_rule import CronRule
+from models.rules.cron import CronRule
 from models.when import CalendarModel, CronModel, IntervalModel, TimeModel
 
 ZONE = "Europe/Paris"

@@ -42,7 +42,7 @@ class Peer(BasePeer):
 
     def register(self) -> None:
         from migrations.schema import migrate
-        from models.database import make_engine
+        from models.database.engine import make_engine
 
         engine = make_engine(self._url(), timeout=timedelta(minutes=10))
         migrate(engine)

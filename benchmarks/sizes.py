@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks.servers import run_servers
 from migrations.schema import migrate
-from models.database import make_engine
+from models.database.engine import make_engine
 
 #: Bound by hand: what a benchmark inserts is no statement of the product.
 _OPERATIONS = """

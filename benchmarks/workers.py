@@ -33,16 +33,16 @@ from celery import Celery
 from kombu import Exchange
 from kombu import Queue as KombuQueue
 
-from actions.posting import post_action
+from actions.posting.post import post_action
 from benchmarks.servers import Servers, empty, run_servers, to_environment
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
 from migrations.schema import migrate
-from models.database import make_engine, writing
+from models.database.engine import make_engine, writing
+from models.database.tables import operations, small_apps
 from models.decision import NewOperation
-from models.door import read_action_object
+from models.door.documents import read_action_object
 from models.operation_state import Overlap, Queue, Trigger
-from models.tables import operations, small_apps
-from operations.store import record
+from operations.record import record
 
 CASES = ("plain", "bare", "nothing", "task")
 

@@ -19,13 +19,12 @@ from celery.exceptions import WorkerShutdown
 from celery.worker import consumer as celery_consumer
 from celery.worker.state import maybe_shutdown
 
-from celery_app.quota import Quota
 from celery_app.routing import INSTALLATION_HEADER
 from celery_app.worker import get_worker
-from models.database import reading, writing
+from models.database.engine import reading, writing
 from models.errors import UnreachableError, UsageError
-from operations.installation import fetch_installation
-from operations.strangers import Reason, Stranger, record_stranger
+from operations.fleet.installation import fetch_installation
+from operations.fleet.strangers import Reason, Stranger, record_stranger
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -260,3 +259,40 @@ def _identify(message: Any) -> str:
     headers, properties = message.headers or {}, message.properties or {}
     found = headers.get("id") or properties.get("correlation_id")
     return str(found or properties.get("delivery_tag") or hash(message.body))[:200]
+
+
+class Quota:
+    """
+    Each thing once within a while, and so many of them at most.
+
+    Args:
+        every_s: The while, in seconds.
+
+        most: Things within any such while.
+    """
+
+    def __init__(self, *, every_s: float, most: int) -> None:
+        """Let the first things pass."""
+        self._every_s = every_s
+        self._most = most
+        self._until: dict[str, float] = {}
+
+    def ask(self, thing: str, *, now: float) -> float:
+        """
+        Count *thing* if it may be done now.
+
+        Args:
+            thing: By whatever tells it from others.
+
+            now: Seconds of a clock that never jumps.
+
+        Returns:
+            0, or the seconds until it may be done; then it was not counted.
+        """
+        self._until = {each: at for each, at in self._until.items() if at > now}
+        if thing in self._until:
+            return self._until[thing] - now
+        if len(self._until) >= self._most:
+            return min(self._until.values()) - now
+        self._until[thing] = now + self._every_s
+        return 0.0

@@ -18,8 +18,8 @@ from celery_app.time_limit import noticing_time_limit
 from celery_app.worker import Worker
 from models.errors import TimeLimitError, UnreachableError
 from models.operation_state import FINAL_STATES, OperationState, Reason
-from operations.claim import Claim, claim
-from operations.run import Attempt
+from operations.claiming.claim import Claim, claim
+from operations.running.attempt import Attempt
 from telemetry import OPERATIONS_FINISHED, Event
 
 log = structlog.get_logger()

@@ -20,7 +20,7 @@ import structlog
 from celery.apps import worker as celery_worker
 from celery.signals import celeryd_init
 
-from models.database import read_host_clock
+from models.database.engine import read_host_clock
 from settings import Settings
 from telemetry import Event, configure_logging, is_json
 

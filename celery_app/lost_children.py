@@ -21,7 +21,7 @@ from celery.signals import (
 )
 
 from celery_app.memory import Deaths, offer_first
-from models.database import make_engine, writing
+from models.database.engine import make_engine, writing
 from models.errors import UnreachableError
 from operations.rescue import (
     count_kill,

@@ -27,10 +27,10 @@ from celery import bootsteps
 from pydantic import SecretStr
 
 from migrations.revisions import get_newest_revision
-from models.database import make_engine, writing
+from models.database.engine import make_engine, writing
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import Queue
-from operations.processes import (
+from operations.fleet.processes import (
     RENEW_EVERY,
     Process,
     Role,

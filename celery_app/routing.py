@@ -26,7 +26,7 @@ EXECUTE_SCHEDULED_ACTION_QUICK = "execute_scheduled_action_quick"
 #: original documentation gives it two workers at most.
 metatask_schedule = "metatask_schedule"
 
-#: Of a message: which installation it is of (operations/installation.py).
+#: Of a message: which installation it is of (operations/fleet/installation.py).
 INSTALLATION_HEADER = "installation"
 
 TASK_OF_QUEUE = {

@@ -23,7 +23,7 @@ from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
 from celery_app.routing import INSTALLATION_HEADER, TASK_OF_QUEUE
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
-from operations.outbox import Message
+from operations.sending.order import Message
 
 #: What a broker connection may raise besides its transport's own errors.
 _BROKER_ERRORS = (KombuError, OperationalError, CeleryError, OSError)

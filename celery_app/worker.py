@@ -21,18 +21,18 @@ import structlog
 
 from celery_app.task_sender import CeleryTaskSender
 from migrations.revisions import check_schema
-from models.database import make_engine
+from models.database.engine import make_engine
 from models.errors import MinutehandError, UnreachableError
-from models.sql_connection import find_sqlite_path
+from models.fields.sql_connection import find_sqlite_path
+from operations.adapters.app_users import RealDirectory
 from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.prune import DatabasePrune
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer, name_mail_server
-from operations.adapters.sources import RealSources
-from operations.adapters.users import RealDirectory
+from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
-from operations.adapters.workspace import RealWorkspace
-from operations.claim import Claim, give_back, renew
+from operations.adapters.workspace.workspace import RealWorkspace
+from operations.claiming.claim import Claim, give_back, renew
 from operations.data import Limits
 from operations.ports import Ports, Retention
 from settings import Settings, read_child_environment, read_settings

@@ -26,9 +26,9 @@ from actions.listing import (
     get_action_state,
 )
 from actions.occurrences import Due
-from actions.pauses import APP, INSTALLATION, Pause, get_pause
-from actions.posting import delete_action
-from actions.sentences import describe
+from actions.pausing.pause import APP, INSTALLATION, Pause, get_pause
+from actions.posting.post import delete_action
+from actions.wording.sentences import describe
 from cli.connection import get_actor, read_database, write_database
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import (
@@ -41,7 +41,7 @@ from cli.output import (
     print_table,
     style_state,
 )
-from models.database import read_clock
+from models.database.engine import read_clock
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.scheduled_action import ScheduledActionModel

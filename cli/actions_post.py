@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from actions.changes import COMPARED, Changes, compare_schedules
 from actions.listing import (
     fetch_actions,
     fetch_app,
@@ -18,14 +17,15 @@ from actions.listing import (
     get_action_state,
 )
 from actions.occurrences import Schedule, make_schedule, parse_timing
-from actions.posting import Posted, fetch_holidays, post_action, post_actions
-from actions.references import fetch_references, find_unknown
-from actions.sentences import describe
+from actions.posting.changes import COMPARED, Changes, compare_schedules
+from actions.posting.post import Posted, fetch_holidays, post_action, post_actions
+from actions.posting.references import fetch_references, find_unknown
+from actions.wording.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
-from models.database import read_clock
-from models.door import read_actions
+from models.database.engine import read_clock
+from models.door.documents import read_actions
 from models.errors import NotFoundError, RuleError
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing

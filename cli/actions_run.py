@@ -8,13 +8,13 @@ import typer
 
 from actions.leader import get_holder
 from actions.listing import find_action, has_user
-from celery_app.manual import run_now
 from cli.confirming import YesOption, confirm
 from cli.connection import get_engine, read_database
 from cli.operation_view import make_operation_json, read_operation
 from cli.operations_watch import follow
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import out, print_json, print_note
+from dispatch.manual_runs import run_now
 from models.errors import NotFoundError
 
 

@@ -17,7 +17,7 @@ from actions.listing import (
     fetch_groups,
     fetch_names,
 )
-from actions.pauses import Pause, get_pause
+from actions.pausing.pause import Pause, get_pause
 from cli.connection import read_database
 from cli.options import JsonOption
 from cli.output import (
@@ -28,7 +28,7 @@ from cli.output import (
     print_json,
     print_table,
 )
-from operations.under_way import Working, fetch_working
+from operations.running.estimates import Working, fetch_working
 
 
 def list_apps(*, json: JsonOption = False) -> None:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from actions.small_apps import Applied, apply_small_app
+from actions.tenants.apply import Applied, apply_small_app
 from cli.connection import get_actor, get_settings, write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
-from models.door import read_small_app
+from models.door.documents import read_small_app
 from models.errors import InvalidDocumentError, Problem
 from models.small_app import SmallAppModel
 

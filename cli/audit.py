@@ -10,16 +10,16 @@ from typing import Annotated
 import sqlalchemy as sa
 import typer
 
-from actions.audit import Finding, audit_action, audit_event_action
-from actions.expected_events import Keeps
-from actions.history import fetch_histories
+from actions.explaining.audit import Finding, audit_action, audit_event_action
+from actions.explaining.expected_events import Keeps
+from actions.explaining.history import fetch_histories
 from actions.leader import get_last_tick_at
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, out, print_json, print_note, print_table
-from models.database import read_clock, reading
+from models.database.engine import read_clock, reading
 from models.recipients import RecipientFilterModel
-from operations.adapters.users import fetch_users
+from operations.adapters.app_users import fetch_users
 from operations.recipients import User, keeps_triggering_user
 
 #: What is looked at unless asked otherwise.

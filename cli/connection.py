@@ -19,7 +19,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from migrations.revisions import check_schema
-from models.database import make_engine, reading, writing
+from models.database.engine import make_engine, reading, writing
 from models.errors import UnreachableError, UsageError
 from settings import Settings, read_settings
 

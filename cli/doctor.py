@@ -12,8 +12,8 @@ from cli.connection import get_engine, get_settings
 from cli.options import JsonOption
 from cli.output import print_json, print_table
 from models.errors import UsageError
-from overview.doctor import find_trouble, look_at_own_scheduler
-from overview.finding import Finding, Health
+from overview.doctor.examine import find_trouble, look_at_own_scheduler
+from overview.doctor.finding import Finding, Health
 
 _STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red"}
 

@@ -28,7 +28,7 @@ from celery_app.app import app, make_config
 from celery_app.presence import PresenceStep
 from celery_app.worker import make_worker, set_worker, stop_worker
 from migrations.schema import migrate
-from models.database import make_engine, writing
+from models.database.engine import make_engine, writing
 from models.errors import ConflictError
 from models.operation_state import Queue
 from operations.rescue import take_over_all

@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from actions.events import NewEvent, record_events
 from actions.listing import fetch_app
+from actions.user_events import NewEvent, record_events
 from cli.connection import write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
-from models.database import read_clock
-from models.door import read_event_object, read_events
-from models.due_date import format_instant
+from models.database.engine import read_clock
+from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
 from models.event import UserEventModel
+from models.fields.instants import format_instant
 from overview.words import format_age
 
 #: An event may be this much later than the database's clock: clocks differ.

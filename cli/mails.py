@@ -14,7 +14,7 @@ from cli.connection import get_actor, get_engine, read_database, write_database
 from cli.options import AppOption, JsonOption, read_operation_id, read_period
 from cli.output import format_both, out, print_json, print_note, print_table
 from models.errors import ConflictError, UsageError
-from operations.mails import (
+from operations.mail.uncertain import (
     MailSelection,
     confirm_mails,
     count_mails,

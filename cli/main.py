@@ -92,7 +92,9 @@ COMMANDS = Group(
     "Minutehand: a minute-tick dispatcher for Celery.",
     {
         "up": Entry("cli.up:up", "Run everything in one process."),
-        "demo": Entry("cli.demo:demo", "Show what Minutehand does, with real data."),
+        "demo": Entry(
+            "cli.demo.demo:demo", "Show what Minutehand does, with real data."
+        ),
         "scheduler": Entry("cli.scheduler:scheduler", "Run a scheduler."),
         "worker": Entry("cli.worker:worker", "Run a Celery worker."),
         "migrate": Entry(

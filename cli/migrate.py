@@ -7,7 +7,7 @@ from cli.options import JsonOption
 from cli.output import out, print_json, print_note
 from migrations.revisions import check_schema, get_schema_revision
 from migrations.schema import migrate
-from models.database import make_engine
+from models.database.engine import make_engine
 
 
 def migrate_database(*, json: JsonOption = False) -> None:

@@ -17,8 +17,8 @@ from cli.output import format_both, make_table, style_state
 from models.errors import NotFoundError
 from models.operation import OperationModel
 from models.operation_state import LIVE_STATES, StepState
-from operations.store import fetch_operation, fetch_steps
-from operations.under_way import Usual, estimate_steps
+from operations.listing import fetch_operation, fetch_steps
+from operations.running.estimates import Usual, estimate_steps
 from overview.words import format_age
 
 _STEP_KEYS = (

@@ -34,7 +34,7 @@ from cli.output import (
     style_state,
 )
 from models.operation_state import OperationState
-from operations.store import OperationFilter, fetch_operations
+from operations.listing import OperationFilter, fetch_operations
 
 
 def list_operations(  # noqa: PLR0913 - the options of the command

@@ -25,7 +25,7 @@ from operations.bulk import (
     count_selected,
     retry_selected,
 )
-from operations.store import cancel, get_live_beside, reopen
+from operations.cancel_and_retry import cancel, get_live_beside, reopen
 
 _OptionalId = Annotated[
     str | None,

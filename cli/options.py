@@ -10,8 +10,8 @@ from uuid import UUID
 
 import typer
 
-from models.due_date import format_instant, parse_instant
 from models.errors import NotFoundError, RuleError, UsageError
+from models.fields.instants import format_instant, parse_instant
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON instead of a table.")

@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from models.due_date import format_instant
+from models.fields.instants import format_instant
 
 if TYPE_CHECKING:
     from actions.occurrences import Due
-    from actions.pauses import Pause
+    from actions.pausing.pause import Pause
 
 #: Width of tables that no terminal bounds: files and pipes are wide enough.
 _WIDE = 200

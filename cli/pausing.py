@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from actions.listing import fetch_app, find_action, find_next
-from actions.pauses import fetch_pauses, get_pause
-from actions.pausing import (
+from actions.pausing.pause import fetch_pauses, get_pause
+from actions.pausing.pause_and_resume import (
     pause_app,
     pause_installation,
     resume_app,

@@ -11,19 +11,19 @@ import typer
 from rich.text import Text
 
 from actions.listing import fetch_app
-from actions.posting import fetch_holidays
-from actions.preview import Preview, make_preview
-from actions.preview_batch import preview_batch_line
+from actions.posting.post import fetch_holidays
+from actions.wording.preview import Preview, make_preview
+from actions.wording.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_file, read_period
 from cli.output import make_table, out, print_json, print_note
-from models.database import read_host_clock
-from models.door import read_action
-from models.due_date import format_instant
+from models.database.engine import read_host_clock
+from models.door.documents import read_action
 from models.errors import RuleError, UsageError
+from models.fields.instants import format_instant
+from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
-from models.zone import load_zone
 
 _RESOLUTION = timedelta(microseconds=1)
 

@@ -11,8 +11,7 @@ from typing import Annotated
 import sqlalchemy as sa
 import typer
 
-from actions.leader import get_holder
-from actions.restoring import (
+from actions.after_restore import (
     decide_as_missed,
     fetch_living,
     get_last_beat_at,
@@ -20,6 +19,7 @@ from actions.restoring import (
     start_anew,
     void_lease,
 )
+from actions.leader import get_holder
 from cli.connection import get_actor, get_settings
 from cli.options import JsonOption, read_instant
 from cli.output import (
@@ -31,18 +31,18 @@ from cli.output import (
     print_table,
 )
 from migrations.revisions import check_schema
-from models.database import make_engine, read_clock, writing
-from models.due_date import format_instant
+from models.database.engine import make_engine, read_clock, writing
 from models.errors import ConflictError, UsageError
+from models.fields.instants import format_instant
 from models.operation_state import Reason
-from operations.restoring import (
+from operations.after_restore import (
     LostFile,
     count_held,
     find_lost_files,
     get_last_recorded_at,
     settle_live,
 )
-from operations.store import record
+from operations.record import record
 from overview.words import format_age
 
 #: Nobody else is at it, and all of it is one transaction.

@@ -23,10 +23,10 @@ from cli.output import (
     style_state,
 )
 from models.operation_state import OperationState, Queue
-from operations.processes import Role, Seen
+from operations.fleet.processes import Role, Seen
+from overview.figures import Backlog, find_oldest, find_takers
 from overview.status import Paused, Status, fetch_status
 from overview.words import format_age, format_bytes
-from overview.work import Backlog, find_oldest, find_takers
 
 #: Apps and queues that people are shown.
 _APPS = 20

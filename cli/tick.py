@@ -12,13 +12,13 @@ import typer
 
 from actions.decide import decide_time
 from actions.leader import get_send_failure
-from actions.maintenance import (
+from actions.maintenance_action import (
     MAINTENANCE_UID,
     ensure_maintenance,
     foresee_maintenance,
 )
-from actions.sentences import describe
 from actions.tick import Bad, Dispatched, TickReport, run_tick
+from actions.wording.sentences import describe
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant
 from cli.output import (
@@ -30,11 +30,11 @@ from cli.output import (
     style_state,
 )
 from migrations.revisions import check_schema
-from models.database import read_clock, reading
+from models.database.engine import read_clock, reading
 from models.decision import Decision, NewOperation
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
-from operations.store import count_backlog
+from operations.listing import count_backlog
 from scheduler_server import PAUSE_S, Scheduler, describe_holder, make_scheduler
 from telemetry import configure_logging
 

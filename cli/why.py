@@ -11,15 +11,15 @@ from uuid import UUID
 import sqlalchemy as sa
 import typer
 
-from actions.history import fetch_history
+from actions.explaining.history import fetch_history
+from actions.explaining.why import Answer, History, explain
 from actions.leader import get_holder, get_send_failure
 from actions.listing import find_action
-from actions.why import Answer, History, explain
 from cli.connection import get_engine, read_database
 from cli.options import ActionArgument, AppOption, JsonOption, read_instant
 from cli.output import format_both, print_fields, print_json
 from models.operation_state import OperationState
-from operations.waiting import find_hindrances
+from operations.sending.hindrances import find_hindrances
 from overview.words import format_age
 
 T = TypeVar("T")

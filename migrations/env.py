@@ -12,8 +12,8 @@ from typing import Literal
 from alembic import context
 from alembic.autogenerate.api import AutogenContext
 
-from models.database import Identifier, Json, UtcDateTime
-from models.tables import metadata
+from models.database.engine import Identifier, Json, UtcDateTime
+from models.database.tables import metadata
 
 _OURS = {id(UtcDateTime): "UtcDateTime", id(Identifier): "Identifier", id(Json): "Json"}
 

@@ -19,9 +19,9 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from models.database import translating
+from models.database.engine import translating
+from models.database.postgresql import set_deadline
 from models.errors import ConflictError
-from models.postgresql import set_deadline
 
 #: Not that of the transaction that follows, which would end with it.
 _ADVISORY_LOCK = 0x6D69

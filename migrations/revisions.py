@@ -17,9 +17,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from models.database import reading
+from models.database.engine import reading
+from models.database.tables import installation
 from models.errors import UsageError
-from models.tables import installation
 
 VERSIONS = Path(__file__).parent / "versions"
 

@@ -25,9 +25,9 @@ from migrations.revisions import (
     get_newest_revision,
     get_schema_revision,
 )
-from models.database import writing
+from models.database.engine import writing
+from models.database.tables import installation
 from models.errors import UnreachableError
-from models.tables import installation
 
 __all__ = ["check_schema", "get_newest_revision", "get_schema_revision", "migrate"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from models.database import Identifier, Json, UtcDateTime
+from models.database.engine import Identifier, Json, UtcDateTime
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from models.document import DocumentModel, find_near, show
 from models.errors import RuleError
-from models.field_types import Instant, Name, UserName
+from models.fields.document import DocumentModel, find_near, show
+from models.fields.field_types import Instant, Name, UserName
 
 
 class EventName(StrEnum):

@@ -19,17 +19,17 @@ from pydantic import (
     model_validator,
 )
 
-from models.document import OURS, DocumentModel, get_keys, show
 from models.errors import RuleError
-from models.field_types import (
+from models.fields.document import OURS, DocumentModel, get_keys, show
+from models.fields.field_types import (
     MOST_NAMES,
     DomainName,
     Name,
     QueueName,
     drop_repeated,
 )
+from models.fields.task_rules import TASK_RULES, TaskRules
 from models.operation_state import Queue
-from models.task_rules import TASK_RULES, TaskRules
 
 #: What people write for "every domain there is" instead of true.
 EVERY_DOMAIN = "all"

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, WrapValidator, field_validator
 
-from models.document import DocumentModel, show
-from models.due_date import parse_due_date
-from models.duration import Duration
 from models.errors import RuleError
-from models.field_types import Name, RuleText, Uid
+from models.fields.document import DocumentModel, show
+from models.fields.duration import Duration
+from models.fields.field_types import Name, RuleText, Uid
+from models.fields.instants import parse_due_date
+from models.fields.zone import load_zone
 from models.operation import OperationModel
 from models.operation_state import Overlap
 from models.recipients import RecipientFilterModel
@@ -23,7 +24,6 @@ from models.when import (
     choose_exception,
     choose_when,
 )
-from models.zone import load_zone
 
 #: A spread over more than a day would move occurrences to another day.
 LONGEST_JITTER = timedelta(hours=24)

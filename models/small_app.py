@@ -22,9 +22,9 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from models.document import Complaint, DocumentModel, refuse, refuse_all, show
 from models.errors import RuleError
-from models.field_types import (
+from models.fields.document import Complaint, DocumentModel, refuse, refuse_all, show
+from models.fields.field_types import (
     DomainName,
     Instant,
     Name,
@@ -33,8 +33,8 @@ from models.field_types import (
     UserName,
     ZoneName,
 )
+from models.fields.sql_connection import check_connection_name
 from models.operation import check_url
-from models.sql_connection import check_connection_name
 from models.when import DateRangeModel, choose_days
 
 #: Users of one document; more are applied in several.

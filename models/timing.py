@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from models.document import find_near, show
 from models.errors import InvalidDocumentError, Problem
+from models.fields.document import find_near, show
 from models.scheduled_action import ScheduledActionModel
 from models.when import (
     AfterEventModel,

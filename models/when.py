@@ -15,9 +15,9 @@ from pydantic import (
     model_validator,
 )
 
-from models.calendar_rule import CalendarRule
-from models.cron_rule import CronRule
-from models.document import (
+from models.errors import RuleError
+from models.event import EventText
+from models.fields.document import (
     Complaint,
     DocumentModel,
     find_near,
@@ -26,12 +26,12 @@ from models.document import (
     show,
     suggest,
 )
-from models.due_date import parse_due_date
-from models.duration import Duration, parse_interval
-from models.errors import RuleError
-from models.event import EventText
-from models.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
-from models.zone import load_zone
+from models.fields.duration import Duration, parse_interval
+from models.fields.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
+from models.fields.instants import parse_due_date
+from models.fields.zone import load_zone
+from models.rules.calendar import CalendarRule
+from models.rules.cron import CronRule
 
 #: Where the default zone stands in the context of a validation.
 DEFAULT_TIMEZONE = "default_timezone"

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database import (
+from models.database.engine import (
     Identifier,
     db_now,
     json_rows,
@@ -27,6 +27,7 @@ from models.database import (
     reading,
     writing,
 )
+from models.database.tables import leases, operations, scheduled_actions
 from models.operation_state import (
     LIVE_STATES,
     OperationState,
@@ -34,14 +35,9 @@ from models.operation_state import (
     Queue,
     Reason,
 )
-from models.tables import leases, operations, scheduled_actions
-from operations.step_records import skip_steps_of
-from operations.store import (
-    QUEUE_LIMIT,
-    REOPENED,
-    RETRIED_STATES,
-    is_beside_live,
-)
+from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
+from operations.record import QUEUE_LIMIT
+from operations.running.step_records import skip_steps_of
 
 #: Operations in one transaction: it is over within a tenth of a second.
 BATCH = 500

@@ -1,7 +1,7 @@
 """
 The data of small apps as steps see it: domains, versions, what was read. Pure.
 
-operations/adapters/workspace.py keeps it, operations/adapters/sources.py reads it.
+operations/adapters/workspace keeps it, operations/adapters/sources reads it.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database import UtcDateTime, db_now
+from models.database.engine import UtcDateTime, db_now
+from models.database.tables import operations
 from models.operation_state import LANES, OperationState, Queue, Reason
-from models.tables import operations
-from operations.step_records import abandon_steps
-from operations.store import make_pause
+from operations.back_off import make_pause
+from operations.running.step_records import abandon_steps
 
 #: An unclaimed message is given up for lost after this, if its queue is empty, or if
 #: one that was sent so much later is running: lanes are first in, first out.

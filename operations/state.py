@@ -6,8 +6,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from models.database.tables import operations
 from models.operation_state import OperationState
-from models.tables import operations
 
 
 def get_operation_state(

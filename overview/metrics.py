@@ -21,12 +21,12 @@ from prometheus_client import REGISTRY, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from models.database import make_engine, read_clock, reading
+from models.database.engine import make_engine, read_clock, reading
+from models.database.tables import small_apps
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
-from models.tables import small_apps
-from operations.processes import fetch_processes
-from overview.work import (
+from operations.fleet.processes import fetch_processes
+from overview.figures import (
     Backlog,
     Spread,
     Trouble,

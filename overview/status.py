@@ -19,10 +19,10 @@ from actions.leader import (
     get_send_failure,
 )
 from actions.listing import fetch_next_due, fetch_quarantined
-from actions.pauses import Pause, fetch_pauses
-from models.database import read_clock
-from operations.processes import Seen, fetch_processes
-from overview.work import (
+from actions.pausing.pause import Pause, fetch_pauses
+from models.database.engine import read_clock
+from operations.fleet.processes import Seen, fetch_processes
+from overview.figures import (
     Backlog,
     Trouble,
     count_uncertain,

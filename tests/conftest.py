@@ -24,8 +24,8 @@ import sqlalchemy as sa
 import structlog
 
 from migrations.schema import migrate
-from models.database import make_engine
-from models.tables import installation, metadata
+from models.database.engine import make_engine
+from models.database.tables import installation, metadata
 from tests.mail_server import MailServer, run_mail_server
 from tests.servers import run_postgres, run_redis
 

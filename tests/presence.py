@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from celery_app.presence import describe_settings
 from migrations.schema import get_newest_revision
-from models.database import db_now, read_host_clock, writing
+from models.database.engine import db_now, read_host_clock, writing
+from models.database.tables import processes
 from models.operation_state import Queue
-from models.tables import processes
-from operations.processes import Process, Role, record_sign
+from operations.fleet.processes import Process, Role, record_sign
 from settings import read_settings
 
 

@@ -15,24 +15,24 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from actions.posting import Posted, post_action
+from actions.posting.post import Posted, post_action
 from actions.tick import Dispatched, TickReport, run_tick
-from celery_app.dispatch import Dispatcher
-from models.database import read_clock, reading, writing
-from models.decision import Decision, NewOperation
-from models.door import read_action_object
-from models.errors import BrokerUnreachableError
-from models.occurrence import make_operation_id
-from models.operation_state import Overlap, Queue, Trigger
-from models.tables import (
+from dispatch.dispatcher import Dispatcher
+from models.database.engine import read_clock, reading, writing
+from models.database.tables import (
     operations,
     scheduled_action_revisions,
     scheduled_actions,
     small_apps,
     users,
 )
-from operations.outbox import Message
-from operations.store import record
+from models.decision import Decision, NewOperation
+from models.door.documents import read_action_object
+from models.errors import BrokerUnreachableError
+from models.occurrence import make_operation_id
+from models.operation_state import Overlap, Queue, Trigger
+from operations.record import record
+from operations.sending.order import Message
 
 #: A Monday, long past by the clocks of the databases, so all is due to be sent.
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)

@@ -10,8 +10,8 @@ import pytest
 
 from cli.lazy import Group
 from cli.main import COMMANDS
-from models.document import DocumentModel
-from models.door import read_action, read_small_app
+from models.door.documents import read_action, read_small_app
+from models.fields.document import DocumentModel
 from models.scheduled_action import ScheduledActionModel
 from models.small_app import SmallAppModel, SourceModel, UserModel
 from models.when import KINDS

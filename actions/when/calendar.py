@@ -15,10 +15,10 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
-from models.calendar_rule import CalendarRule
-from models.due_date import LAST_YEAR
+from models.fields.instants import LAST_YEAR
+from models.fields.zone import load_zone
+from models.rules.calendar import CalendarRule
 from models.when import CalendarModel
-from models.zone import load_zone
 
 _SECOND = timedelta(seconds=1)
 

@@ -14,9 +14,9 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
-from models.cron_rule import CronRule
+from models.fields.zone import load_zone
+from models.rules.cron import CronRule
 from models.when import CronModel
-from models.zone import load_zone
 
 #: How far back each tick looks, so that a leader that was down for less than
 #: this loses nothing. Source: the original documentation, "Handling scheduler

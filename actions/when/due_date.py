@@ -1,7 +1,7 @@
 """
 When a due date is due: once. Pure.
 
-What the text may be, and which instant it means, is in models/due_date.py.
+What the text may be, and which instant it means, is in models/fields/instants.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from models.due_date import parse_due_date
+from models.fields.instants import parse_due_date
+from models.fields.zone import load_zone
 from models.when import DueDateModel
-from models.zone import load_zone
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
-from models.duration import Duration, add_months
+from models.fields.duration import Duration, add_months
 
 #: The delay of ``on``: due the moment the event happens.
 NO_DELAY = Duration(0, timedelta())

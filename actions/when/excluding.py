@@ -12,8 +12,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.when.rule import Rule
+from models.fields.wall_clock import first_instant_at
 from models.timing import DayRange
-from models.wall_clock import first_instant_at
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)

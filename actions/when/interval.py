@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import resolve_fixed
-from models.due_date import LAST_YEAR, parse_due_date
-from models.duration import Duration, add_months, parse_interval
 from models.errors import RuleError
+from models.fields.duration import Duration, add_months, parse_interval
+from models.fields.instants import LAST_YEAR, parse_due_date
+from models.fields.zone import load_zone
 from models.when import IntervalModel
-from models.zone import load_zone
 
 #: Mean length of a month of the Gregorian calendar: 146,097 days in 4,800 months.
 _MEAN_MONTH = timedelta(days=146_097) / 4_800

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from models.wall_clock import first_instant_at
+from models.fields.wall_clock import first_instant_at
 
 #: A leap this large or larger is no clock change, nor is going back by more.
 #: Source: Debian's cron(8), and its source for shifts of exactly three hours.

@@ -13,7 +13,7 @@ from benchmarks.load import TASK, arguments_of, is_due, minutes_of, queue_of
 from benchmarks.peers.peer import Peer, this_minute
 from celery_app.app import app, make_config
 from migrations.schema import migrate
-from models.database import make_engine
+from models.database.engine import make_engine
 from scheduler_server import make_scheduler
 from settings import Settings, read_settings
 from telemetry import configure_logging

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from models.database import Identifier, Json, UtcDateTime
+from models.database.engine import Identifier, Json, UtcDateTime
 
 revision = "0001"
 down_revision = None

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from migrations.live_indexes import LiveColumn, LiveIndex
-from models.database import Identifier, Json, UtcDateTime
+from models.database.engine import Identifier, Json, UtcDateTime
 
 revision = "0002"
 down_revision = "0001"

@@ -19,9 +19,9 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects.postgresql import insert
 
-from models.database import db_now, reading, writing
-from models.tables import breakers
-from operations.mail import Mail, Outcome, Sending
+from models.database.engine import db_now, reading, writing
+from models.database.tables import breakers
+from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Mailer, SendMail
 from telemetry import Event
 

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from models.errors import StepError
-from operations.adapters.json_records import JsonRecordsError, iterate_records
+from operations.adapters.sources.json_records import JsonRecordsError, iterate_records
 from operations.data import Column, Limits, format_bytes
 
 if TYPE_CHECKING:

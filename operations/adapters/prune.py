@@ -13,10 +13,8 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from models.database import reading, writing
-from models.duration import Duration
-from models.operation_state import FINAL_STATES
-from models.tables import (
+from models.database.engine import reading, writing
+from models.database.tables import (
     events,
     leaderships,
     leases,
@@ -24,6 +22,8 @@ from models.tables import (
     scheduled_action_revisions,
     scheduled_actions,
 )
+from models.fields.duration import Duration
+from models.operation_state import FINAL_STATES
 
 #: The row of the scheduler's lease carries the fence, which must never start again.
 SCHEDULER_LEASE = "scheduler"

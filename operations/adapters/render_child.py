@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from models.errors import StepError
-from operations.mail_template import CPU_S, MEMORY_BYTES, MailTemplate
+from operations.mail.template import CPU_S, MEMORY_BYTES, MailTemplate
 
 #: CPU for each mail beyond the first, in seconds; a plain one takes a hundredth of it.
 CPU_A_MAIL_S = 0.02

@@ -22,8 +22,8 @@ from datetime import timedelta
 from typing import IO
 
 from models.errors import StepError
-from operations.mail import Rendered, Template
-from operations.mail_template import CPU_S, LONGEST, MEMORY_BYTES
+from operations.mail.message import Rendered, Template
+from operations.mail.template import CPU_S, LONGEST, MEMORY_BYTES
 
 #: Characters all mails of a step may have together, for they are held in memory
 #: until the last of them is rendered: five thousand of 20,000 characters.

@@ -24,7 +24,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import uuid4
 
 from models.errors import UsageError
-from operations.mail import Mail, Outcome, Sending
+from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Mailer, SendMail
 
 #: Bound of connecting and of each wait for an answer; below an operation's lease.

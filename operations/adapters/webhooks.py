@@ -24,7 +24,7 @@ from operations.adapters.guarded_http import (
     make_client,
     resolve_host,
 )
-from operations.mail import Outcome, Sending
+from operations.mail.message import Outcome, Sending
 
 #: Bound of connecting and of each wait.
 TIMEOUT = timedelta(seconds=15)

@@ -12,7 +12,7 @@ import json
 from models.errors import StepError
 from models.occurrence import format_occurrence
 from models.operation import CallWebhookModel
-from operations.mail import Outcome
+from operations.mail.message import Outcome
 from operations.ports import StepContext, StepResult
 
 #: The ``type`` of the payload.

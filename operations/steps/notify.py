@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from models.errors import StepError
 from models.occurrence import str_to_uuid
-from operations.delivery import deliver, make_message_id
-from operations.mail import Mail, Outcome
-from operations.notice_text import make_event, make_subject, make_text
+from operations.mail.deliver import deliver, make_message_id
+from operations.mail.message import Mail, Outcome
+from operations.notices.wording import make_event, make_subject, make_text
 from operations.ports import StepContext, StepResult
 from operations.recipients import User
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from models.errors import StepError
 from models.operation import RefreshModel
 from operations.data import Domain, Draft
-from operations.platform import blaming_platform
 from operations.ports import StepContext, StepResult
+from operations.running.platform_errors import blaming_platform
 
 
 def refresh(context: StepContext, asked: RefreshModel) -> StepResult:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from models.errors import StepError
 from models.operation import SendEmailModel
-from operations.delivery import deliver, freeze_recipients, make_message_id
-from operations.mail import Mail, Rendered, Template
+from operations.mail.deliver import deliver, freeze_recipients, make_message_id
+from operations.mail.message import Mail, Rendered, Template
 from operations.ports import StepContext, StepResult
 from operations.recipients import User
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from operations.delivery import deliver, freeze_recipients, make_message_id
-from operations.execsum import HEAD, Summary, make_text
-from operations.execsum_html import make_html
-from operations.execsum_pdf import find_fonts, make_pdf
-from operations.mail import Attachment, Mail
+from operations.mail.deliver import deliver, freeze_recipients, make_message_id
+from operations.mail.message import Attachment, Mail
+from operations.mail.summary import HEAD, Summary, make_text
+from operations.mail.summary_html import make_html
+from operations.mail.summary_pdf import find_fonts, make_pdf
 from operations.ports import StepContext, StepResult
 
 

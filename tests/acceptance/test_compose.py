@@ -27,7 +27,7 @@ import pytest
 import yaml
 
 from actions.leader import record_tick
-from models.database import make_engine, read_clock, writing
+from models.database.engine import make_engine, read_clock, writing
 from settings import PREFIX, Settings, read_settings
 from tests.servers import ROOT, find_free_port, run_process, run_redis, wait_until
 

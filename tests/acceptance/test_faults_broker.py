@@ -19,7 +19,7 @@ from celery_app.routing import find_broker_names
 from celery_app.sender import CelerySender
 from models.errors import BrokerUnreachableError
 from models.operation_state import OperationState, Queue
-from operations.outbox import Message
+from operations.sending.order import Message
 from scheduler_server import Scheduler
 from settings import Settings, read_settings
 from tests.chaos.installation import QUICK_LEASES

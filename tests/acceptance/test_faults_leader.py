@@ -10,7 +10,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from actions.leader import Holder, get_holder
-from models.database import reading
+from models.database.engine import reading
 from models.operation_state import OperationState
 from tests.chaos.installation import Installation, freeze, kill, thaw
 from tests.scheduling import edit_action, fetch_all, get_now

@@ -14,7 +14,7 @@ from celery_app.app import make_app
 from celery_app.routing import find_broker_names
 from celery_app.sender import CelerySender
 from models.operation_state import OperationState, Queue
-from operations.outbox import Message
+from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim, run_faulty_redis
 from tests.servers import wait_until

@@ -9,10 +9,11 @@ import sqlalchemy as sa
 
 from celery_app.app import make_app
 from celery_app.sender import CelerySender
-from models.database import reading, writing
+from models.database.engine import reading, writing
 from models.operation_state import OperationState, Queue, Reason, StepState
-from operations.outbox import Message
-from operations.store import cancel, fetch_steps
+from operations.cancel_and_retry import cancel
+from operations.listing import fetch_steps
+from operations.sending.order import Message
 from tests.chaos.installation import Installation, freeze, kill, thaw
 from tests.scheduling import get
 from tests.servers import wait_until

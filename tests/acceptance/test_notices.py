@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from actions.small_apps import apply_small_app
-from models.database import reading, writing
-from models.door import read_small_app_object
+from actions.tenants.apply import apply_small_app
+from models.database.engine import reading, writing
+from models.database.tables import notices, operations
+from models.door.documents import read_small_app_object
 from models.operation_state import OperationState, Trigger
-from models.tables import notices, operations
-from operations.store import reopen
+from operations.cancel_and_retry import reopen
 from scheduler_server import Scheduler, make_scheduler
 from tests.chaos.installation import Installation
 from tests.mail_server import MailServer

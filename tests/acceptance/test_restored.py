@@ -19,10 +19,10 @@ import sqlalchemy as sa
 
 from celery_app.app import make_app
 from celery_app.sender import CelerySender
-from models.database import writing
+from models.database.engine import writing
+from models.database.tables import templates
 from models.operation_state import Queue
-from models.tables import templates
-from operations.outbox import Message
+from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.mail_server import MailServer, run_mail_server
 from tests.scheduling import add_app, edit_action, fetch_all, get_now, post

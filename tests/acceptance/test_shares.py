@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from models.database import reading
+from models.database.engine import reading
+from models.database.tables import operations
 from models.operation_state import OperationState
-from models.tables import operations
 from tests.chaos.installation import Installation
 from tests.scheduling import get, make_operation, record_all
 from tests.servers import wait_until

@@ -14,14 +14,14 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from celery_app.app import make_app
-from celery_app.manual import run_now
 from celery_app.sender import CelerySender
-from models.database import reading, writing
+from dispatch.manual_runs import run_now
+from models.database.engine import reading, writing
+from models.database.tables import operations
 from models.errors import ConflictError, UnreachableError
 from models.operation_state import LIVE_STATES, OperationState, Queue, Reason
-from models.tables import operations
-from operations.outbox import Message
-from operations.store import cancel, reopen
+from operations.cancel_and_retry import cancel, reopen
+from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.chaos.world import World

@@ -20,11 +20,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from celery_app.manual import run_now
+from dispatch.manual_runs import run_now
 from migrations.schema import migrate
-from models.database import make_engine, reading, writing
+from models.database.engine import make_engine, reading, writing
+from models.database.tables import operations, small_apps
 from models.operation_state import FINAL_STATES
-from models.tables import operations, small_apps
 from settings import Settings, read_settings
 from tests.chaos.steps import EFFECTS
 from tests.scheduling import add_app, get, post

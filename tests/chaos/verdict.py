@@ -12,13 +12,13 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.audit import audit_action
-from actions.history import fetch_histories
+from actions.explaining.audit import audit_action
+from actions.explaining.history import fetch_histories
 from actions.leader import get_last_tick_at
-from models.database import reading
+from models.database.engine import reading
+from models.database.tables import deliveries, leases, operation_steps, operations
 from models.occurrence import str_to_uuid
 from models.operation_state import FINAL_STATES, OperationState, StepState
-from models.tables import deliveries, leases, operation_steps, operations
 from operations.ports import DeliveryState
 from tests.chaos.world import USERS, World
 

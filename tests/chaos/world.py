@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from actions.small_apps import apply_small_app
-from models.database import make_engine, writing
+from actions.tenants.apply import apply_small_app
+from models.database.engine import make_engine, writing
 from models.small_app import SmallAppModel
 from tests.chaos.installation import (
     SCHEDULER_COMMAND,

@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.posting import post_actions
-from actions.small_apps import apply_small_app
-from models.database import writing
-from models.door import read_action_object
+from actions.posting.post import post_actions
+from actions.tenants.apply import apply_small_app
+from models.database.engine import writing
+from models.door.documents import read_action_object
 from models.small_app import SmallAppModel
 
 APPS = tuple(f"app-{number:02}" for number in range(1, 21))

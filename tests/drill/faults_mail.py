@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from models.database import reading
-from models.tables import breakers, deliveries
+from models.database.engine import reading
+from models.database.tables import breakers, deliveries
 from operations.ports import DeliveryState
 from tests.drill.apps import MAIL
 from tests.drill.case import Case

@@ -13,9 +13,9 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from models.database import reading
+from models.database.engine import reading
+from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import FINAL_STATES, OperationState
-from models.tables import deliveries, operation_steps, operations
 from tests.chaos.verdict import (
     Broken,
     Rows,

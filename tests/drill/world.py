@@ -23,15 +23,15 @@ import psutil
 import redis
 import sqlalchemy as sa
 
-from actions.events import NewEvent, record_events
-from celery_app.manual import run_now
+from actions.user_events import NewEvent, record_events
 from celery_app.routing import find_broker_names
-from models.database import make_engine, read_clock, writing
+from dispatch.manual_runs import run_now
+from models.database.engine import make_engine, read_clock, writing
+from models.database.tables import leases
 from models.decision import NewOperation
 from models.errors import ConflictError, UnreachableError
 from models.operation_state import Overlap, Queue, Trigger
-from models.tables import leases
-from operations.store import record
+from operations.record import record
 from tests.chaos.installation import SCHEDULER_COMMAND, Installation
 from tests.chaos.servers import Victim, run_faulty_postgres, run_faulty_redis
 from tests.drill.apps import APPS, EVENT, TASK_QUEUE, USERS, add_apps

@@ -13,17 +13,17 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import breakers
 from models.operation_state import OperationState, Reason, StepState
-from models.tables import breakers
 from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.smtp import make_mailer, name_mail_server
-from operations.claim import claim
-from operations.mail import Mail, Outcome, Sending, Template
+from operations.claiming.claim import claim
+from operations.listing import fetch_steps
+from operations.mail.message import Mail, Outcome, Sending, Template
 from operations.ports import Ports
 from operations.recipients import User
-from operations.run import Attempt
-from operations.store import fetch_steps
+from operations.running.attempt import Attempt
 from tests.mail_server import MailServer
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 from tests.unit.operations.fakes import FakeMailer, World

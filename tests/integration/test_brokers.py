@@ -12,7 +12,7 @@ import pytest
 import redis
 import sqlalchemy as sa
 
-from celery_app.manual import run_now
+from dispatch.manual_runs import run_now
 from models.operation_state import OperationState
 from settings import read_settings
 from tests.integration.test_celery import (

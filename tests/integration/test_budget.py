@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from celery_app.execute import execute
 from celery_app.worker import Heart, Worker
-from models.database import writing
+from models.database.engine import writing
 from tests.scheduling import (
     add_app,
     add_revision,

@@ -18,14 +18,20 @@ from kombu.utils.json import loads
 
 from celery_app.app import make_app
 from celery_app.enforced_id import EnforcedIdTask
-from celery_app.manual import run_now
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
-from models.database import reading, writing
+from dispatch.manual_runs import run_now
+from models.database.engine import reading, writing
+from models.database.tables import (
+    app_documents,
+    domain_versions,
+    domains,
+    small_apps,
+    templates,
+)
 from models.operation_state import OperationState, Queue
-from models.tables import app_documents, domain_versions, domains, small_apps, templates
+from operations.listing import fetch_steps
 from operations.state import get_operation_state
 from operations.steps.run_task import make_task_id
-from operations.store import fetch_steps
 from settings import read_settings
 from tests.scheduling import (
     MINUTE,

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
-from models.database import db_now, writing
+from models.database.engine import db_now, writing
+from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
-from models.tables import operations
 from overview.metrics import BOUNDS, KEPT_S, WorkMetrics
 from settings import Settings, read_settings
 from telemetry import METRICS_OF_WORK

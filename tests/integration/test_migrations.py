@@ -12,10 +12,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from migrations.schema import check_schema, get_schema_revision, migrate
-from models import tables
-from models.database import make_engine
+from models.database import tables
+from models.database.engine import make_engine
+from models.database.tables import metadata
 from models.errors import UsageError
-from models.tables import metadata
 
 
 def test_migrated_schema_is_that_of_the_code(engine: sa.Engine):
@@ -120,7 +120,7 @@ def test_names_follow_the_convention(engine: sa.Engine):
 
 def test_every_index_says_which_query_it_serves():
     """
-    A comment stands above each one in models/tables.py.
+    A comment stands above each one in models/database/tables.py.
     """
     path = Path(tables.__file__)
     lines = path.read_text().splitlines()

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database import make_engine, reading
-from operations.processes import Role, Seen, fetch_processes
+from models.database.engine import make_engine, reading
+from operations.fleet.processes import Role, Seen, fetch_processes
 from tests.servers import run_process, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")

@@ -16,7 +16,7 @@ from celery_app.app import make_app
 from celery_app.routing import find_broker_names
 from celery_app.sender import CelerySender
 from models.operation_state import Queue
-from operations.outbox import Message
+from operations.sending.order import Message
 from settings import read_settings
 
 QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]

@@ -15,8 +15,8 @@ import pytest
 
 from models.errors import StepError
 from operations.adapters.renderer import ChildRenderer
-from operations.mail import Template
-from operations.mail_template import MEMORY_BYTES
+from operations.mail.message import Template
+from operations.mail.template import MEMORY_BYTES
 
 VALUES = {"user": {"name": "Ann"}, "now": datetime(2026, 11, 23, tzinfo=UTC)}
 GIGABYTES = 1 << 30

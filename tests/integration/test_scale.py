@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 import sqlalchemy as sa
 
-from models.database import writing
+from models.database.engine import writing
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (
     FakeSender,

@@ -7,7 +7,7 @@ import smtplib
 import redis
 import sqlalchemy as sa
 
-from models.database import make_engine
+from models.database.engine import make_engine
 from tests.mail_server import MailServer
 
 

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.posting import post_action
-from actions.small_apps import Applied, PartChange, apply_small_app
-from models.database import reading, writing
-from models.door import read_action, read_small_app
-from models.errors import ConflictError, InvalidDocumentError
-from models.tables import (
+from actions.posting.post import post_action
+from actions.tenants.apply import Applied, PartChange, apply_small_app
+from models.database.engine import reading, writing
+from models.database.tables import (
     app_documents,
     domain_versions,
     domains,
@@ -28,6 +26,8 @@ from models.tables import (
     templates,
     users,
 )
+from models.door.documents import read_action, read_small_app
+from models.errors import ConflictError, InvalidDocumentError
 
 ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 BOB = {"id": "bob@example.com"}

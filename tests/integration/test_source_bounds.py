@@ -18,8 +18,8 @@ import pytest
 from pydantic import SecretStr
 
 from models.errors import StepError
-from models.sql_connection import SqlConnection
-from operations.adapters.sources import RealSources
+from models.fields.sql_connection import SqlConnection
+from operations.adapters.sources.sources import RealSources
 from operations.data import Domain, Limits, Reading
 
 Read = Callable[..., Reading | None]

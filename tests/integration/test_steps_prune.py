@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from models.tables import (
+from models.database.tables import (
     events,
     leases,
     operations,

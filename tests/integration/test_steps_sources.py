@@ -19,16 +19,16 @@ import pytest
 from pydantic import SecretStr
 
 from models.errors import StepError
-from models.sql_connection import SqlConnection
+from models.fields.sql_connection import SqlConnection
 from operations.adapters.guarded_http import (
     ForbiddenUrlError,
     HostGuard,
     resolve_host,
 )
-from operations.adapters.sources import RealSources
+from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.data import Domain, Fingerprint, Limits, Reading
-from operations.mail import Outcome
+from operations.mail.message import Outcome
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.tables import memberships, small_apps, templates, users
-from operations.adapters.users import RealDirectory
-from operations.mail import Template
+from models.database.tables import memberships, small_apps, templates, users
+from operations.adapters.app_users import RealDirectory
+from operations.mail.message import Template
 from operations.recipients import User
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -81,9 +81,9 @@ def test_importing_the_steps_does_not_import_polars():
     """
     Polars in the parent of the worker processes would hang its forked children.
     """
-    modules = ["operations.steps", "operations.run"] + [
-        f"operations.adapters.{path.stem}"
-        for path in Path("operations/adapters").glob("[a-z]*.py")
+    modules = ["operations.steps", "operations.running.attempt"] + [
+        ".".join(path.with_suffix("").parts)
+        for path in Path("operations/adapters").rglob("[a-z]*.py")
     ]
     program = f"import sys, {', '.join(modules)}; print('polars' in sys.modules)"
 

@@ -15,17 +15,17 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from models.errors import ClaimLostError, PlatformError, StepError
-from models.tables import (
+from models.database.tables import (
     app_documents,
     domain_versions,
     domains,
     small_apps,
 )
-from operations.adapters.sources import RealSources, digest_source
-from operations.adapters.workspace import RealWorkspace
+from models.errors import ClaimLostError, PlatformError, StepError
+from operations.adapters.sources.sources import RealSources, digest_source
+from operations.adapters.workspace.workspace import RealWorkspace
 from operations.data import Domain, Draft, Fingerprint, Reading
-from operations.platform import blaming_platform
+from operations.running.platform_errors import blaming_platform
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"

@@ -19,12 +19,12 @@ from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
 
 from celery_app.execute import execute
 from celery_app.worker import Heart, Worker
-from models.database import make_interruptible, reading
+from models.database.engine import make_interruptible, reading
 from models.errors import StepError
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
-from operations.mail import Mail, Outcome, Sending
-from operations.store import fetch_steps
+from operations.listing import fetch_steps
+from operations.mail.message import Mail, Outcome, Sending
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 from tests.unit.operations.fakes import World

@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from celery_app.app import make_app
-from models.database import read_clock, writing
+from models.database.engine import read_clock, writing
+from models.database.tables import operations
 from models.decision import NewOperation
 from models.operation_state import FINAL_STATES, Overlap, Queue, Trigger
-from models.tables import operations
-from operations.store import record
+from operations.record import record
 from tests.chaos.installation import Installation
 from tests.neighbours.project import Project
 from tests.servers import wait_until

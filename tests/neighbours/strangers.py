@@ -13,9 +13,9 @@ from celery_app.routing import (
     INSTALLATION_HEADER,
     find_broker_names,
 )
-from models.database import reading
+from models.database.engine import reading
 from models.operation_state import Queue
-from operations.strangers import Reason, fetch_strangers
+from operations.fleet.strangers import Reason, fetch_strangers
 from tests.chaos.installation import Installation
 from tests.neighbours.meeting import count_effects, count_states, record_many
 from tests.servers import wait_until

@@ -7,7 +7,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from celery_app.routing import find_broker_names
-from models.database import writing
+from models.database.engine import writing
 from models.operation_state import OperationState, Queue
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim

@@ -18,20 +18,20 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.events import NewEvent, record_events
 from actions.leader import Leader
-from actions.maintenance import ensure_maintenance
-from actions.pausing import set_paused
-from actions.posting import delete_action, post_action
+from actions.maintenance_action import ensure_maintenance
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action, post_action
+from actions.user_events import NewEvent, record_events
 from celery_app.execute import execute
-from celery_app.manual import run_now
 from celery_app.worker import Heart, Worker
-from models.database import reading, writing
-from models.door import read_action_object
+from dispatch.manual_runs import run_now
+from models.database.engine import reading, writing
+from models.database.tables import operations, scheduled_actions
+from models.door.documents import read_action_object
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import LIVE_STATES, Queue, Reason
-from models.tables import operations, scheduled_actions
-from operations.store import cancel, reopen
+from operations.cancel_and_retry import cancel, reopen
 from scheduler_server import Scheduler
 from settings import Settings
 from tests.simulation.broker import SimulatedSender

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from models.errors import BrokerUnreachableError
 from models.operation_state import LANES, Queue
-from operations.outbox import Message
+from operations.sending.order import Message
 from tests.simulation.faults import Fault, Faults, Place
 from tests.simulation.loop import HOUR, SECOND, Crash, Loop, Process, Task
 
@@ -144,7 +144,7 @@ class Host(Protocol):
 
 @dataclass(eq=False)
 class SimulatedSender:
-    """The broker as one scheduler sees it; see celery_app.dispatch.Sender."""
+    """The broker as one scheduler sees it; see dispatch.dispatcher.Sender."""
 
     broker: Broker
     process: Process

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from models.database import make_engine
-from models.tables import metadata
+from models.database.engine import make_engine
+from models.database.tables import metadata
 from tests.simulation.faults import Place
 
 

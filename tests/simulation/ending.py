@@ -1,7 +1,7 @@
 """
 What must hold in the end: nothing is left over, nothing is unexplained.
 
-The decisions are judged by actions/audit.py, which reads the rules on its own.
+The decisions are judged by actions/explaining/audit.py, an independent reading.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from actions.audit import Fault, Finding, audit_action, audit_event_action
-from actions.history import fetch_histories
-from actions.pausing import set_paused
-from models.database import reading, writing
-from models.duration import Duration
-from models.occurrence import make_operation_id
-from models.operation_state import LIVE_STATES
-from models.tables import (
+from actions.explaining.audit import Fault, Finding, audit_action, audit_event_action
+from actions.explaining.history import fetch_histories
+from actions.pausing.pause_and_resume import set_paused
+from models.database.engine import reading, writing
+from models.database.tables import (
     deliveries,
     events,
     operation_steps,
     operations,
     scheduled_actions,
 )
+from models.fields.duration import Duration
+from models.occurrence import make_operation_id
+from models.operation_state import LIVE_STATES
 from tests.simulation.invariants import InvariantError
 from tests.simulation.scenario import APP
 

@@ -15,22 +15,28 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+import actions.due_rows
 import actions.leader
-import actions.store
-import operations.claim_statements
-import operations.step_records
-import operations.store
+import operations.cancel_and_retry
+import operations.claiming.statements
+import operations.record
+import operations.running.step_records
 from actions.leader import Leader
-from celery_app.dispatch import Dispatcher
-from models.database import Identifier, db_now, read_clock, writing
+from dispatch.dispatcher import Dispatcher
+from models.database.engine import Identifier, db_now, read_clock, writing
+from models.database.tables import (
+    deliveries,
+    leases,
+    operation_steps,
+    scheduled_actions,
+)
+from models.database.tables import operations as rows
 from models.decision import Decision
 from models.errors import BrokerUnreachableError
 from models.operation_state import OperationState, StepState
-from models.tables import deliveries, leases, operation_steps, scheduled_actions
-from models.tables import operations as rows
-from operations.deliveries import DeliveryMarks
-from operations.outbox import mark_sent
+from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import DeliveryState
+from operations.sending.order import mark_sent
 
 # -- leaders -------------------------------------------------------------------
 
@@ -100,7 +106,7 @@ def advance_any(connection: sa.Connection, decisions: Any) -> set[str]:
     return _ADVANCE(connection, latest)
 
 
-_ADVANCE = actions.store.advance
+_ADVANCE = actions.due_rows.advance
 
 
 def advance_nothing(connection: sa.Connection, decisions: Any) -> set[str]:
@@ -114,7 +120,7 @@ def record_half(connection: sa.Connection, new: Any, **options: Any) -> Any:
     return _RECORD(connection, list(new)[::2], **options)
 
 
-_RECORD = operations.store.record
+_RECORD = operations.record.record
 
 
 def make_own_id(*_arguments: object) -> UUID:
@@ -138,7 +144,7 @@ def make_cached_count() -> Callable[..., Counter[tuple[str, str | None]]]:
     return count
 
 
-_COUNT_LIVE = operations.store._count_live
+_COUNT_LIVE = operations.record._count_live
 
 
 # -- sending -------------------------------------------------------------------
@@ -187,7 +193,7 @@ def claim_where(*conditions: Any) -> Callable[[timedelta], Any]:
     return make
 
 
-_CLAIM = operations.claim_statements.claim_statement
+_CLAIM = operations.claiming.statements.claim_statement
 
 LIVE = rows.c.state.in_(["pending", "queued", "running"])
 LEFT = rows.c.attempt < rows.c.attempts_allowed
@@ -207,7 +213,7 @@ def cancel_and_free(
     return canceled
 
 
-_CANCEL = operations.store.cancel
+_CANCEL = operations.cancel_and_retry.cancel
 
 
 def renew_all(lease: timedelta) -> Any:
@@ -314,7 +320,7 @@ def reset_steps(connection: sa.Connection, held: Any, names: Any) -> Any:
     return _PREPARE(connection, held, names)
 
 
-_PREPARE = operations.step_records.prepare_steps
+_PREPARE = operations.running.step_records.prepare_steps
 
 
 def close_no_steps(_connection: sa.Connection, _operation_id: Any) -> None:

@@ -14,19 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-import actions.due
+import actions.due_action
 import actions.leader
-import celery_app.dispatch
-import operations.claim
-import operations.deliveries
+import dispatch.dispatcher
+import operations.cancel_and_retry
+import operations.claiming.claim
+import operations.mail.delivery_marks
+import operations.record
 import operations.rescue
-import operations.run
-import operations.step_records
-import operations.store
+import operations.running.attempt
+import operations.running.step_records
 import tests.simulation.actors
 from actions.leader import Leader
-from celery_app.dispatch import Dispatcher
-from operations.deliveries import DeliveryMarks
+from dispatch.dispatcher import Dispatcher
+from operations.mail.delivery_marks import DeliveryMarks
 from tests.simulation import mistakes
 from tests.simulation.world import Emphasis
 
@@ -95,36 +96,36 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "advance without revision",
         "decision",
-        _with(celery_app.dispatch, "advance", mistakes.advance_any),
+        _with(dispatch.dispatcher, "advance", mistakes.advance_any),
         emphasis=Emphasis(clock_jumps=False, races=20),
     ),
     Mutant(
         "next_due_at never moved",
         "decision",
-        _with(celery_app.dispatch, "advance", mistakes.advance_nothing),
+        _with(dispatch.dispatcher, "advance", mistakes.advance_nothing),
     ),
     Mutant(
         "moved without recording",
         "decision",
-        _with(celery_app.dispatch, "record", mistakes.record_half),
+        _with(dispatch.dispatcher, "record", mistakes.record_half),
     ),
     Mutant(
         "random ids",
         "decision",
-        _with(actions.due, "make_operation_id", mistakes.make_own_id),
+        _with(actions.due_action, "make_operation_id", mistakes.make_own_id),
         emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
     ),
     Mutant(
         "overlap from a cache",
         "decision",
         lambda: patch.object(
-            operations.store, "_count_live", mistakes.make_cached_count()
+            operations.record, "_count_live", mistakes.make_cached_count()
         ),
     ),
     Mutant(
         "mark_sent unconditional",
         "start",
-        _with(celery_app.dispatch, "mark_sent", mistakes.mark_all),
+        _with(dispatch.dispatcher, "mark_sent", mistakes.mark_all),
     ),
     Mutant(
         "send before commit",
@@ -135,7 +136,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "claim whatever the state",
         "start",
         _with(
-            operations.claim,
+            operations.claiming.claim,
             "claim_statement",
             mistakes.claim_where(mistakes.LEFT, mistakes.RAN_OUT),
         ),
@@ -145,7 +146,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "claim ignoring the lease",
         "start",
         _with(
-            operations.claim,
+            operations.claiming.claim,
             "claim_statement",
             mistakes.claim_where(mistakes.LIVE, mistakes.LEFT),
         ),
@@ -159,40 +160,40 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "heartbeat for any token",
         "start",
-        _with(operations.claim, "_renew_statement", mistakes.renew_all),
+        _with(operations.claiming.claim, "_renew_statement", mistakes.renew_all),
     ),
     Mutant(
         "no guard",
         "effect",
         _with_all(
-            (operations.run, "guard", mistakes.guard_nothing),
-            (operations.deliveries, "guard", mistakes.guard_nothing),
+            (operations.running.attempt, "guard", mistakes.guard_nothing),
+            (operations.mail.delivery_marks, "guard", mistakes.guard_nothing),
         ),
     ),
     Mutant(
         "finish of any claim",
         "effect",
         _with_all(
-            (operations.run, "finish", mistakes.finish_any),
-            (operations.step_records, "finish", mistakes.finish_any),
+            (operations.running.attempt, "finish", mistakes.finish_any),
+            (operations.running.step_records, "finish", mistakes.finish_any),
         ),
         seeds=(0, 5, 7),
     ),
     Mutant(
         "no rescue of lost workers",
         "finality",
-        _with(celery_app.dispatch, "reclaim_lost_workers", mistakes.rescue_none),
+        _with(dispatch.dispatcher, "reclaim_lost_workers", mistakes.rescue_none),
     ),
     Mutant(
         "no rescue of lost messages",
         "finality",
-        _with(celery_app.dispatch, "resend_lost_messages", mistakes.resend_none),
+        _with(dispatch.dispatcher, "resend_lost_messages", mistakes.resend_none),
         seeds=(3, 4, 5),
     ),
     Mutant(
         "rescue of living workers",
         "start",
-        _with(celery_app.dispatch, "reclaim_lost_workers", mistakes.rescue_living),
+        _with(dispatch.dispatcher, "reclaim_lost_workers", mistakes.rescue_living),
     ),
     Mutant(
         "uncertain mails again",
@@ -217,14 +218,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "retry of succeeded steps",
         "effect",
-        _with(operations.run, "prepare_steps", mistakes.reset_steps),
+        _with(operations.running.attempt, "prepare_steps", mistakes.reset_steps),
     ),
     Mutant(
         "steps left open",
         "finality",
         _with_all(
-            (operations.store, "skip_open_steps", mistakes.close_no_steps),
-            (operations.run, "skip_open_steps", mistakes.close_no_steps),
+            (operations.cancel_and_retry, "skip_open_steps", mistakes.close_no_steps),
+            (operations.running.attempt, "skip_open_steps", mistakes.close_no_steps),
             (operations.rescue, "abandon_steps", mistakes.abandon_none),
         ),
         seeds=(0, 2, 3),

@@ -18,11 +18,11 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from models.database import writing
+from models.database.engine import writing
 from models.errors import StepError
-from operations.adapters.users import RealDirectory
+from operations.adapters.app_users import RealDirectory
 from operations.data import Domain, Draft, Fingerprint, Move, Reading
-from operations.mail import Mail, Outcome, Sending
+from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.faults import Place

@@ -10,10 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.posting import post_action
-from models.database import writing
-from models.door import read_action_object
-from models.tables import memberships, small_apps, templates, users
+from actions.posting.post import post_action
+from models.database.engine import writing
+from models.database.tables import memberships, small_apps, templates, users
+from models.door.documents import read_action_object
 
 APP = "shop"
 OTHER_APP = "news"

@@ -10,8 +10,8 @@ from unittest.mock import patch
 import structlog
 
 import actions.leader
-import celery_app.manual
-import operations.claim
+import dispatch.manual_runs
+import operations.claiming.claim
 from tests.simulation.world import Emphasis, Report, World
 
 
@@ -47,8 +47,8 @@ def _ids_of(world: World) -> Iterator[None]:
     """Draw from the seed what the real code takes from the system: its tokens."""
     with (
         patch.object(actions.leader, "uuid4", world.make_id),
-        patch.object(celery_app.manual, "uuid4", world.make_id),
-        patch.object(operations.claim, "uuid4", world.make_id),
+        patch.object(dispatch.manual_runs, "uuid4", world.make_id),
+        patch.object(operations.claiming.claim, "uuid4", world.make_id),
     ):
         yield
 

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError
 from actions.tick import Bad, Dispatched, run_tick
-from celery_app.dispatch import Dispatcher
-from models.database import make_engine
+from dispatch.dispatcher import Dispatcher
+from models.database.engine import make_engine
+from models.database.tables import metadata
 from models.decision import Decision
-from models.tables import metadata
 from tests.scheduling import MONDAY, FakeSender, add_app, fetch_action, post_at, tick
 
 MINUTE = timedelta(minutes=1)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from actions.cron_reading import read_cron
+from actions.explaining.cron_reading import read_cron
 from actions.occurrences import find_occurrences
 from actions.when.cron import CronFinder
-from models.cron_rule import CronRule
+from models.fields.zone import load_zone
+from models.rules.cron import CronRule
 from models.when import CronModel
-from models.zone import load_zone
 from tests.time.oracles import (
     PlainRule,
     Transition,

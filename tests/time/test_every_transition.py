@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from actions.occurrences import find_occurrences
 from actions.when.cron import CronFinder, get_cron_last_occurrence
 from actions.when.local_time import get_stretch
-from models.cron_rule import CronRule
-from models.zone import get_zone_names, load_zone
+from models.fields.zone import get_zone_names, load_zone
+from models.rules.cron import CronRule
 from tests.time.comparison import (
     FIRST_INSTANT,
     LAST_INSTANT,

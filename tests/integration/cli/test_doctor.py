@@ -13,16 +13,22 @@ from prometheus_client import start_http_server
 
 from actions.leader import Leader, record_tick
 from cli.connection import get_engine, get_settings
-from models.database import (
+from models.database.engine import (
     db_now,
     make_engine,
     read_clock,
     read_host_clock,
     writing,
 )
-from models.tables import leases, operations, scheduled_actions, strangers, zones
-from operations.processes import Process
-from operations.strangers import Reason, Stranger, record_stranger
+from models.database.tables import (
+    leases,
+    operations,
+    scheduled_actions,
+    strangers,
+    zones,
+)
+from operations.fleet.processes import Process
+from operations.fleet.strangers import Reason, Stranger, record_stranger
 from telemetry import IS_LEADER, LAST_TICK
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker

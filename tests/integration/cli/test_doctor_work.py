@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from cli.connection import get_engine, get_settings
-from models.database import db_now, make_engine, writing
+from models.database.engine import db_now, make_engine, writing
+from models.database.tables import breakers, deliveries, leases, operations
 from models.operation_state import Reason
-from models.tables import breakers, deliveries, leases, operations
 from operations.adapters.breaker import Breaker
-from operations.processes import Process, Role
-from overview.looks.hosts import LITTLE_SPACE, NO_SPACE
+from operations.fleet.processes import Process, Role
+from overview.doctor.checks.hosts import LITTLE_SPACE, NO_SPACE
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
 from tests.scheduling import make_operation, record_all

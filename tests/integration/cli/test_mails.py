@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database import db_now, writing
-from models.tables import deliveries, operation_steps, operations
+from models.database.engine import db_now, writing
+from models.database.tables import deliveries, operation_steps, operations
 from tests.integration.cli.calling import Call, write_action
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"

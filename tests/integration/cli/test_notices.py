@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from actions.leader import Leader
-from celery_app.notices import Noticer
+from dispatch.noticer import Noticer
 from models.operation_state import OperationState
 from tests.integration.cli.calling import Call, write_action
 from tests.scheduling import edit, get_now, make_operation, post, record_all

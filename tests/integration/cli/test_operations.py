@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database import db_now, writing
-from models.tables import operations
+from models.database.engine import db_now, writing
+from models.database.tables import operations
 from tests.integration.cli.calling import WEEKLY, Call, write_action
 
 MINUTE = timedelta(minutes=1)

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database import writing
-from models.tables import operations
+from models.database.engine import writing
+from models.database.tables import operations
 from tests.integration.cli.calling import Answer, Call, write_action
 
 COUNT = 3

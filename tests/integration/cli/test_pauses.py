@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.connection import get_engine, get_settings
-from models.database import read_clock, reading
-from models.due_date import format_instant
+from models.database.engine import read_clock, reading
+from models.fields.instants import format_instant
 from tests.integration.cli.calling import Call, write_action
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.database import make_engine, writing
+from models.database.engine import make_engine, writing
 from tests.integration.cli.calling import Call
 
 

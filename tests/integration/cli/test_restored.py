@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.events import NewEvent, record_events
 from actions.leader import Leader
-from models.database import reading, writing
-from models.tables import (
+from actions.user_events import NewEvent, record_events
+from models.database.engine import reading, writing
+from models.database.tables import (
     deliveries,
     domain_versions,
     domains,
@@ -21,7 +21,7 @@ from models.tables import (
     processes,
     scheduled_action_revisions,
 )
-from operations.claim import claim
+from operations.claiming.claim import claim
 from tests.integration.cli.calling import Call
 from tests.scheduling import (
     add_app,

@@ -11,11 +11,11 @@ import redis
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from actions.maintenance import MAINTENANCE_UID
+from actions.maintenance_action import MAINTENANCE_UID
 from cli.connection import get_engine, get_settings
-from models.database import db_now, writing
+from models.database.engine import db_now, writing
+from models.database.tables import operations
 from models.occurrence import make_operation_id
-from models.tables import operations
 from operations.rescue import LOST_AFTER
 from tests.integration.cli.calling import Call, write_action
 

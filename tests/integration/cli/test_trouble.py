@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from actions.leader import Leader, record_send_failure
 from cli.connection import get_engine, get_settings
-from models.database import writing
-from models.tables import events, operations, scheduled_action_revisions
-from operations.store import record
+from models.database.engine import writing
+from models.database.tables import events, operations, scheduled_action_revisions
+from operations.record import record
 from tests.integration.cli.calling import Call, write_action
 from tests.scheduling import edit, edit_action, get_now, make_operation
 

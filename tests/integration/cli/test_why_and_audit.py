@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database import db_now, reading, writing
-from models.tables import (
+from models.database.engine import db_now, reading, writing
+from models.database.tables import (
     operations,
     scheduled_action_revisions,
     scheduled_actions,

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from models.database import make_engine, reading, writing
+from models.database.engine import make_engine, reading, writing
+from models.database.postgresql import execute_at_once
+from models.database.tables import small_apps
 from models.errors import UnreachableError
-from models.postgresql import execute_at_once
-from models.tables import small_apps
 
 ADD = (
     sa.insert(small_apps)

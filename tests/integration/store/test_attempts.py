@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
-from operations.claim import claim, postpone
+from operations.cancel_and_retry import reopen
+from operations.claiming.claim import claim, postpone
+from operations.listing import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import BACK_OFF, reclaim_lost_workers
-from operations.run import (
+from operations.running.attempt import (
     PLATFORM_DELAY,
     PLATFORM_DELAY_LIMIT,
     RETRY_DELAY,
     Attempt,
 )
-from operations.store import fetch_steps, reopen
 from tests.scheduling import (
     add_revision,
     edit,

@@ -12,16 +12,16 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from actions.events import _wake
 from actions.occurrences import find_occurrences, make_schedule
-from actions.pausing import set_paused
-from actions.starting import start_from
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.effective_from import start_from
+from actions.user_events import _wake
 from actions.when.event import event_due_at, event_occurrence
-from models.database import writing
-from models.door import read_action_object
-from models.duration import Duration
+from models.database.engine import writing
+from models.database.tables import events
+from models.door.documents import read_action_object
+from models.fields.duration import Duration
 from models.occurrence import make_operation_id
-from models.tables import events
 from models.timing import make_timing, timing_text
 from tests.scheduling import (
     LOOKBACK,

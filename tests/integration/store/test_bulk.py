@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database import db_now, make_engine, reading, writing
+from models.database.engine import db_now, make_engine, reading, writing
+from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
-from models.tables import deliveries, operation_steps, operations
 from operations.bulk import (
     CHANGED,
     Changed,
@@ -21,8 +21,8 @@ from operations.bulk import (
     count_selected,
     retry_selected,
 )
-from operations.claim import claim, finish
-from operations.store import QUEUE_LIMIT
+from operations.claiming.claim import claim, finish
+from operations.record import QUEUE_LIMIT
 from tests.scheduling import (
     MINUTE,
     MONDAY,

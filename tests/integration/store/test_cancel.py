@@ -12,16 +12,16 @@ from structlog.testing import capture_logs
 
 from celery_app.execute import execute
 from celery_app.worker import Heart, Worker
-from models.database import reading, writing
+from models.database.engine import reading, writing
 from models.operation_state import Overlap, Queue
-from operations.claim import Claim, claim, give_back, let_go, renew
-from operations.outbox import fetch_sendable
+from operations.cancel_and_retry import cancel, reopen
+from operations.claiming.claim import Claim, claim, give_back, let_go, renew
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,
     take_over_all,
 )
-from operations.store import cancel, reopen
+from operations.sending.order import fetch_sendable
 from tests.scheduling import (
     REFRESH,
     add_revision,

@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from actions.posting import delete_action
-from models.database import reading, writing
+from actions.posting.post import delete_action
+from models.database.engine import reading, writing
 from models.errors import CanceledError, ClaimLostError
 from models.operation import OperationModel
 from models.operation_state import OperationState, Queue
-from operations.claim import (
+from operations.cancel_and_retry import cancel
+from operations.claiming.claim import (
     LEASE,
     Claim,
     claim,
@@ -26,8 +27,8 @@ from operations.claim import (
     renew,
     retry_later,
 )
-from operations.step_records import prepare_steps
-from operations.store import cancel, fetch_steps
+from operations.listing import fetch_steps
+from operations.running.step_records import prepare_steps
 from tests.scheduling import (
     REFRESH,
     add_revision,

@@ -16,10 +16,10 @@ from structlog.testing import capture_logs
 
 from actions.leader import Leader
 from celery_app.worker import Heart
-from models.database import make_engine, reading, writing
+from models.database.engine import make_engine, reading, writing
+from models.database.tables import small_apps
 from models.errors import UnreachableError, UsageError
-from models.tables import small_apps
-from operations.claim import Claim, claim
+from operations.claiming.claim import Claim, claim
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 

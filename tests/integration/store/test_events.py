@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.events import NewEvent, record_events
-from models.database import reading, writing
+from actions.user_events import NewEvent, record_events
+from models.database.engine import reading, writing
+from models.database.tables import events, users
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
-from models.tables import events, users
 from tests.scheduling import (
     MINUTE,
     add_app,

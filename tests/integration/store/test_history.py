@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from actions.history import fetch_histories
+from actions.explaining.history import fetch_histories
 from tests.scheduling import add_app, get_now, make_operation, post, record_all
 
 YEARS = timedelta(days=999)

@@ -12,10 +12,10 @@ from kombu.utils.json import loads
 from celery_app.app import make_app
 from celery_app.routing import INSTALLATION_HEADER
 from celery_app.sender import CelerySender
-from models.database import reading
+from models.database.engine import reading
 from models.operation_state import Queue
-from operations.installation import fetch_installation
-from operations.outbox import Message
+from operations.fleet.installation import fetch_installation
+from operations.sending.order import Message
 from settings import read_settings
 
 

@@ -18,10 +18,10 @@ from actions.leader import (
     get_last_tick_at,
     record_tick,
 )
-from celery_app.dispatch import Dispatcher
-from models.database import make_engine, reading, writing
+from dispatch.dispatcher import Dispatcher
+from models.database.engine import make_engine, reading, writing
+from models.database.tables import leases
 from models.errors import UnreachableError
-from models.tables import leases
 from tests.scheduling import (
     MONDAY,
     FakeSender,

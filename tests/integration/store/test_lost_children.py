@@ -7,11 +7,13 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import deliveries
 from models.operation_state import OperationState, Reason, StepState
-from models.tables import deliveries
-from operations.claim import Claim, claim, finish, renew
-from operations.deliveries import DeliveryMarks
+from operations.cancel_and_retry import cancel, reopen
+from operations.claiming.claim import Claim, claim, finish, renew
+from operations.listing import fetch_steps
+from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import DeliveryState
 from operations.rescue import (
     count_kill,
@@ -20,8 +22,7 @@ from operations.rescue import (
     give_back_all,
     reclaim_lost_workers,
 )
-from operations.step_records import prepare_steps
-from operations.store import cancel, fetch_steps, reopen
+from operations.running.step_records import prepare_steps
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
 OURS, THEIRS = "(1234abcd)", "(0000ffff)"

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import deliveries, operation_steps
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState, Overlap
-from models.tables import deliveries, operation_steps
-from operations.claim import claim
-from operations.mail import Outcome, Sending, Template
-from operations.mails import (
+from operations.cancel_and_retry import cancel, reopen
+from operations.claiming.claim import claim
+from operations.mail.message import Outcome, Sending, Template
+from operations.mail.uncertain import (
     MailSelection,
     confirm_mails,
     count_mails,
@@ -25,8 +26,7 @@ from operations.mails import (
 )
 from operations.ports import Ports
 from operations.recipients import User
-from operations.run import Attempt
-from operations.store import cancel, reopen
+from operations.running.attempt import Attempt
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 from tests.unit.operations.fakes import FakeDirectory, FakeMailer, World
 

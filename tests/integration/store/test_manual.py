@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from actions.pausing import set_paused
-from actions.posting import delete_action
-from celery_app.manual import run_now
-from models.database import writing
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action
+from dispatch.manual_runs import run_now
+from models.database.engine import writing
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
 from tests.scheduling import (

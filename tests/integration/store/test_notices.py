@@ -10,17 +10,17 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, expire_lease
-from actions.notices import NOTICES_UID, record_watch
-from actions.pausing import set_paused
-from actions.posting import SYSTEM_APP, delete_action
-from actions.small_apps import apply_small_app
-from celery_app import notices as looking
-from celery_app.notices import Noticer
-from models.database import reading, writing
-from models.door import read_small_app_object
+from actions.notice_action import NOTICES_UID, record_watch
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import SYSTEM_APP, delete_action
+from actions.tenants.apply import apply_small_app
+from dispatch import noticer as looking
+from dispatch.noticer import Noticer
+from models.database.engine import reading, writing
+from models.database.tables import deliveries, notices, operations
+from models.door.documents import read_small_app_object
 from models.operation_state import OperationState, Trigger
-from models.tables import deliveries, notices, operations
-from operations.store import reopen
+from operations.cancel_and_retry import reopen
 from tests.scheduling import (
     MINUTE,
     add_app,

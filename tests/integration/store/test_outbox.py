@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import operation_steps
 from models.decision import NewOperation
 from models.operation_state import OperationState, Overlap, Queue, StepState
-from models.tables import operation_steps
-from operations.claim import claim, finish, give_back, guard, postpone
-from operations.outbox import Message, fetch_sendable, mark_sent
+from operations.cancel_and_retry import cancel, reopen
+from operations.claiming.claim import claim, finish, give_back, guard, postpone
 from operations.rescue import (
     BACK_OFF,
     LOST_AFTER,
@@ -22,8 +22,8 @@ from operations.rescue import (
     reclaim_lost_workers,
     resend_lost_messages,
 )
-from operations.step_records import prepare_steps, start_step
-from operations.store import cancel, reopen
+from operations.running.step_records import prepare_steps, start_step
+from operations.sending.order import Message, fetch_sendable, mark_sent
 from tests.scheduling import (
     add_revision,
     edit,

@@ -7,13 +7,13 @@ from datetime import datetime
 import pytest
 import sqlalchemy as sa
 
-from actions.due import ActionRevision
-from actions.pausing import set_paused
-from actions.posting import delete_action
-from actions.store import quarantine
-from models.database import reading, writing
+from actions.due_action import ActionRevision
+from actions.due_rows import quarantine
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action
+from models.database.engine import reading, writing
+from models.database.tables import scheduled_action_revisions
 from models.errors import InvalidDocumentError, NotFoundError
-from models.tables import scheduled_action_revisions
 from tests.scheduling import (
     MINUTE,
     MONDAY,

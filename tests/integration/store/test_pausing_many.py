@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.history import fetch_history
+from actions.explaining.history import fetch_history
+from actions.explaining.why import Verdict, explain
 from actions.listing import find_action, find_next
-from actions.maintenance import MAINTENANCE_UID, ensure_maintenance
-from actions.pauses import APP, INSTALLATION, fetch_pauses, get_pause
-from actions.pausing import (
+from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
+from actions.pausing.pause import APP, INSTALLATION, fetch_pauses, get_pause
+from actions.pausing.pause_and_resume import (
     end_pauses,
     has_ended_pause,
     pause_app,
@@ -21,10 +22,9 @@ from actions.pausing import (
     resume_installation,
     set_paused,
 )
-from actions.why import Verdict, explain
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
-from models.tables import scheduled_action_revisions, scheduled_actions
 from tests.scheduling import (
     MINUTE,
     add_app,

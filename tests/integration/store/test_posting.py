@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.posting import delete_action
-from actions.revisions import lock_action
-from actions.store import recompute_due
-from models.database import read_clock, reading, writing
+from actions.due_rows import recompute_due
+from actions.posting.post import delete_action
+from actions.posting.revisions import lock_action
+from models.database.engine import read_clock, reading, writing
+from models.database.tables import scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError
 from models.occurrence import make_operation_id
-from models.tables import scheduled_action_revisions
 from tests.scheduling import (
     MINUTE,
     REFRESH,

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.posting import Posted, post_actions
-from models.database import reading, writing
-from models.door import read_action_object
+from actions.posting.post import Posted, post_actions
+from models.database.engine import reading, writing
+from models.database.tables import scheduled_action_revisions, scheduled_actions
+from models.door.documents import read_action_object
 from models.errors import ConflictError, InvalidDocumentError
-from models.tables import scheduled_action_revisions, scheduled_actions
 from tests.integration.test_budget import counting
 from tests.scheduling import add_app, fetch_action, get_now, make_document, post
 

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from celery_app.presence import Presence, connect_briefly, describe_settings
-from models.database import make_engine, reading, writing
-from operations.processes import (
+from models.database.engine import make_engine, reading, writing
+from operations.fleet.processes import (
     ALIVE_FOR,
     KEPT_FOR,
     Role,

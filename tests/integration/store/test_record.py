@@ -7,19 +7,14 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import operations
 from models.occurrence import make_missed_id
 from models.operation_state import OperationState, Overlap, Queue, Reason
-from models.tables import operations
+from operations.cancel_and_retry import cancel, reopen
+from operations.listing import OperationFilter, fetch_operations
+from operations.record import QUEUE_LIMIT, record
 from operations.state import get_operation_state
-from operations.store import (
-    QUEUE_LIMIT,
-    OperationFilter,
-    cancel,
-    fetch_operations,
-    record,
-    reopen,
-)
 from tests.scheduling import (
     MONDAY,
     edit,

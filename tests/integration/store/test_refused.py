@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from celery_app.execute import execute
 from celery_app.worker import Heart, Worker
-from models.database import make_engine, reading, writing
+from models.database.engine import make_engine, reading, writing
+from models.database.grants import find_missing_grants
 from models.errors import UnreachableError
-from models.grants import find_missing_grants
-from operations.claim import LEASE
+from operations.claiming.claim import LEASE
 from operations.steps import STEPS
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings

@@ -7,12 +7,12 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from actions.posting import delete_action
-from celery_app.manual import run_now
-from models.database import reading, writing
+from actions.posting.post import delete_action
+from dispatch.manual_runs import run_now
+from models.database.engine import reading, writing
 from models.errors import ConflictError
 from models.operation_state import LIVE_STATES, OperationState, Overlap
-from operations.store import get_live_beside, reopen
+from operations.cancel_and_retry import get_live_beside, reopen
 from tests.scheduling import (
     REFRESH,
     add_app,

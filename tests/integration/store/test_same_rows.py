@@ -12,7 +12,8 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database import db_now, writing
+from models.database.engine import db_now, writing
+from models.database.tables import operation_steps, operations
 from models.decision import NewOperation
 from models.errors import CanceledError, ClaimLostError
 from models.operation_state import (
@@ -22,8 +23,8 @@ from models.operation_state import (
     Queue,
     StepState,
 )
-from models.tables import operation_steps, operations
-from operations.claim import (
+from operations.cancel_and_retry import cancel, reopen
+from operations.claiming.claim import (
     Claim,
     claim,
     finish,
@@ -32,10 +33,10 @@ from operations.claim import (
     renew,
     retry_later,
 )
-from operations.outbox import fetch_sendable, mark_sent
+from operations.record import record
 from operations.rescue import reclaim_lost_workers, resend_lost_messages
-from operations.step_records import finish_step, prepare_steps, start_step
-from operations.store import cancel, record, reopen
+from operations.running.step_records import finish_step, prepare_steps, start_step
+from operations.sending.order import fetch_sendable, mark_sent
 from tests.scheduling import add_revision, fetch_all, make_operation
 
 STEPS = ("refresh", "publish")

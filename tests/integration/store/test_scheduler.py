@@ -15,12 +15,12 @@ from actions.leader import (
     get_send_failure,
     record_send_failure,
 )
-from actions.notices import fetch_watch, record_watch
-from actions.pausing import set_paused
-from celery_app.dispatch import SILENCE_S, Sender
-from models.database import make_engine, reading, writing
+from actions.notice_action import fetch_watch, record_watch
+from actions.pausing.pause_and_resume import set_paused
+from dispatch.dispatcher import SILENCE_S, Sender
+from models.database.engine import make_engine, reading, writing
+from models.database.tables import leases
 from models.errors import BrokerUnreachableError
-from models.tables import leases
 from scheduler_server import NOTICE_AFTER_S, PAUSE_S, RESCUE_EVERY_S, Scheduler
 from settings import read_settings
 from tests.scheduling import (

@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from actions.leader import Leader, get_last_tick_at
-from actions.maintenance import MAINTENANCE_UID
-from celery_app.dispatch import Sender
-from models.database import make_engine, reading, writing
+from actions.maintenance_action import MAINTENANCE_UID
+from dispatch.dispatcher import Sender
+from models.database.engine import make_engine, reading, writing
+from models.database.tables import leases
 from models.errors import ConflictError
 from models.operation_state import Queue
-from models.tables import leases
-from operations.outbox import Message
 from operations.rescue import LOST_AFTER
+from operations.sending.order import Message
 from scheduler_server import PAUSE_S, RESCUE_EVERY_S, Scheduler, run
 from settings import read_settings
 from tests.scheduling import (

@@ -8,18 +8,18 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import processes
 from models.operation_state import OperationState, Queue, Trigger
-from models.tables import processes
-from operations.claim import claim, finish
-from operations.outbox import (
+from operations.claiming.claim import claim, finish
+from operations.rescue import LOST_AFTER, resend_lost_messages
+from operations.sending.hindrances import find_hindrances
+from operations.sending.order import (
     fetch_sendable,
     fetch_share,
     find_back_lane,
     mark_sent,
 )
-from operations.rescue import LOST_AFTER, resend_lost_messages
-from operations.waiting import find_hindrances
 from tests.scheduling import (
     add_revision,
     edit,

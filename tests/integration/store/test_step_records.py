@@ -8,19 +8,19 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import operation_steps
 from models.errors import ClaimLostError
 from models.operation_state import StepState
-from models.tables import operation_steps
-from operations.claim import (
+from operations.claiming.claim import (
     Claim,
     claim,
     give_back,
     guard,
 )
-from operations.deliveries import DeliveryMarks
+from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import DeliveryState
-from operations.step_records import (
+from operations.running.step_records import (
     finish_step,
     prepare_steps,
     record_progress,

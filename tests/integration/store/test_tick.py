@@ -12,14 +12,14 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from actions.store import _candidates_statement, _turns_statement
+from actions.due_rows import _candidates_statement, _turns_statement
 from actions.tick import Bad, Dispatched, run_tick
-from celery_app.dispatch import Dispatcher
-from models.database import reading, writing
+from dispatch.dispatcher import Dispatcher
+from models.database.engine import reading, writing
+from models.database.tables import events, scheduled_actions
 from models.decision import Decision
 from models.occurrence import make_operation_id
-from models.tables import events, scheduled_actions
-from operations.outbox import _sendable_statement
+from operations.sending.order import _sendable_statement
 from telemetry import OCCURRENCES_RECORDED
 from tests.scheduling import (
     MINUTE,

@@ -8,11 +8,11 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.listing import fetch_last_runs
-from models.database import reading, writing
+from models.database.engine import reading, writing
+from models.database.tables import operation_steps
 from models.operation_state import Queue
-from models.tables import operation_steps
-from operations.claim import claim
-from operations.under_way import RUNS, Usual, estimate_steps, fetch_working
+from operations.claiming.claim import claim
+from operations.running.estimates import RUNS, Usual, estimate_steps, fetch_working
 from tests.scheduling import (
     MINUTE,
     MONDAY,

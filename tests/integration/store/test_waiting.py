@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from models.database import reading, writing
+from models.database.engine import reading, writing
 from models.operation_state import Overlap, Queue
-from operations.claim import claim
-from operations.outbox import fetch_sendable
-from operations.store import cancel, reopen
-from operations.waiting import fetch_unsent, find_hindrances
+from operations.cancel_and_retry import cancel, reopen
+from operations.claiming.claim import claim
+from operations.sending.hindrances import fetch_unsent, find_hindrances
+from operations.sending.order import fetch_sendable
 from tests.scheduling import (
     REFRESH,
     add_revision,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.zones import MovedInstant, adopt_zones, find_moved, find_unreadable
-from models.database import reading, writing
-from models.tables import zones
+from actions.zone_changes import MovedInstant, adopt_zones, find_moved, find_unreadable
+from models.database.engine import reading, writing
+from models.database.tables import zones
 from tests.scheduling import (
     add_app,
     count_revisions,

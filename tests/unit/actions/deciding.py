@@ -9,9 +9,9 @@ from typing import Any
 
 from actions.decide import decide_time
 from actions.decide_events import EventCandidate, decide_event
-from actions.due import DueAction
+from actions.due_action import DueAction
 from models.decision import Decision, NewOperation
-from models.door import read_action_object
+from models.door.documents import read_action_object
 from models.operation_state import OperationState, Overlap, Queue
 from models.timing import make_timing, timing_text
 from models.when import AfterEventModel, OnEventModel

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from actions.audit import Fault, audit_action
+from actions.explaining.audit import Fault, audit_action
+from actions.explaining.recorded import RecordedOperation, Revision
 from actions.occurrences import find_occurrences, parse_timing
-from actions.recorded import RecordedOperation, Revision
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 END = datetime(2026, 4, 15, tzinfo=UTC)

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from actions.audit import Fault, audit_event_action
-from actions.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.explaining.audit import Fault, audit_event_action
+from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
 from models.recipients import RecipientFilterModel
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from actions.changes import MOST_COMPARED, compare_schedules
 from actions.occurrences import Schedule, make_schedule
+from actions.posting.changes import MOST_COMPARED, compare_schedules
 from models.when import CronModel, TimingModel
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from actions.decide import _sort_out, decide_time
-from actions.due import CATCH_UP_LIMIT
+from actions.due_action import CATCH_UP_LIMIT
 from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
 from models.occurrence import make_missed_id, make_operation_id

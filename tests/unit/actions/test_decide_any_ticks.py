@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.due import CATCH_UP_LIMIT
+from actions.due_action import CATCH_UP_LIMIT
 from actions.occurrences import find_occurrences, parse_timing
 from tests.unit.actions.deciding import (
     LOOKBACK,

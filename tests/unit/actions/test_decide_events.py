@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.decide_events import EventCandidate
-from actions.due import CATCH_UP_LIMIT
+from actions.due_action import CATCH_UP_LIMIT
 from actions.when.event import delay_bounds, event_due_at, event_occurrence
 from models.decision import Decision
-from models.duration import Duration
+from models.fields.duration import Duration
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState, Reason, Trigger
 from tests.unit.actions.deciding import (

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from actions.recorded import RecordedOperation, Revision
-from actions.why import Answer, History, Verdict, explain
+from actions.explaining.recorded import RecordedOperation, Revision
+from actions.explaining.why import Answer, History, Verdict, explain
 
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 9, 7, tzinfo=UTC)

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from actions.recorded import RecordedEvent, RecordedOperation, Revision
-from actions.why import Answer, History, Verdict, explain
+from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.explaining.why import Answer, History, Verdict, explain
 
 POSTED = datetime(2026, 11, 1, tzinfo=UTC)
 SEEN = datetime(2026, 11, 9, 7, 0, 20, tzinfo=UTC)

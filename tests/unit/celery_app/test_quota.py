@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from celery_app.quota import Quota
+from celery_app.consumer import Quota
 
 
 def test_each_thing_is_done_once_within_the_while():

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli.demo_check import check, find_minutes
-from cli.demo_data import EVERY_MINUTE, WEEKLY_UPDATE
+from cli.demo.check import check, find_minutes
+from cli.demo.data import EVERY_MINUTE, WEEKLY_UPDATE
 from cli.operation_view import ShownOperation
 
 START = datetime(2026, 11, 23, 6, 0, 10, tzinfo=UTC)

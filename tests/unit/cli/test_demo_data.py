@@ -6,8 +6,8 @@ import csv
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cli.demo_data import APP, write_app, write_clocks
-from models.door import read_small_app
+from cli.demo.data import APP, write_app, write_clocks
+from models.door.documents import read_small_app
 
 NOW = datetime(2026, 11, 23, 6, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from cli.demo_screen import find_news
+from cli.demo.screen import find_news
 from cli.operation_view import ShownOperation
 
 TICK_AT = datetime(2026, 11, 23, 6, 1, tzinfo=UTC)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from models.cron_rule import CronRule
 from models.errors import RuleError
+from models.rules.cron import CronRule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

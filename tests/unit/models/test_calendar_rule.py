@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.calendar_rule import SHORTHANDS, CalendarRule
 from models.errors import RuleError
+from models.rules.calendar import SHORTHANDS, CalendarRule
 
 EVERY_DAY = sum(1 << day for day in range(1, 32))
 

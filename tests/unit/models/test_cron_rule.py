@@ -10,9 +10,9 @@ from cronsim import CronSim, CronSimError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.cron_rule import CronRule
-from models.door import read_action
+from models.door.documents import read_action
 from models.errors import RuleError
+from models.rules.cron import CronRule
 from tests.unit.models.cron_rules import START, cron_rules, find_error, words_like_rules
 from tests.unit.models.documents import action
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from models.door import (
+from models.door.documents import (
     action_document,
     read_action,
     read_action_object,

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from models.door import (
+from models.door.documents import (
     action_document,
     make_timing,
     read_action,

@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.due_date import format_instant, parse_date, parse_due_date, parse_instant
 from models.errors import RuleError
-from models.zone import load_zone
+from models.fields.instants import (
+    format_instant,
+    parse_date,
+    parse_due_date,
+    parse_instant,
+)
+from models.fields.zone import load_zone
 
 PARIS = load_zone("Europe/Paris")
 SAMOA = load_zone("Pacific/Apia")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.duration import Duration, parse_interval
 from models.errors import RuleError
+from models.fields.duration import Duration, parse_interval
 
 PARIS = ZoneInfo("Europe/Paris")
 APIA = ZoneInfo("Pacific/Apia")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.door.json_text import LARGEST_TEXT, check_json, decode_json, make_pointer
 from models.errors import InvalidDocumentError
-from models.json_text import LARGEST_TEXT, check_json, decode_json, make_pointer
 
 VALUES = st.recursive(
     st.none()

@@ -13,9 +13,11 @@ from models.operation_state import (
     OperationState,
     Reason,
 )
-from operations import rescue, run
-from operations.claim import LEASE
-from operations.store import ATTEMPTS, QUEUE_LIMIT
+from operations import rescue
+from operations.back_off import ATTEMPTS
+from operations.claiming.claim import LEASE
+from operations.record import QUEUE_LIMIT
+from operations.running import attempt
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
 
@@ -96,7 +98,7 @@ def test_numbers_of_the_page_are_those_of_the_code():
         return f"{duration.total_seconds():g} s"
 
     text = " ".join(PAGE.split())
-    retry, back_off = run.RETRY_DELAY, rescue.BACK_OFF
+    retry, back_off = attempt.RETRY_DELAY, rescue.BACK_OFF
 
     assert (ATTEMPTS, QUEUE_LIMIT) == (3, 100)
     assert "has three attempts" in text

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from models.errors import RuleError
-from models.sql_connection import find_databases, read_sql_connections
+from models.fields.sql_connection import find_databases, read_sql_connections
 
 
 def test_connections_are_read_by_name():

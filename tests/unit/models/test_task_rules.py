@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.door import action_document, read_action, read_actions
+from models.door.documents import action_document, read_action, read_actions
 from models.errors import InvalidDocumentError, Problem
-from models.task_rules import TaskRules
+from models.fields.task_rules import TaskRules
 from tests.unit.models.documents import action, steps
 
 RULES = TaskRules("minutehand", connections=("shop", "crm"))

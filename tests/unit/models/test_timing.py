@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from models.door import read_action, read_action_object
+from models.door.documents import read_action, read_action_object
 from models.errors import InvalidDocumentError
 from models.timing import make_timing, merge_days, timing_text
 from models.when import IntervalModel, TimingModel

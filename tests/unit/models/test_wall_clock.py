@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.wall_clock import first_instant_at
+from models.fields.wall_clock import first_instant_at
 
 ZONES = ("UTC", "Europe/Paris", "Australia/Lord_Howe", "Pacific/Apia", "America/Nuuk")
 

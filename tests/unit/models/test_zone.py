@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.errors import RuleError
-from models.zone import get_zone_names, load_zone
+from models.fields.zone import get_zone_names, load_zone
 
 
 def test_zone_is_known_by_its_name():

@@ -29,8 +29,8 @@ from operations.data import (
     Reading,
     Version,
 )
-from operations.mail import Mail, Outcome, Rendered, Sending, Template
-from operations.mail_template import MailTemplate
+from operations.mail.message import Mail, Outcome, Rendered, Sending, Template
+from operations.mail.template import MailTemplate
 from operations.ports import (
     DeliveryState,
     Guard,

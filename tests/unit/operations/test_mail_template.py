@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from models.errors import StepError
-from operations.mail import Template
-from operations.mail_template import LONGEST, MailTemplate
+from operations.mail.message import Template
+from operations.mail.template import LONGEST, MailTemplate
 
 USER = {"user": {"name": "<b>Ann</b>"}}
 

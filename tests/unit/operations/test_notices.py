@@ -8,14 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from operations.notice_text import (
-    LONGEST_SUBJECT,
-    make_event,
-    make_headline,
-    make_subject,
-    make_text,
-)
-from operations.notices import (
+from operations.notices.grouping import (
     ACTIONS_NAMED,
     INSTALLATION,
     MOST_CAUSES,
@@ -27,6 +20,13 @@ from operations.notices import (
     find_cause,
     make_cause_key,
     sort_in,
+)
+from operations.notices.wording import (
+    LONGEST_SUBJECT,
+    make_event,
+    make_headline,
+    make_subject,
+    make_text,
 )
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)

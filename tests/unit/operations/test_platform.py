@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import PlatformError, StepError
-from operations.platform import blaming_platform, find_platform_error
+from operations.running.platform_errors import blaming_platform, find_platform_error
 
 FULL = "parquet: underlying IO error: No space left on device (os error 28)"
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from actions.when.calendar import CalendarFinder, make_calendar_finder
 from actions.when.local_time import resolve_fixed
-from models.calendar_rule import CalendarRule
 from models.errors import RuleError
+from models.fields.zone import load_zone
+from models.rules.calendar import CalendarRule
 from models.when import CalendarModel
-from models.zone import load_zone
 from tests.unit.actions.when.calendar_oracle import make_rule
 
 SECOND = timedelta(seconds=1)

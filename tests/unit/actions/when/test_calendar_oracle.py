@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actions.when.calendar import CalendarFinder
-from models.calendar_rule import CalendarRule
 from models.errors import RuleError
-from models.zone import load_zone
+from models.fields.zone import load_zone
+from models.rules.calendar import CalendarRule
 from tests.unit.actions.when.calendar_oracle import (
     ITERATIONS,
     VECTORS,

@@ -18,8 +18,8 @@ from actions.when.cron import (
     make_cron_finder,
 )
 from models.errors import RuleError
+from models.fields.zone import get_zone_names, load_zone
 from models.when import CronModel
-from models.zone import get_zone_names, load_zone
 from tests.time.oracles import PlainRule, run_cronsim
 from tests.unit.models.cron_rules import cron_rules
 

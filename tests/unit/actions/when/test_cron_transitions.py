@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from actions.when.local_time import get_stretch
-from models.zone import load_zone
+from models.fields.zone import load_zone
 from tests.time.comparison import (
     FIRST_INSTANT,
     compare,

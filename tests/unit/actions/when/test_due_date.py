@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from actions.when.due_date import DueDateFinder, make_due_date_finder
 from models.errors import RuleError
+from models.fields.zone import load_zone
 from models.when import DueDateModel
-from models.zone import load_zone
 
 PARIS = load_zone("Europe/Paris")
 DUE_AT = datetime(2026, 12, 1, 8, tzinfo=UTC)

@@ -16,7 +16,7 @@ from actions.when.event import (
     event_occurrence,
     is_recorded_late,
 )
-from models.duration import Duration
+from models.fields.duration import Duration
 
 UTC_ZONE = ZoneInfo("UTC")
 PARIS = ZoneInfo("Europe/Paris")

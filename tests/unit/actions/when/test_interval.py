@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.when.interval import IntervalFinder, make_interval_finder
-from models.duration import Duration
 from models.errors import RuleError
+from models.fields.duration import Duration
+from models.fields.zone import load_zone
 from models.when import IntervalModel
-from models.zone import load_zone
 
 SECOND = timedelta(seconds=1)
 ZONES = (

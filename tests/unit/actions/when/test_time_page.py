@@ -10,8 +10,8 @@ from croniter import croniter
 
 from actions.occurrences import find_occurrences
 from actions.when.cron import make_cron_finder
+from models.fields.zone import load_zone
 from models.when import CronModel
-from models.zone import load_zone
 from tests.time.comparison import find_all_transitions
 from tests.time.oracles import run_daemon
 

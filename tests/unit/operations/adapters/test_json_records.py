@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operations.adapters import json_records
-from operations.adapters.json_records import JsonRecordsError, iterate_records
+from operations.adapters.sources import json_records
+from operations.adapters.sources.json_records import JsonRecordsError, iterate_records
 
 _VALUES = st.recursive(
     st.none()

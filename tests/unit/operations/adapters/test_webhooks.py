@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import UsageError
 from operations.adapters.webhooks import RealWebhooks, decode_secret, sign
-from operations.mail import Outcome
+from operations.mail.message import Outcome
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 

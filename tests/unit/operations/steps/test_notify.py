@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from models.errors import StepError
-from operations.mail import Outcome, Sending
+from operations.mail.message import Outcome, Sending
 from operations.ports import StepContext
 from operations.steps.notify import notify
 from tests.unit.operations.fakes import World

@@ -13,7 +13,7 @@ from models.errors import StepError
 from models.operation import CallWebhookModel, OperationModel, RunTaskModel
 from models.recipients import RecipientFilterModel
 from operations.data import Domain, Fingerprint, Version
-from operations.mail import Outcome, Sending
+from operations.mail.message import Outcome, Sending
 from operations.ports import Retention
 from operations.recipients import User
 from operations.steps import STEPS

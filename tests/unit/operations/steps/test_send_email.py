@@ -9,7 +9,7 @@ import pytest
 from models.errors import CanceledError, StepError
 from models.operation import SendEmailModel
 from models.recipients import RecipientFilterModel
-from operations.mail import Outcome, Sending, Template
+from operations.mail.message import Outcome, Sending, Template
 from operations.ports import DeliveryState
 from operations.recipients import User
 from operations.steps.send_email import send_email

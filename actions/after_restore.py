@@ -1,0 +1,189 @@
+"""
+What becomes of scheduled actions when the database is a backup that was put back.
+
+What was due between the backup and now was decided, and run, in what was lost; or it
+was not. So it is written down as missed, once for each action, and nothing of it runs,
+whatever ``lookback`` and ``catch_up`` say. Each action then starts anew from now on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from actions.decide import decide_time
+from actions.decide_events import decide_event
+from actions.due_rows import advance, fetch_due, fetch_events, fetch_turns
+from actions.leader import LEASE_NAME
+from actions.posting.revisions import change_actions
+from models.database.engine import db_now
+from models.database.tables import leases, processes, scheduled_actions
+from models.decision import Decision, NewOperation
+from models.operation_state import OperationState
+
+#: Added to the fence: more leaders than can have been between a backup and now, so
+#: that no number names two of them, in logs or in rows.
+FENCE_STEP = 1000
+
+#: Of a scheduler or worker, which renews its row far more often.
+_LIVES = timedelta(minutes=1)
+
+_CHUNK = 500
+
+
+def lock_lease(connection: sa.Connection) -> None:
+    """Keep every scheduler from leading until the commit."""
+    connection.execute(
+        insert(leases)
+        .values(name=LEASE_NAME, fence=0, expires_at=db_now())
+        .on_conflict_do_nothing(index_elements=["name"])
+    )
+    connection.execute(
+        sa.select(leases.c.name).where(leases.c.name == LEASE_NAME).with_for_update()
+    )
+
+
+def void_lease(connection: sa.Connection) -> None:
+    """End every leadership there may have been: what such a leader writes is void."""
+    connection.execute(
+        sa.update(leases)
+        .where(leases.c.name == LEASE_NAME)
+        .values(
+            holder=None,
+            expires_at=db_now(),
+            fence=leases.c.fence + FENCE_STEP,
+            send_failing_since=None,
+            send_error=None,
+        )
+    )
+
+
+def fetch_living(connection: sa.Connection) -> list[str]:
+    """Return role, name and host of the processes that showed a sign of life lately."""
+    kept = processes.c
+    rows = connection.execute(
+        sa.select(kept.role, kept.name, kept.hostname)
+        .where(kept.heartbeat_at > db_now(-_LIVES))
+        .order_by(kept.role, kept.name)
+    )
+    return [f"{row.role} {row.name} on {row.hostname}" for row in rows]
+
+
+def get_last_beat_at(connection: sa.Connection) -> datetime | None:
+    """Return when a scheduler or a worker last showed a sign of life, if one did."""
+    found = connection.execute(
+        sa.select(
+            sa.select(sa.func.max(leases.c.heartbeat_at)).scalar_subquery(),
+            sa.select(sa.func.max(leases.c.last_tick_at)).scalar_subquery(),
+            sa.select(sa.func.max(processes.c.heartbeat_at)).scalar_subquery(),
+        )
+    ).one()
+    return max((at for at in found if at is not None), default=None)
+
+
+def decide_as_missed(
+    connection: sa.Connection, *, now: datetime, reason: str
+) -> list[NewOperation]:
+    """
+    Move every action that is due on to what comes after *now*.
+
+    An action whose rule cannot be read is left to the first tick, which tells of it.
+
+    Args:
+        connection: In a transaction, while nobody ticks.
+
+        now: Aware UTC.
+
+        reason: Begins with ``Reason.RESTORED``.
+
+    Returns:
+        What is to be recorded of it, all missed: one row for each action, and one for
+        each event that was recorded late.
+    """
+    found: list[NewOperation] = []
+    tried: set[str] = set()
+    while uids := [u for u in fetch_turns(connection, now=now) if u not in tried]:
+        tried.update(uids)
+        for start in range(0, len(uids), _CHUNK):
+            decisions = _decide(connection, uids[start : start + _CHUNK], now)
+            moved = advance(connection, decisions) if decisions else set()
+            found += [
+                replace(row, reason=reason)
+                for decision in decisions
+                if decision.action_uid in moved
+                for row in decision.operations
+            ]
+    assert all(row.state is OperationState.MISSED for row in found)  # nothing may run
+    return found
+
+
+def _decide(
+    connection: sa.Connection, uids: Sequence[str], now: datetime
+) -> list[Decision]:
+    due = [
+        replace(action, catch_up="none")
+        for action in fetch_due(connection, uids, now=now)
+    ]
+    waiting = [action for action in due if action.event is not None]
+    events, following = fetch_events(connection, waiting, now=now)
+    decisions = []
+    no_time = timedelta(0)  # the window is empty: all is older
+    for action in due:
+        try:
+            if action.event is None:
+                made = decide_time(action, now=now, lookback=no_time, memo={})
+            else:
+                made = decide_event(
+                    action,
+                    events.get(action.uid, ()),
+                    now=now,
+                    lookback=no_time,
+                    next_event_at=following.get(action.uid),
+                )
+        except ValueError:
+            continue
+        decisions.append(made)
+    return decisions
+
+
+def start_anew(
+    connection: sa.Connection, *, as_of: datetime, now: datetime, by: str | None
+) -> int:
+    """
+    Put every action in the tick into effect from *now* on, as a new revision.
+
+    Those that are paused, inactive or in quarantine start anew when that ends.
+
+    Args:
+        connection: After ``decide_as_missed``, in the same transaction.
+
+        as_of: Those that came into effect since have been here already.
+
+        now: Aware UTC.
+
+        by: Who restored.
+
+    Returns:
+        How many.
+    """
+    kept = scheduled_actions.c
+    found = connection.execute(
+        sa.select(scheduled_actions)
+        .where(
+            sa.text("scheduled_actions.active"),
+            kept.paused_at.is_(None),
+            kept.quarantined_at.is_(None),
+            kept.deleted_at.is_(None),
+            kept.effective_from <= as_of,
+        )
+        .order_by(kept.uid)
+        .with_for_update()
+    ).all()
+    values: dict[str, object] = {"effective_from": now, "updated_at": now}
+    changes = [(row, values) for row in found]
+    change_actions(connection, changes, "restored", by=by, note=f"as of {as_of:%F %T}Z")
+    return len(found)

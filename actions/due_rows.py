@@ -1,0 +1,333 @@
+"""
+Fetch the actions that are due and move them on; list and show them.
+
+The cost of a tick follows what is due: every query here is served by an index
+over ``next_due_at``, whatever is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.decide_events import EventCandidate
+from actions.due_action import ActionRevision, DueAction
+from actions.occurrences import next_due, parse_timing
+from actions.posting.revisions import SCHEDULER, change_action
+from actions.when.event import delay_bounds
+from models.database.engine import UtcDateTime, db_now, json_rows, make_rows_json
+from models.database.tables import events, scheduled_actions
+from models.decision import Decision
+from models.fields.duration import Duration
+from models.operation_state import Overlap, Queue
+
+#: Uids read ahead in turn order; bounds the memory of a tick.
+TURNS_AHEAD = 20_000
+
+_RESOLUTION = timedelta.resolution
+
+_kept = scheduled_actions.c
+_IS_DUE = (
+    _kept.next_due_at.is_not(None),
+    # bare, as in the index: SQLite proves nothing from "active = 1"
+    sa.text("scheduled_actions.active"),
+    _kept.paused_at.is_(None),
+    _kept.quarantined_at.is_(None),
+    _kept.deleted_at.is_(None),
+)
+
+
+@cache
+def _turns_statement() -> sa.Select[str]:
+    # Materialized: to have them sorted by app, SQLite would walk through all there is.
+    due = (
+        sa.select(_kept.uid, _kept.app, _kept.next_due_at)
+        .where(*_IS_DUE, _kept.next_due_at <= sa.bindparam("now", type_=UtcDateTime))
+        .cte("due")
+        .prefix_with("MATERIALIZED")
+    )
+    turn = sa.func.row_number().over(partition_by=due.c.app, order_by=due.c.next_due_at)
+    turns = sa.select(due.c.uid, due.c.next_due_at, turn.label("turn")).subquery()
+    return (
+        sa.select(turns.c.uid)
+        .order_by(turns.c.turn, turns.c.next_due_at)
+        .limit(TURNS_AHEAD)
+    )
+
+
+def fetch_turns(connection: sa.Connection, *, now: datetime) -> list[str]:
+    """
+    Return the uids of actions that are due, the small apps taking turns.
+
+    So an app with 50,000 due actions does not delay another's ten. Within an app
+    the oldest come first. At most TURNS_AHEAD.
+    """
+    return list(connection.scalars(_turns_statement(), {"now": now}).all())
+
+
+#: Fields of DueAction in the order in which its rows are read.
+_DUE_FIELDS = tuple(DueAction.__dataclass_fields__)
+_QUEUE_AT, _OVERLAP_AT = map(_DUE_FIELDS.index, ("queue", "overlap"))
+
+#: By what is stored; calling an enum costs ten times as much.
+_QUEUES = {queue.value: queue for queue in Queue}
+_OVERLAPS = {overlap.value: overlap for overlap in Overlap}
+
+
+@cache
+def _due_statement(dialect: str) -> sa.Executable:
+    uids = json_rows(dialect, {"uid": sa.Text()}, "uids")
+    # Materialized: found by their keys. From old statistics PostgreSQL believes that
+    # little is due, and would read all that is due anew for each chunk.
+    asked = (
+        sa.select(scheduled_actions)
+        .where(_kept.uid.in_(sa.select(uids.c.uid)))
+        .cte("asked")
+        .prefix_with("MATERIALIZED")
+    )
+    return sa.select(*(asked.c[name] for name in _DUE_FIELDS)).where(
+        asked.c.next_due_at <= sa.bindparam("now", type_=UtcDateTime),
+        asked.c.active,
+        asked.c.paused_at.is_(None),
+        asked.c.quarantined_at.is_(None),
+        asked.c.deleted_at.is_(None),
+    )
+
+
+def fetch_due(
+    connection: sa.Connection, uids: Sequence[str], *, now: datetime
+) -> list[DueAction]:
+    """Return those of *uids* that are still due, in that order, for the tick."""
+    rows = connection.execute(
+        _due_statement(connection.dialect.name),
+        {"uids": make_rows_json([{"uid": uid} for uid in uids]), "now": now},
+    )
+    found = []
+    for row in rows.all():
+        # By position, in the order of the fields: this is done for each action due.
+        values: list[Any] = list(row)
+        values[_QUEUE_AT] = _QUEUES[values[_QUEUE_AT]]
+        values[_OVERLAP_AT] = _OVERLAPS[values[_OVERLAP_AT]]
+        found.append(DueAction(*values))
+    turn = {uid: number for number, uid in enumerate(uids)}
+    found.sort(key=lambda action: turn[action.uid])
+    return found
+
+
+@cache
+def _advance_statement(dialect: str) -> sa.Executable:
+    columns: dict[str, sa.types.TypeEngine[Any]] = {
+        "uid": sa.Text(),
+        "revision": sa.Integer(),
+        "next_due_at": UtcDateTime,
+        "wakes": sa.Integer(),
+    }
+    moved = json_rows(dialect, columns, "moved")
+    next_due_at = moved.c.next_due_at
+    # Events that were recorded after the tick had read them: look again at those.
+    missed_some = sa.and_(
+        _kept.wakes != moved.c.wakes,
+        sa.or_(next_due_at.is_(None), next_due_at > _kept.woken_for),
+    )
+    return (
+        sa.update(scheduled_actions)
+        .where(_kept.uid == moved.c.uid, _kept.revision == moved.c.revision)
+        .values(
+            next_due_at=sa.case((missed_some, _kept.woken_for), else_=next_due_at),
+            woken_for=None,
+        )
+        .returning(_kept.uid)
+    )
+
+
+def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str]:
+    """
+    Move actions on to the first instant not yet decided, and lock them.
+
+    Returns:
+        The uids of those whose revision is still the one that was read. What was
+        decided about the others is void: they have changed since.
+    """
+    rows = [
+        {
+            "uid": d.action_uid,
+            "revision": d.revision,
+            "next_due_at": d.next_due_at,
+            "wakes": d.wakes,
+        }
+        for d in decisions
+    ]
+    moved = connection.execute(
+        _advance_statement(connection.dialect.name), {"moved": make_rows_json(rows)}
+    )
+    return set(moved.scalars().all())
+
+
+def fetch_due_revisions(
+    connection: sa.Connection, uids: Sequence[str], *, now: datetime
+) -> list[ActionRevision]:
+    """Return those of *uids* that are still due, whatever of them cannot be read."""
+    found = connection.execute(
+        sa.select(_kept.uid, _kept.revision)
+        .where(_kept.uid.in_(uids), *_IS_DUE, _kept.next_due_at <= now)
+        .order_by(_kept.uid)
+    )
+    return [ActionRevision(*row) for row in found]
+
+
+def quarantine(
+    connection: sa.Connection, action: ActionRevision, reason: str, *, now: datetime
+) -> bool:
+    """
+    Take an action out of the tick until its admin posts it again.
+
+    Returns:
+        False if it has changed since it was read.
+    """
+    locked = connection.execute(
+        sa.select(_kept.uid)
+        .where(_kept.uid == action.uid, _kept.revision == action.revision)
+        .with_for_update()
+    ).one_or_none()
+    if locked is None:
+        return False
+    change_action(
+        connection,
+        action.uid,
+        "quarantined",
+        by=SCHEDULER,
+        quarantined_at=now,
+        quarantine_reason=reason,
+    )
+    return True
+
+
+#: What one or more actions wait for: which events, between which instants.
+_WANTED: dict[str, sa.types.TypeEngine[Any]] = {
+    "number": sa.Integer(),
+    "app": sa.Text(),
+    "event": sa.Text(),
+    "at_from": UtcDateTime,
+    "at_until": UtcDateTime,
+    "recorded_from": UtcDateTime,
+}
+
+
+@cache
+def _candidates_statement(dialect: str) -> sa.Executable:
+    """Find by index the events that actions may wait for: by instant, or by record."""
+    wanted = json_rows(dialect, _WANTED, "wanted")
+    asked = (events.c.app == wanted.c.app, events.c.name == wanted.c.event)
+
+    def find(*bounds: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        found: Any = events
+        joined = sa.and_(*asked, *bounds)
+        if dialect == "postgresql":
+            # It would rather read all events there are and compare each with all
+            # that is wanted. OFFSET 0 has it look into the index for each.
+            found = sa.select(events).where(joined).offset(0).lateral()
+            joined = sa.true()
+        return (
+            sa.select(wanted.c.number, found.c.user_id, found.c.at, found.c.recorded_at)
+            .join_from(wanted, found, joined)
+            .where(found.c.at <= wanted.c.at_until)
+        )
+
+    recorded_at = events.c.recorded_at
+    return find(
+        events.c.at >= wanted.c.at_from, events.c.at <= wanted.c.at_until
+    ).union(
+        # The upper bound leaves nothing out; without it PostgreSQL expects too much.
+        find(recorded_at >= wanted.c.recorded_from, recorded_at <= db_now())
+    )
+
+
+@cache
+def _next_event_statement(dialect: str) -> sa.Executable:
+    wanted = json_rows(dialect, _WANTED, "wanted")
+    first = (
+        sa.select(sa.func.min(events.c.at))
+        .where(
+            events.c.app == wanted.c.app,
+            events.c.name == wanted.c.event,
+            events.c.at > wanted.c.at_until,
+        )
+        .scalar_subquery()
+    )
+    return sa.select(wanted.c.number, sa.type_coerce(first, UtcDateTime))
+
+
+def fetch_events(
+    connection: sa.Connection, actions: Sequence[DueAction], *, now: datetime
+) -> tuple[Mapping[str, Sequence[EventCandidate]], Mapping[str, datetime | None]]:
+    """
+    Return the events that may be due for each of *actions*, and the next one after.
+
+    Args:
+        connection: Any.
+
+        actions: Event-driven ones, each with its own delay.
+
+        now: Aware UTC.
+    """
+    if not actions:
+        return {}, {}
+    # Many wait for the same: thousands of actions for who was not seen for a week.
+    numbers: dict[tuple[object, ...], int] = {}
+    number_of: dict[str, int] = {}
+    for action in actions:
+        least, most = delay_bounds(Duration.parse(action.delay or "PT0S"))
+        since = action.next_due_at
+        key = (action.app, action.event, since - most, now - least, since)
+        number_of[action.uid] = numbers.setdefault(key, len(numbers))
+    wanted = make_rows_json(
+        [
+            dict(zip(_WANTED, (number, *key), strict=True))
+            for key, number in numbers.items()
+        ]
+    )
+    dialect = connection.dialect.name
+    candidates: list[list[EventCandidate]] = [[] for _ in numbers]
+    found = connection.execute(_candidates_statement(dialect), {"wanted": wanted})
+    for number, user_id, at, recorded_at in found.all():
+        candidates[number].append(EventCandidate(user_id, at, recorded_at))
+    found = connection.execute(_next_event_statement(dialect), {"wanted": wanted})
+    following: dict[int, datetime | None] = {row[0]: row[1] for row in found.all()}
+    return (
+        {uid: candidates[number] for uid, number in number_of.items()},
+        {uid: following[number] for uid, number in number_of.items()},
+    )
+
+
+def recompute_due(connection: sa.Connection, *, now: datetime) -> int:
+    """
+    Look at every action again from *now* on, after the clock was set back.
+
+    Returns:
+        How many were moved. What ran before the clock was set back has its row,
+        and does not run again.
+    """
+    rows = connection.execute(
+        sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from).where(
+            _kept.deleted_at.is_(None), _kept.active, _kept.timing.is_not(None)
+        )
+    ).all()
+    decisions = []
+    for row in rows:
+        try:
+            schedule = parse_timing(row.timing)
+        except ValueError:
+            continue  # in quarantine, or will be when it is due
+        due = next_due(
+            schedule,
+            row.uid,
+            after=now - _RESOLUTION,
+            effective_from=row.effective_from,
+        )
+        next_due_at = None if due is None else due.due_at
+        decisions.append(Decision(row.uid, row.revision, next_due_at))
+    return len(advance(connection, decisions)) if decisions else 0

@@ -1,0 +1,277 @@
+"""
+An independent check: what the rules say against what was recorded.
+
+Reads cron rules anew (with cronsim) and intervals with plain arithmetic, not with the
+finders that the tick uses, so that a mistake there cannot hide itself here.
+Calendar rules have no second reader here; theirs is systemd, in the tests.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from cronsim import CronSimError
+
+from actions.explaining.cron_reading import read_cron
+from actions.explaining.expected_events import Keeps, find_undecided
+from actions.explaining.recorded import (
+    RecordedEvent,
+    RecordedOperation,
+    Revision,
+    find_exit,
+    is_left_to,
+)
+from actions.occurrences import find_each, parse_timing
+from actions.when import FINDERS
+from actions.when.cron import LOOKBACK
+from models.errors import RuleError
+from models.fields.duration import Duration
+from models.fields.zone import load_zone
+from models.operation_state import OperationState, Trigger
+from models.when import CronModel, IntervalModel, TimeModel, TimingModel
+
+#: The window is as seen from the tick, which takes up to a minute to come.
+_TICK = timedelta(minutes=1)
+
+
+class Fault(StrEnum):
+    """What is wrong with a decision, or with its absence."""
+
+    MISS = "miss"  # due, and no decision
+    EXTRA = "extra"  # a decision, and not due
+    EARLY = "early"  # recorded before it was due
+    LATE = "late"  # recorded after the window, and not as caught up
+    DOUBLED = "doubled"  # two decisions about one occurrence
+    UNREADABLE = "unreadable"  # what was due from then on cannot be said
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault; *occurrence* is aware UTC."""
+
+    fault: Fault
+    action_uid: str
+    occurrence: datetime
+    detail: str
+
+
+def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
+    uid: str,
+    revisions: Sequence[Revision],
+    decided: Sequence[RecordedOperation],
+    *,
+    since: datetime,
+    until: datetime,
+    catches_up: bool = False,
+    lookback: timedelta = LOOKBACK,
+) -> list[Finding]:
+    """
+    Compare what one time-driven action should have got with what it got.
+
+    Args:
+        uid: Of the action.
+
+        revisions: All of them, in order.
+
+        decided: Its scheduled decisions about occurrences in the period, and every
+            missed row that may reach into it.
+
+        since: Aware; inclusive.
+
+        until: Aware; exclusive. No later than the last tick.
+
+        catches_up: Whether runs older than the window are allowed.
+
+        lookback: The window.
+
+    Returns:
+        The faults, in order of occurrence; none if all is well.
+    """
+    findings: list[Finding] = []
+    expected: set[datetime] = set()
+    unread: list[_Term] = []
+    for term in _find_terms(revisions, since, until):
+        try:
+            expected.update(_expect(uid, revisions, term))
+        except (RuleError, CronSimError) as error:
+            unread.append(term)
+            detail = f"revision {revisions[term.number].number} cannot be read: {error}"
+            findings.append(Finding(Fault.UNREADABLE, uid, term.begin, detail))
+    scheduled = [each for each in decided if each.trigger == Trigger.SCHEDULE]
+    single: dict[datetime, list[RecordedOperation]] = defaultdict(list)
+    ranges = []
+    for operation in scheduled:
+        missed = operation.missed_range
+        if missed is not None:
+            ranges.append(missed)
+        elif since <= operation.occurrence < until:
+            single[operation.occurrence].append(operation)
+    for occurrence, operations in single.items():
+        if any(term.begin <= occurrence < term.end for term in unread):
+            continue
+        findings += _judge(uid, occurrence, operations, expected, lookback, catches_up)
+    for occurrence in expected:
+        covering = [r for r in ranges if r[0] <= occurrence <= r[1]]
+        count = len(covering) + len(single.get(occurrence, ()))
+        if count == 0:
+            findings.append(Finding(Fault.MISS, uid, occurrence, "no decision"))
+        elif count > 1 and covering:
+            detail = "recorded as missed, and decided on besides"
+            findings.append(Finding(Fault.DOUBLED, uid, occurrence, detail))
+    return sorted(findings, key=lambda each: (each.occurrence, each.fault))
+
+
+def audit_event_action(  # noqa: PLR0913 - as above
+    uid: str,
+    revisions: Sequence[Revision],
+    events: Sequence[RecordedEvent],
+    decided: Sequence[RecordedOperation],
+    *,
+    since: datetime,
+    until: datetime,
+    keeps: Keeps,
+) -> list[Finding]:
+    """
+    Compare what events should have led to with what they led to.
+
+    What is extra is not looked for: events are pruned, and a newer sign of life
+    replaces the one that an operation was recorded for.
+
+    Args:
+        uid: Of the action.
+
+        revisions: All of them, in order.
+
+        events: Those whose occurrences may lie in the period.
+
+        decided: As for ``audit_action``, those of events.
+
+        since: Aware; inclusive.
+
+        until: Aware; exclusive. No later than the last tick.
+
+        keeps: Whether the recipients of an action keep a user.
+
+    Returns:
+        The faults, in order of occurrence; none if all is well.
+    """
+    findings = [
+        Finding(Fault.EARLY, uid, each.occurrence, f"operation {each.id}")
+        for each in decided
+        if since <= each.occurrence < until and each.recorded_at < each.occurrence
+    ]
+    for each in find_undecided(revisions, events, decided, keeps=keeps):
+        # An event may be recorded, and not committed, while a tick looks.
+        if since <= each.occurrence and each.due_at < until - _TICK:
+            detail = f"no decision about user {each.user_id}"
+            findings.append(Finding(Fault.MISS, uid, each.occurrence, detail))
+    return sorted(findings, key=lambda each: (each.occurrence, each.fault))
+
+
+def _judge(
+    uid: str,
+    occurrence: datetime,
+    operations: Sequence[RecordedOperation],
+    expected: set[datetime],
+    lookback: timedelta,
+    catches_up: bool,  # noqa: FBT001 - passed through
+) -> Iterator[Finding]:
+    first = operations[0]
+    if len(operations) > 1:
+        ids = ", ".join(str(each.id) for each in operations)
+        yield Finding(Fault.DOUBLED, uid, occurrence, f"decided on by {ids}")
+    if occurrence not in expected:
+        detail = f"the rule is not due then; operation {first.id}"
+        yield Finding(Fault.EXTRA, uid, occurrence, detail)
+        return
+    delay = first.recorded_at - occurrence
+    if delay < timedelta(0):
+        detail = f"recorded {-delay} before it was due; operation {first.id}"
+        yield Finding(Fault.EARLY, uid, occurrence, detail)
+    limit = lookback + _TICK
+    missed = first.state == OperationState.MISSED
+    if delay > limit and not missed and not catches_up:
+        detail = f"recorded {delay} after it was due; operation {first.id}"
+        yield Finding(Fault.LATE, uid, occurrence, detail)
+
+
+class _Term(NamedTuple):
+    """The part of the period in which a revision decided: ``[begin, end)``."""
+
+    number: int  # of the revision, from 0
+    timing: str
+    begin: datetime
+    end: datetime
+
+
+def _find_terms(
+    revisions: Sequence[Revision], since: datetime, until: datetime
+) -> Iterator[_Term]:
+    """Yield the terms of the revisions that were in the tick, and of time."""
+    for number, revision in enumerate(revisions):
+        if revision.timing is None or not revision.active:
+            continue
+        if find_exit(revisions[: number + 1]) is not None:
+            continue
+        later = revisions[number + 1 :]
+        begin = max(since, revision.effective_from)
+        end = min(until, later[0].recorded_at) if later else until
+        if begin < end:
+            yield _Term(number, revision.timing, begin, end)
+
+
+def _expect(uid: str, revisions: Sequence[Revision], term: _Term) -> Iterator[datetime]:
+    """Yield what was to be decided in *term*."""
+    schedule = parse_timing(term.timing)
+    timing = TimingModel.model_validate_json(term.timing)
+    for occurrence in _read(timing, term.begin, term.end):
+        due_at = schedule.due_at(occurrence, uid)
+        if is_left_to(revisions, term.number, occurrence, due_at):
+            yield occurrence
+
+
+def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datetime]:
+    """Yield the occurrences of *timing* in ``[begin, end)``, by our own reading."""
+    if timing.starts_at is not None:
+        begin = max(begin, timing.starts_at)
+    if timing.ends_at is not None:
+        end = min(end, timing.ends_at)
+    for rule in timing.when:
+        zone = load_zone(rule.timezone)
+        for occurrence in _read_rule(rule, begin, end):
+            day = occurrence.astimezone(zone).date()
+            if not any(first <= day <= last for first, last in timing.excluded):
+                yield occurrence
+
+
+def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[datetime]:
+    if isinstance(rule, CronModel):
+        yield from read_cron(rule, begin, end)
+    elif isinstance(rule, IntervalModel) and _is_elapsed(rule):
+        every = Duration.parse(rule.every).rest
+        anchor = _read_anchor(rule)
+        steps = max(0, -((anchor - begin) // every))
+        occurrence = anchor + steps * every
+        while occurrence < end:
+            if occurrence >= begin:
+                yield occurrence
+            occurrence += every
+    else:
+        yield from find_each(FINDERS[type(rule)](rule), begin, end)
+
+
+def _is_elapsed(rule: IntervalModel) -> bool:
+    return Duration.parse(rule.every).months == 0 and rule.anchor is not None
+
+
+def _read_anchor(rule: IntervalModel) -> datetime:
+    assert rule.anchor is not None  # asked by _is_elapsed
+    anchor = datetime.fromisoformat(rule.anchor)
+    if anchor.tzinfo is None:
+        anchor = anchor.replace(tzinfo=load_zone(rule.timezone))
+    return anchor.astimezone(UTC)

@@ -1,0 +1,140 @@
+"""
+The audit's own reading of a cron rule. Pure, and without the finder of the tick.
+
+cronsim says what suits a rule on a clock that never changes; what happens where a
+zone's clocks do change is added here, from the rule as docs/time.md has it. cronsim
+would know that rule, too, but not for changes that are no whole hour, nor for a day
+that was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from models.fields.zone import load_zone
+from models.when import CronModel
+
+#: Macros that cronsim leaves to its callers.
+_MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+#: A larger leap, or one of just this forward, is a clock that somebody set.
+_LARGEST = timedelta(hours=3)
+
+#: Between two looks at a zone's offset; none has changed twice in that time.
+_STEP = timedelta(hours=3)
+
+_NONE = timedelta(0)
+_SECOND = timedelta(seconds=1)
+_MINUTE = timedelta(minutes=1)
+
+
+class _Change(NamedTuple):
+    """At this instant, aware UTC, a zone goes from one offset to another."""
+
+    at: datetime
+    before: timedelta
+    after: timedelta
+
+
+def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datetime]:
+    """
+    Yield the occurrences of *rule* in ``[begin, end)``, oldest first, aware UTC.
+
+    Args:
+        rule: As the door let it in.
+
+        begin: Aware, any zone.
+
+        end: Aware, any zone.
+
+    Raises:
+        CronSimError: cronsim does not know what the rule says.
+    """
+    text = _MACROS.get(rule.cron_rule.strip().lower(), rule.cron_rule)
+    is_fixed = not any(field.startswith("*") for field in text.split()[:2])
+    zone = load_zone(rule.timezone)
+    # A change shortly before may still leave out what it repeats.
+    start = begin.astimezone(UTC).replace(microsecond=0) - _LARGEST - _SECOND
+    end = end.astimezone(UTC)
+    offset = _get_offset(zone, start)
+    changes = _find_changes(zone, start, end)
+    ends = [*(change.at for change in changes), end]
+    starts = [_Change(start, offset, offset), *changes]
+    for change, stop in zip(starts, ends, strict=True):
+        for occurrence in _read_stretch(text, change, stop, is_fixed=is_fixed):
+            if occurrence >= begin:
+                yield occurrence
+
+
+def _read_stretch(
+    text: str, change: _Change, stop: datetime, *, is_fixed: bool
+) -> Iterator[datetime]:
+    """Yield what is due from *change* until the next one, at *stop*."""
+    # What the clock shows, as if it were that of UTC.
+    was, now = change.at + change.before, change.at + change.after
+    if is_fixed and was < now < was + _LARGEST:
+        first = now + (-timedelta(seconds=now.second) % _MINUTE)
+        if any(_find_even(text, was, first)):
+            # Made up for in the first minute after; once, if it is due itself.
+            yield first - change.after
+            now = first + _MINUTE
+    elif is_fixed and now < was <= now + _LARGEST:
+        now = was  # once, at the first pass
+    for local in _find_even(text, now, stop + change.after):
+        yield local - change.after
+
+
+def _find_even(text: str, start: datetime, end: datetime) -> Iterator[datetime]:
+    """Yield what suits the fields in ``[start, end)`` on a clock that is even."""
+    for local in CronSim(text, start - _SECOND):
+        if local >= end:
+            return
+        yield local
+
+
+@lru_cache(maxsize=256)
+def _find_changes(
+    zone: ZoneInfo, start: datetime, end: datetime
+) -> tuple[_Change, ...]:
+    """Return the changes of *zone* in ``(start, end)``."""
+    found = []
+    here, before = start, _get_offset(zone, start)
+    while here < end:
+        there = min(here + _STEP, end)
+        after = _get_offset(zone, there)
+        if after != before:
+            at = _find_change(zone, here, there)
+            if at < end:
+                found.append(_Change(at, before, after))
+        here, before = there, after
+    return tuple(found)
+
+
+def _find_change(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
+    """Return the first second of ``(low, high]`` with the offset of *high*."""
+    before = _get_offset(zone, low)
+    while high - low > _SECOND:
+        middle = low + (high - low) // _SECOND // 2 * _SECOND
+        if _get_offset(zone, middle) == before:
+            low = middle
+        else:
+            high = middle
+    return high.replace(microsecond=0)
+
+
+def _get_offset(zone: ZoneInfo, instant: datetime) -> timedelta:
+    return instant.astimezone(zone).utcoffset() or _NONE

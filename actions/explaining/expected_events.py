@@ -1,0 +1,151 @@
+"""
+What events should have led to: an independent reading of event-driven actions. Pure.
+
+Reads documents and events on its own, and not by what the tick derives from them;
+only months are counted by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from actions.explaining.recorded import (
+    RecordedEvent,
+    RecordedOperation,
+    Revision,
+    find_exit,
+    is_left_to,
+)
+from actions.when.event import event_occurrence
+from models.fields.duration import Duration
+from models.fields.zone import load_zone
+from models.recipients import RecipientFilterModel
+from models.scheduled_action import ScheduledActionModel
+from models.when import AfterEventModel, OnEventModel
+
+#: Whether the recipients of an action keep the user of an event, who may be gone.
+Keeps = Callable[[RecipientFilterModel | None, str], bool]
+
+
+@dataclass(frozen=True)
+class EventRule:
+    """What an event-driven action waits for, as its document says."""
+
+    action: ScheduledActionModel
+    when: OnEventModel | AfterEventModel
+
+    @property
+    def event(self) -> str:
+        """Name of the event."""
+        return self.when.on if isinstance(self.when, OnEventModel) else self.when.after
+
+    @cached_property
+    def delay(self) -> Duration:
+        """From the event to the occurrence."""
+        text = "PT0S" if isinstance(self.when, OnEventModel) else self.when.delay
+        return Duration.parse(text)
+
+    def get_occurrence(self, event: RecordedEvent) -> datetime | None:
+        """Return the occurrence of *event*; None if it is not waited for."""
+        if event.name != self.event:
+            return None
+        if self.delay.months:
+            zone = load_zone(self.when.timezone)
+            occurrence = event_occurrence(event.at, self.delay, zone)
+        else:
+            occurrence = (event.at + self.delay.rest).replace(microsecond=0)
+        starts_at, ends_at = self.action.starts_at, self.action.ends_at
+        if starts_at is not None and occurrence < starts_at:
+            return None
+        if ends_at is not None and occurrence >= ends_at:
+            return None
+        return occurrence
+
+
+def read_event_rule(document: Mapping[str, Any] | None) -> EventRule | None:
+    """Return what *document* waits for; None if it is of time, or cannot be read."""
+    if document is None:
+        return None
+    try:
+        action = ScheduledActionModel.model_validate(document)
+    except ValidationError:
+        return None
+    if isinstance(action.when, OnEventModel | AfterEventModel):
+        return EventRule(action, action.when)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An occurrence to be decided; times are aware UTC."""
+
+    occurrence: datetime
+    user_id: str
+    due_at: datetime
+    recipients: RecipientFilterModel | None
+
+
+def find_expected(
+    revisions: Sequence[Revision], events: Sequence[RecordedEvent]
+) -> Iterator[Expected]:
+    """
+    Yield what is to be decided about *events* under each revision, in its time.
+
+    Args:
+        revisions: All of them, in order.
+
+        events: Of any name; whose recipients are not looked at.
+    """
+    for number, revision in enumerate(revisions):
+        rule = read_event_rule(revision.document)
+        if rule is None or not revision.active:
+            continue
+        if find_exit(revisions[: number + 1]) is not None:
+            continue
+        for event in events:
+            occurrence = rule.get_occurrence(event)
+            if occurrence is None:
+                continue
+            due_at = max(occurrence, event.recorded_at)
+            if due_at >= revision.effective_from and is_left_to(
+                revisions, number, due_at, due_at
+            ):
+                yield Expected(
+                    occurrence, event.user_id, due_at, rule.action.recipients
+                )
+
+
+def find_undecided(
+    revisions: Sequence[Revision],
+    events: Sequence[RecordedEvent],
+    decided: Sequence[RecordedOperation],
+    *,
+    keeps: Keeps,
+) -> Iterator[Expected]:
+    """
+    Yield what is expected and neither has an operation nor lies in a missed range.
+
+    Args:
+        revisions: All of them, in order.
+
+        events: Those recorded, of any name.
+
+        decided: The decisions about their occurrences.
+
+        keeps: Users change; it may know them as they are now only.
+    """
+    known = {(each.occurrence, each.user_id) for each in decided}
+    ranges = [each.missed_range for each in decided if each.missed_range is not None]
+    for expected in find_expected(revisions, events):
+        if (
+            (expected.occurrence, expected.user_id) not in known
+            and not any(a <= expected.occurrence <= b for a, b in ranges)
+            and keeps(expected.recipients, expected.user_id)
+        ):
+            yield expected

@@ -1,0 +1,332 @@
+"""Fetch what an explanation or an audit needs: revisions, decisions, last tick."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from actions.explaining.expected_events import read_event_rule
+from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.explaining.why import History
+from actions.leader import get_last_tick_at
+from actions.when.event import delay_bounds
+from models.database.engine import read_clock, reading
+from models.database.tables import (
+    events,
+    installation,
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+    small_apps,
+)
+from models.errors import NotFoundError
+from models.operation_state import OperationState
+
+_revised = scheduled_action_revisions.c
+_REVISION = (
+    _revised.uid,
+    _revised.revision,
+    _revised.change,
+    _revised.recorded_at,
+    _revised.timing,
+    _revised.active,
+    _revised.effective_from,
+    _revised.undecided_from,
+    # those of time have their timing, and may be many
+    sa.case((_revised.timing.is_(None), _revised.document)),
+    _revised.changed_by,
+    _revised.note,
+)
+_OPERATION = tuple(
+    operations.c[name]
+    for name in (
+        "id",
+        "action_uid",
+        "trigger",
+        "occurrence",
+        "user_id",
+        "state",
+        "reason",
+        "queue",
+        "recorded_at",
+        "send_at",
+        "sent_at",
+        "started_at",
+        "finished_at",
+        "details",
+    )
+)
+
+
+def fetch_history(
+    connection: sa.Connection, uid: str, *, since: datetime, until: datetime
+) -> History:
+    """
+    Return all revisions of an action, and its decisions about ``[since, until)``.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+        since: Aware.
+
+        until: Aware.
+
+    Raises:
+        NotFoundError: There never was such an action.
+    """
+    kept = scheduled_actions.c
+    # One that is paused on its own stays so with its app, if that is paused.
+    held = sa.and_(
+        kept.pause_scope.is_(None),
+        sa.or_(
+            sa.exists().where(
+                small_apps.c.uid == kept.app, small_apps.c.paused_at.is_not(None)
+            ),
+            sa.exists().where(installation.c.paused_at.is_not(None)),
+        ),
+    )
+    action = connection.execute(
+        sa.select(
+            kept.app,
+            kept.name,
+            kept.quarantine_reason,
+            kept.next_due_at,
+            sa.case((sa.and_(kept.paused_at.is_not(None), ~held), kept.paused_until)),
+        ).where(kept.uid == uid)
+    ).one_or_none()
+    if action is None:
+        msg = f"there is no scheduled action {uid!r}"
+        raise NotFoundError(msg)
+    rows = connection.execute(
+        sa.select(*_REVISION).where(_revised.uid == uid).order_by(_revised.revision)
+    )
+    revisions = tuple(Revision(*row[1:]) for row in rows)
+    found = connection.execute(
+        sa.select(*_OPERATION)
+        .where(operations.c.action_uid == uid, _concerns(since, until))
+        .order_by(operations.c.occurrence)
+    )
+    return History(
+        uid=uid,
+        name=action.name,
+        quarantine_reason=action.quarantine_reason,
+        revisions=revisions,
+        operations=tuple(RecordedOperation(**row._asdict()) for row in found),
+        last_claims=_fetch_last_claims(connection),
+        last_tick_at=get_last_tick_at(connection),
+        now=read_clock(connection),
+        next_due_at=action.next_due_at,
+        paused_until=action[-1],
+        events=_fetch_events(connection, action.app, revisions, since, until),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ActionHistory:
+    """
+    What an audit compares, of one action.
+
+    Args:
+        events: Those that the action waits for; none if it is of time.
+    """
+
+    uid: str
+    app: str
+    revisions: Sequence[Revision]
+    decided: Sequence[RecordedOperation]
+    events: Sequence[RecordedEvent]
+    catches_up: bool
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether a rule of time ever drove it."""
+        return any(revision.timing is not None for revision in self.revisions)
+
+    @property
+    def is_of_events(self) -> bool:
+        """Whether events ever drove it."""
+        return any(revision.timing is None for revision in self.revisions)
+
+
+class _Action(NamedTuple):
+    """What is read of an action to audit it."""
+
+    uid: str
+    app: str
+    catch_up: str
+
+
+#: Actions that an audit reads in one transaction, if they have few decisions.
+_BATCH = 500
+
+#: Decisions that it holds in memory at a time; at least those of one action.
+_DECISIONS = 20_000
+
+
+def fetch_histories(
+    engine: sa.Engine,
+    *,
+    since: datetime,
+    until: datetime,
+    app: str | None = None,
+    batch: int = _BATCH,
+    decisions: int = _DECISIONS,
+) -> Iterator[ActionHistory]:
+    """
+    Yield every action with its decisions about ``[since, until)``, app by app.
+
+    Read in batches, each in a transaction that is over before its first action is
+    yielded: whoever thinks about them holds up nobody, and nobody ends the session.
+
+    Args:
+        engine: Any.
+
+        since: Aware.
+
+        until: Aware.
+
+        app: Uid of a small app; None: of all.
+
+        batch: Actions of one transaction at most.
+
+        decisions: Of one transaction at most, unless one action has more.
+    """
+    after = ("", "")
+    while True:
+        with reading(engine) as connection:
+            found = _fetch_actions(connection, after, app, batch)
+            chosen = _choose(connection, found, since, until, decisions)
+            histories = _fetch_batch(connection, chosen, since, until)
+        yield from histories
+        if not chosen:
+            return
+        after = (chosen[-1].app, chosen[-1].uid)
+
+
+def _fetch_actions(
+    connection: sa.Connection, after: tuple[str, str], app: str | None, limit: int
+) -> Sequence[_Action]:
+    kept = scheduled_actions.c
+    query = (
+        sa.select(kept.uid, kept.app, kept.catch_up)
+        .where(sa.tuple_(kept.app, kept.uid) > sa.tuple_(*after))
+        .order_by(kept.app, kept.uid)
+        .limit(limit)
+    )
+    if app is not None:
+        query = query.where(kept.app == app)
+    return [_Action(*row) for row in connection.execute(query)]
+
+
+def _choose(
+    connection: sa.Connection,
+    actions: Sequence[_Action],
+    since: datetime,
+    until: datetime,
+    decisions: int,
+) -> Sequence[_Action]:
+    """Return the first of *actions*: as many as have so many *decisions* together."""
+    rows = connection.execute(
+        sa.select(operations.c.action_uid, sa.func.count().label("decided"))
+        .where(
+            operations.c.action_uid.in_([each.uid for each in actions]),
+            _concerns(since, until),
+        )
+        .group_by(operations.c.action_uid)
+    )
+    counts = {row.action_uid: row.decided for row in rows}
+    total = 0
+    for number, action in enumerate(actions):
+        total += counts.get(action.uid, 0)
+        if total > decisions and number > 0:
+            return actions[:number]
+    return actions
+
+
+def _fetch_batch(
+    connection: sa.Connection,
+    actions: Sequence[_Action],
+    since: datetime,
+    until: datetime,
+) -> list[ActionHistory]:
+    uids = [each.uid for each in actions]
+    revisions: dict[str, list[Revision]] = defaultdict(list)
+    for row in connection.execute(
+        sa.select(*_REVISION)
+        .where(_revised.uid.in_(uids))
+        .order_by(_revised.uid, _revised.revision)
+    ):
+        revisions[row.uid].append(Revision(*row[1:]))
+    decided: dict[str, list[RecordedOperation]] = defaultdict(list)
+    for row in connection.execute(
+        sa.select(*_OPERATION).where(
+            operations.c.action_uid.in_(uids), _concerns(since, until)
+        )
+    ):
+        decided[row.action_uid].append(RecordedOperation(**row._asdict()))
+    histories = []
+    for uid, app, runs in actions:
+        known = revisions[uid]
+        happened = _fetch_events(connection, app, known, since, until)
+        histories.append(
+            ActionHistory(
+                uid, app, known, decided.get(uid, []), happened, runs != "none"
+            )
+        )
+    return histories
+
+
+def _fetch_events(
+    connection: sa.Connection,
+    app: str,
+    revisions: Sequence[Revision],
+    since: datetime,
+    until: datetime,
+) -> tuple[RecordedEvent, ...]:
+    """Return the events that *revisions* make occurrences of in ``[since, until)``."""
+    rules = [
+        rule
+        for revision in revisions
+        if (rule := read_event_rule(revision.document)) is not None
+    ]
+    if not rules:
+        return ()
+    longest = max(delay_bounds(rule.delay)[1] for rule in rules)
+    rows = connection.execute(
+        sa.select(events.c.name, events.c.user_id, events.c.at, events.c.recorded_at)
+        .where(
+            events.c.app == app,
+            events.c.name.in_(sorted({rule.event for rule in rules})),
+            events.c.at >= since - longest,
+            events.c.at < until,
+        )
+        .order_by(events.c.at, events.c.user_id)
+    )
+    return tuple(RecordedEvent(*row) for row in rows)
+
+
+def _concerns(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
+    """Match decisions about ``[since, until)``, and missed rows that may reach in."""
+    occurrence = operations.c.occurrence
+    # A missed row is found by the first of its range, which may lie far back.
+    return sa.or_(
+        sa.and_(occurrence >= since, occurrence < until),
+        sa.and_(operations.c.state == OperationState.MISSED, occurrence < until),
+    )
+
+
+def _fetch_last_claims(connection: sa.Connection) -> dict[str, datetime]:
+    """Return when a worker last took something from each queue."""
+    rows = connection.execute(
+        sa.select(operations.c.queue, sa.func.max(operations.c.started_at)).group_by(
+            operations.c.queue
+        )
+    )
+    return {queue: at for queue, at in rows if at is not None}

@@ -1,0 +1,244 @@
+"""
+What a pause is, and what it writes into actions.
+
+The tick asks of an action alone whether it is paused, so a pause of a small app, or
+of all of the installation, is written into each of its actions, with whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.listing import find_problem
+from actions.posting.effective_from import start_from
+from actions.posting.revisions import change_actions
+from models.database.engine import read_clock
+from models.database.tables import installation, scheduled_actions, small_apps
+from models.fields.instants import format_instant
+from models.operation_state import Queue
+from models.when import TimingModel
+
+#: Whose pause it is that an action has; None: its own.
+APP, INSTALLATION = "app", "installation"
+
+_kept = scheduled_actions.c
+UNPAUSED: dict[str, object] = {
+    "paused_at": None,
+    "paused_until": None,
+    "paused_by": None,
+    "pause_note": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """
+    Since when something rests, and why.
+
+    Args:
+        at: Aware UTC.
+
+        until: When it ends by itself, aware UTC, exclusive. None: when it is resumed.
+
+        by: Who paused it, such as ``root@host``; None: not kept.
+
+        note: What they said of it.
+
+        scope: Whose pause an action has: APP, INSTALLATION; None: its own.
+    """
+
+    at: datetime
+    until: datetime | None = None
+    by: str | None = None
+    note: str | None = None
+    scope: str | None = None
+
+    @property
+    def told(self) -> str | None:
+        """What a revision keeps of it."""
+        return say_pause(self.scope, self.until, self.note)
+
+    def as_columns(self) -> dict[str, object]:
+        """Return what is written into a small app, or the installation."""
+        return {
+            "paused_at": self.at,
+            "paused_until": self.until,
+            "paused_by": self.by,
+            "pause_note": self.note,
+        }
+
+    def as_action_columns(self) -> dict[str, object]:
+        """Return what is written into an action."""
+        return {**self.as_columns(), "pause_scope": self.scope}
+
+    def as_json(self) -> dict[str, object]:
+        """Return what ``--json`` prints of it."""
+        return {
+            "at": self.at,
+            "until": self.until,
+            "by": self.by,
+            "note": self.note,
+            "scope": self.scope or "action",
+        }
+
+
+def say_pause(
+    scope: str | None, until: datetime | None, note: str | None
+) -> str | None:
+    """
+    Return in a few words what a pause is part of, its end, and why.
+
+    >>> say_pause("app", None, "deploy")
+    'with its app; deploy'
+    """
+    parts = (
+        {APP: "with its app", INSTALLATION: "with the installation"}.get(scope or ""),
+        None if until is None else f"until {format_instant(until)}",
+        note,
+    )
+    return "; ".join(part for part in parts if part) or None
+
+
+def get_pause(row: sa.Row[Any]) -> Pause | None:
+    """Return the pause of an action, a small app or the installation, if it has one."""
+    if row.paused_at is None:
+        return None
+    return Pause(
+        row.paused_at,
+        row.paused_until,
+        row.paused_by,
+        row.pause_note,
+        getattr(row, "pause_scope", None),
+    )
+
+
+def hold_pause(connection: sa.Connection, app: str) -> Pause | None:
+    """
+    Return the pause that *app* has its actions in, and keep it from changing.
+
+    Call it before an action is locked: a pause locks its app first, then the actions.
+
+    Returns:
+        That of the app, or else of the installation; None: neither is paused, or there
+        is no such app.
+    """
+    found = select_pause(connection, small_apps, small_apps.c.uid == app)
+    if found is not None:
+        return replace(found, scope=APP)
+    found = select_pause(connection, installation, sa.true())
+    if found is None:
+        return None
+    is_own = sa.exists().where(_kept.app == app, _kept.queue == Queue.DEFAULT)
+    if connection.execute(sa.select(is_own)).scalar():
+        return None  # the scheduler's own maintenance goes on
+    return replace(found, scope=INSTALLATION)
+
+
+def select_pause(
+    connection: sa.Connection, table: sa.Table, where: sa.ColumnElement[bool]
+) -> Pause | None:
+    """Return the pause of a small app or the installation; keep it from changing."""
+    row = connection.execute(
+        sa.select(*(table.c[name] for name in UNPAUSED))
+        .where(where)
+        .with_for_update(read=True)
+    ).first()
+    return None if row is None else get_pause(row)
+
+
+def pause_posted(connection: sa.Connection, uids: Sequence[str], pause: Pause) -> None:
+    """Pause actions that were posted while their app is paused."""
+    rows = connection.execute(
+        sa.select(scheduled_actions).where(_kept.uid.in_(uids))
+    ).all()
+    write_pause(connection, rows, pause, by=pause.by)
+
+
+def write_pause(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    pause: Pause,
+    *,
+    by: str | None,
+    at: datetime | None = None,
+) -> None:
+    """Write *pause* into actions that are locked, as of *at* (None: now)."""
+    values = pause.as_action_columns()
+    written_at = at or read_clock(connection)
+    changes = [
+        # in the order of its revisions, also if the tick is late and it was edited
+        (row, {**values, "updated_at": max(row.updated_at, written_at)})
+        for row in rows
+    ]
+    change_actions(connection, changes, "paused", by=by, note=pause.told)
+
+
+def let_go_on(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    *,
+    at: datetime,
+    by: str | None,
+) -> None:
+    """Let actions go on from *at*; what cannot be read goes into quarantine."""
+    timings: dict[str, TimingModel] = {}
+    changes: list[tuple[sa.Row[Any], dict[str, object]]] = []
+    broken: list[tuple[sa.Row[Any], dict[str, object]]] = []
+    for row in rows:
+        # In the order of its revisions, also if the tick is late and it was edited.
+        values = {
+            **UNPAUSED,
+            "pause_scope": None,
+            "updated_at": max(at, row.updated_at),
+        }
+        if row.quarantined_at is not None:
+            changes.append((row, values))
+            continue
+        problem = find_problem(row)
+        if problem is not None:
+            values |= {"quarantined_at": at, "quarantine_reason": problem}
+            broken.append((row, values))
+            continue
+        timing = None
+        if row.timing is not None:
+            if row.timing not in timings:
+                timings[row.timing] = TimingModel.model_validate_json(row.timing)
+            timing = timings[row.timing]
+        start = max(at, row.effective_from)
+        # a due date at that very instant is not over
+        values |= start_from(row.uid, timing, start, timedelta.resolution)
+        changes.append((row, values))
+    if changes:
+        change_actions(connection, changes, "resumed", by=by)
+    if broken:
+        change_actions(connection, broken, "quarantined", by=by)
+
+
+def fetch_pauses(
+    connection: sa.Connection,
+) -> tuple[Pause | None, dict[str, Pause], int]:
+    """Return the pauses of the installation and of apps, and how many actions rest."""
+    row = connection.execute(
+        sa.select(*(installation.c[name] for name in UNPAUSED))
+    ).first()
+    whole = None if row is None else get_pause(row)
+    apps = {}
+    for each in connection.execute(
+        sa.select(small_apps.c.uid, *(small_apps.c[name] for name in UNPAUSED))
+        .where(small_apps.c.paused_at.is_not(None))
+        .order_by(small_apps.c.uid)
+    ):
+        pause = get_pause(each)
+        assert pause is not None  # the query asked for those that have one
+        apps[each.uid] = replace(pause, scope=APP)
+    actions = connection.execute(
+        sa.select(sa.func.count())
+        .select_from(scheduled_actions)
+        .where(_kept.paused_at.is_not(None), _kept.deleted_at.is_(None))
+    ).scalar_one()
+    return whole and replace(whole, scope=INSTALLATION), apps, actions

@@ -1,0 +1,130 @@
+"""Which names and uids are taken, and which action gives way to a posted one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.listing import fetch_app
+from models.database.tables import scheduled_actions
+from models.errors import ConflictError, InvalidDocumentError, Problem
+from models.fields.document import MOST_PROBLEMS, show
+from models.scheduled_action import ScheduledActionModel
+
+#: Actions in one statement; far below what either database takes as parameters.
+_CHUNK = 500
+
+
+class Taken:
+    """
+    The names and uids that are taken where actions are to be stored.
+
+    Their rows are locked until the commit.
+
+    Args:
+        connection: In the transaction that stores *actions*.
+
+        app: Uid of a small app.
+
+        actions: As the door read them.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        app: str,
+        actions: Sequence[ScheduledActionModel],
+    ) -> None:
+        """Look all of them up."""
+        fetch_app(connection, app)
+        self.app = app
+        self._by_uid: dict[str, sa.Row[Any]] = {}
+        self._by_name: dict[str, sa.Row[Any]] = {}
+        for start in range(0, len(actions), _CHUNK):
+            self._fetch(connection, actions[start : start + _CHUNK])
+
+    def _fetch(
+        self, connection: sa.Connection, actions: Sequence[ScheduledActionModel]
+    ) -> None:
+        kept = scheduled_actions.c
+        names = [action.name for action in actions]
+        uids = [action.uid for action in actions if action.uid]
+        same_name = (kept.app == self.app, kept.name.in_(names))
+        for row in connection.execute(
+            sa.select(scheduled_actions)
+            .where(
+                sa.or_(
+                    sa.and_(*same_name, kept.deleted_at.is_(None)), kept.uid.in_(uids)
+                )
+            )
+            .order_by(
+                kept.uid
+            )  # in one order, so that no two posts wait for each other
+            .with_for_update()
+        ):
+            self._by_uid[row.uid] = row
+            if row.app == self.app and row.deleted_at is None:
+                self._by_name[row.name] = row
+
+    def find_old(
+        self, action: ScheduledActionModel, *, replace: bool
+    ) -> sa.Row[Any] | None:
+        """
+        Return the action that gives way to *action*; None if this one is new.
+
+        Raises:
+            ConflictError: None may.
+        """
+        named = self._by_name.get(action.name)
+        old = self._by_uid.get(action.uid) if action.uid else named
+        if old is not None and (old.deleted_at is not None or old.app != self.app):
+            msg = f"uid {action.uid!r} was used before; leave it out to get a new one."
+            raise ConflictError(msg)
+        if named is not None and (old is None or named.uid != old.uid):
+            msg = (
+                f"another action of {self.app!r} is named {action.name!r}"
+                f" (uid {named.uid})."
+            )
+            raise ConflictError(msg)
+        if old is not None and not replace:
+            if named is not None:
+                msg = (
+                    f"{self.app!r} has an action named {old.name!r} already"
+                    f" (uid {old.uid}). Add --replace to put this one in its place."
+                )
+            else:
+                msg = (
+                    f"{self.app!r} has an action with uid {old.uid!r} already, named"
+                    f" {old.name!r}. Take another uid, or none; or add --replace to"
+                    " put this one in its place."
+                )
+            raise ConflictError(msg)
+        return old
+
+
+def refuse_repeated(actions: Sequence[ScheduledActionModel]) -> None:
+    """
+    Refuse to store two actions under one name or uid.
+
+    Raises:
+        InvalidDocumentError: Pointers begin with the number of the action, from 0.
+    """
+    problems: list[Problem] = []
+    for key in ("name", "uid"):
+        first: dict[str, int] = {}
+        for index, action in enumerate(actions):
+            value = getattr(action, key)
+            if value is None:
+                continue
+            before = first.setdefault(value, index)
+            if before != index:
+                message = f"{show(value)} is that of action {before} of the list too."
+                hint = f"Give each action a {key} of its own."
+                problems.append(Problem(f"/{index}/{key}", message, hint))
+    if problems:
+        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))

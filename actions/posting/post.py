@@ -1,0 +1,343 @@
+"""
+Store what admins post, and change it: post, replace, delete.
+
+What the tick needs is derived from the document here, once. Each change is a
+new revision; a decision about an older revision writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from actions.occurrences import find_due, parse_timing
+from actions.pausing.pause import Pause, hold_pause, pause_posted
+from actions.posting.effective_from import start_from
+from actions.posting.naming import Taken, refuse_repeated
+from actions.posting.revisions import change_action, lock_action, log_posted
+from actions.when.cron import LOOKBACK
+from actions.zone_changes import get_zone_names_of, remember_zones
+from models.database.engine import read_clock
+from models.database.tables import (
+    holidays,
+    scheduled_actions,
+)
+from models.door.documents import action_document, place_problems
+from models.errors import (
+    ConflictError,
+    InvalidDocumentError,
+    Problem,
+    RuleError,
+)
+from models.fields.document import MOST_PROBLEMS
+from models.operation_state import Overlap, Queue
+from models.scheduled_action import ScheduledActionModel
+from models.timing import make_timing, timing_text
+from models.when import AfterEventModel, DueDateModel, OnEventModel, TimingModel
+
+#: The small app whose actions are the scheduler's own; they go to the default queue.
+SYSTEM_APP = "minutehand"
+
+#: Actions in one statement; far below what either database takes as parameters.
+_CHUNK = 500
+
+#: At most this many superseded occurrences are named.
+SUPERSEDED_SHOWN = 100
+
+#: Derived columns that say when an action is due; the rest may change at any time.
+_SCHEDULE = ("timing", "event", "delay", "zone", "starts_at", "ends_at")
+
+_RESOLUTION = timedelta.resolution
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """
+    What a post did.
+
+    Args:
+        superseded: Occurrences that were due under the older rule and not yet
+            decided when this one took over; they will not run.
+    """
+
+    uid: str
+    revision: int
+    created: bool
+    next_due_at: datetime | None
+    superseded: tuple[datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One action to be stored: its columns, and the row that gives way to it."""
+
+    uid: str
+    old: sa.Row[Any] | None
+    values: dict[str, Any]
+    zones: set[str] = field(default_factory=set)
+    superseded: tuple[datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What all actions of one post have in common."""
+
+    app: str
+    now: datetime
+    holidays: Mapping[str, list[tuple[date, date]]]
+    lookback: timedelta
+    by: str | None
+    pause: Pause | None
+
+
+def post_action(
+    connection: sa.Connection,
+    app: str,
+    action: ScheduledActionModel,
+    *,
+    replace: bool = False,
+    lookback: timedelta = LOOKBACK,
+    by: str | None = None,
+) -> Posted:
+    """
+    Store *action* as an action of *app*, from now on.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of a small app.
+
+        action: As the door read it.
+
+        replace: Whether an action of the same name (or uid) gives way to it.
+
+        lookback: A due date older than this is refused.
+
+        by: Who posts it.
+
+    Raises:
+        NotFoundError: No such small app.
+
+        ConflictError: The name or uid is taken.
+
+        InvalidDocumentError: A due date that has passed, or an unknown holiday
+            calendar.
+    """
+    pause = hold_pause(connection, app)
+    taken = Taken(connection, app, [action])
+    moment = _begin(connection, app, lookback, by, pause)
+    change = _prepare(moment, action, taken.find_old(action, replace=replace))
+    return _store(connection, moment, [change])[0]
+
+
+def post_actions(
+    connection: sa.Connection,
+    app: str,
+    actions: Sequence[ScheduledActionModel],
+    *,
+    replace: bool = False,
+    lookback: timedelta = LOOKBACK,
+    by: str | None = None,
+) -> list[Posted]:
+    """
+    Store all of *actions* as ``post_action`` does, or none; new ones in few statements.
+
+    Raises:
+        NotFoundError, ConflictError: As ``post_action``.
+
+        InvalidDocumentError: As ``post_action``, or two of *actions* have one name or
+            uid. Pointers begin with the number of the action, from 0.
+    """
+    refuse_repeated(actions)
+    pause = hold_pause(connection, app)
+    taken = Taken(connection, app, actions)
+    moment = _begin(connection, app, lookback, by, pause)
+    changes: list[_Change] = []
+    problems: list[Problem] = []
+    for index, action in enumerate(actions):
+        try:
+            old = taken.find_old(action, replace=replace)
+            changes.append(_prepare(moment, action, old))
+        except InvalidDocumentError as error:
+            problems += place_problems(error, index)
+    if problems:
+        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
+    return _store(connection, moment, changes)
+
+
+def _begin(
+    connection: sa.Connection,
+    app: str,
+    lookback: timedelta,
+    by: str | None,
+    pause: Pause | None,
+) -> _Moment:
+    """Read the clock, once what gives way is locked: a tick may have held it."""
+    now = read_clock(connection)
+    return _Moment(app, now, fetch_holidays(connection, app), lookback, by, pause)
+
+
+def _prepare(
+    moment: _Moment, action: ScheduledActionModel, old: sa.Row[Any] | None
+) -> _Change:
+    """Work out what *action* is to be in the place of *old*."""
+    created_at = moment.now if old is None else old.created_at
+    timing = make_timing(action, created_at=created_at, holidays=moment.holidays)
+    derived = derive(moment.app, action, timing)
+    uid = action.uid or (str(uuid4()) if old is None else old.uid)
+    # What is in quarantine starts again too, whether or not its rule is another.
+    changed = (
+        old is None
+        or old.quarantined_at is not None
+        or any(getattr(old, name) != derived[name] for name in _SCHEDULE)
+    )
+    if changed and timing is not None:
+        _refuse_past_due_date(timing, moment.now - moment.lookback)
+    zones = set() if timing is None else get_zone_names_of(timing)
+    values = {"document": action_document(action), "active": action.active, **derived}
+    superseded: tuple[datetime, ...] = ()
+    if old is not None and (changed or action.active != old.active):
+        superseded = _find_superseded(old, moment.now)
+    if old is None or changed or (action.active and not old.active):
+        values |= start_from(uid, timing, moment.now, moment.lookback)
+    return _Change(uid, old, values, zones, superseded)
+
+
+def _store(
+    connection: sa.Connection, moment: _Moment, changes: Sequence[_Change]
+) -> list[Posted]:
+    remember_zones(connection, {zone for each in changes for zone in each.zones})
+    new = [each for each in changes if each.old is None]
+    for start in range(0, len(new), _CHUNK):
+        _insert(connection, moment, new[start : start + _CHUNK])
+    for each in changes:
+        if each.old is not None:
+            change_action(connection, each.uid, "replaced", by=moment.by, **each.values)
+    # an app that is paused has them paused
+    first = 1 if moment.pause is None else 2
+    return [
+        Posted(
+            uid=each.uid,
+            revision=first if each.old is None else each.old.revision + 1,
+            created=each.old is None,
+            # what the older row says of it holds, unless the schedule is another
+            next_due_at=each.values.get(
+                "next_due_at", each.old and each.old.next_due_at
+            ),
+            superseded=each.superseded,
+        )
+        for each in changes
+    ]
+
+
+def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) -> None:
+    given = {"app": moment.app, "revision": 1}
+    given |= {"created_at": moment.now, "updated_at": moment.now}
+    rows = [{"uid": each.uid, **given, **each.values} for each in new]
+    try:
+        connection.execute(sa.insert(scheduled_actions), rows)
+    except sa.exc.IntegrityError:
+        # another post came between our look and our write
+        taken = f"name {new[0].values['name']!r} or uid {new[0].uid!r}"
+        if len(new) > 1:
+            taken = f"a name or uid of these {len(new):,} actions"
+        msg = f"{taken} was taken at this moment."
+        raise ConflictError(msg) from None
+    uids = [each.uid for each in new]
+    log_posted(connection, uids, by=moment.by)
+    if moment.pause is not None:
+        pause_posted(connection, uids, moment.pause)
+
+
+def derive(
+    app: str, action: ScheduledActionModel, timing: TimingModel | None
+) -> dict[str, object]:
+    """Return the columns that the tick reads in place of the document."""
+    event, delay, zone = None, None, "UTC"
+    if isinstance(action.when, OnEventModel):
+        event, zone = action.when.on, action.when.timezone
+    elif isinstance(action.when, AfterEventModel):
+        event, delay = action.when.after, action.when.delay
+        zone = action.when.timezone
+    queue = action.operations.queue
+    skips = queue is Queue.HEAVY and event is None
+    return {
+        "name": action.name,
+        "queue": Queue.DEFAULT if app == SYSTEM_APP else queue,
+        "overlap": action.overlap or (Overlap.SKIP if skips else Overlap.ALLOW),
+        "timing": None if timing is None else timing_text(timing),
+        "event": event,
+        "delay": delay,
+        "zone": zone,
+        # those of a rule of time are in its timing
+        "starts_at": None if event is None else action.starts_at,
+        "ends_at": None if event is None else action.ends_at,
+        "catch_up": action.catch_up.runs,
+        "catch_up_within": action.catch_up.within,
+    }
+
+
+def delete_action(
+    connection: sa.Connection, uid: str, *, by: str | None = None
+) -> None:
+    """
+    Delete an action; its operations and revisions stay, its uid is never used again.
+
+    Raises:
+        NotFoundError: No such action, or deleted before.
+    """
+    lock_action(connection, uid)
+    now = read_clock(connection)
+    change_action(connection, uid, "deleted", by=by, deleted_at=now, next_due_at=None)
+
+
+def fetch_holidays(
+    connection: sa.Connection, app: str
+) -> Mapping[str, list[tuple[date, date]]]:
+    """Return the newest version of each holiday calendar of *app*: its day ranges."""
+    rows = connection.execute(
+        sa.select(holidays.c.name, holidays.c.days)
+        .where(holidays.c.app == app)
+        .order_by(holidays.c.version)
+    )
+    return {
+        name: [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in days]
+        for name, days in rows
+    }
+
+
+def _refuse_past_due_date(timing: TimingModel, oldest: datetime) -> None:
+    if not all(isinstance(rule, DueDateModel) for rule in timing.when):
+        return
+    if parse_timing(timing_text(timing)).next_from(oldest + _RESOLUTION) is None:
+        rule = timing.when[0]
+        assert isinstance(rule, DueDateModel)  # all of them are, see above
+        message = f"{rule.due_date} has passed, so this would never run."
+        hint = "Write a date to come, or run it now: minutehand actions run."
+        raise InvalidDocumentError((Problem("/when/due_date", message, hint),))
+
+
+def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:
+    """Return what was due under *old* and not decided before it gave way."""
+    out = old.paused_at is not None or old.quarantined_at is not None
+    idle = out or not old.active
+    if idle or old.timing is None or old.next_due_at is None or old.next_due_at > now:
+        return ()
+    try:
+        schedule = parse_timing(old.timing)
+    except RuleError:
+        return ()  # what cannot be read was never due
+    due = find_due(
+        schedule,
+        old.uid,
+        start=old.next_due_at,
+        now=now,
+        limit=SUPERSEDED_SHOWN,
+        effective_from=old.effective_from,
+    )
+    return tuple(each.occurrence for each in due)

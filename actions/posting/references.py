@@ -1,0 +1,164 @@
+"""
+What an action names that its small app does not have.
+
+Nothing is refused for it: a small app may be applied after its actions. But a name
+that is mistyped fails at the run, or reaches nobody, so its author is told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import sqlalchemy as sa
+
+from actions.listing import fetch_domains, fetch_groups, fetch_names
+from models.database.tables import users
+from models.errors import Problem
+from models.fields.document import find_near, show
+from models.operation import PublishModel
+from models.recipients import EVERYONE
+from models.scheduled_action import ScheduledActionModel
+
+#: Names that are told of, one a line, and that a hint lists.
+_MOST = 10
+
+#: Users looked up in one statement.
+_CHUNK = 1000
+
+#: Users that a mistyped one is compared with: some 30 ms.
+_COMPARED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What a small app has that actions may name; each is quick to look in."""
+
+    app: str
+    domains: Collection[str]
+    documents: Collection[str]
+    templates: Collection[str]
+    groups: Collection[str]
+    users: Collection[str]
+
+
+def fetch_references(
+    connection: sa.Connection, app: str, actions: Sequence[ScheduledActionModel]
+) -> References:
+    """
+    Return what *app* has now; of its users those that *actions* name, and some others.
+
+    Args:
+        connection: Only read.
+
+        app: Uid of a small app.
+
+        actions: As the door read them.
+    """
+    filters = [each.recipients for each in actions if each.recipients is not None]
+    wanted = {user for who in filters for user in who.users}
+    names = fetch_names(connection, app)
+    return References(
+        app=app,
+        domains=_index(row.name for row in fetch_domains(connection, app)),
+        documents=_index(names["documents"]),
+        templates=_index(names["templates"]),
+        groups=_index([EVERYONE, *fetch_groups(connection, app)]),
+        users=_fetch_users(connection, app, sorted(wanted)),
+    )
+
+
+def find_unknown(known: References, action: ScheduledActionModel) -> list[Problem]:
+    """
+    Return what *action* names that is not *known*, in the order of its steps.
+
+    Returns:
+        A problem for each template, domain, user and group that the app does not
+        have, and for each kind to publish of which it has nothing.
+    """
+    asked, who = action.operations, action.recipients
+    found: list[Problem] = []
+    if asked.refresh is not None:
+        wanted = _place("/operations/refresh/domains", asked.refresh.domains or ())
+        said = f"small app {known.app!r} has no domain"
+        found += _find_missing(wanted, known.domains, said)
+    if asked.publish is not None:
+        parts = {*known.documents, *(["data"] if known.domains else [])}
+        found += _find_unpublishable(known.app, asked.publish, parts)
+    if asked.send_email is not None:
+        wanted = {"/operations/send_email/template": asked.send_email.template}
+        said = f"small app {known.app!r} has no template"
+        found += _find_missing(wanted, known.templates, said)
+    if who is not None:
+        wanted = _place("/recipients/users", who.users)
+        said = f"small app {known.app!r} has no user"
+        found += _find_missing(wanted, known.users, said)
+        wanted = _place("/recipients/groups", who.groups)
+        said = f"nobody of {known.app!r} is in group"
+        found += _find_missing(wanted, known.groups, said)
+    return found
+
+
+def _index(names: Iterable[str]) -> dict[str, None]:
+    """Return *names* in their order, without repetitions."""
+    return dict.fromkeys(names)
+
+
+def _place(pointer: str, names: Sequence[str]) -> dict[str, str]:
+    """Return each of *names* under its place in the list at *pointer*."""
+    return {f"{pointer}/{n}": name for n, name in enumerate(names)}
+
+
+def _find_missing(
+    wanted: Mapping[str, str], known: Collection[str], said: str
+) -> Iterator[Problem]:
+    """Yield a problem for each of *wanted* that is not *known*, up to a bound."""
+    missing = [each for each in wanted.items() if each[1] not in known]
+    for pointer, name in missing[:_MOST]:
+        yield Problem(pointer, f"{said} {show(name)}.", _make_hint(name, known))
+    for pointer, _ in missing[_MOST : _MOST + 1]:
+        yield Problem(pointer, f"{len(missing) - _MOST:,} more are unknown.", "")
+
+
+def _make_hint(name: str, known: Collection[str]) -> str:
+    """Offer what is near *name*, or else what there is."""
+    near = find_near(name, known)
+    if near is not None:
+        return f"Did you mean '{near}'?"
+    if not known:
+        return "There is none yet: apply the app (minutehand apps apply)."
+    listed = ", ".join(islice(known, _MOST))
+    return f"There is: {listed}{', ...' if len(known) > _MOST else ''}."
+
+
+def _find_unpublishable(
+    app: str, asked: PublishModel, parts: Collection[str]
+) -> Iterator[Problem]:
+    """Yield a problem for each kind that *app* has nothing of, unless all is asked."""
+    kinds = [kind for kind in PublishModel.model_fields if getattr(asked, kind)]
+    missing = [kind for kind in kinds if kind not in parts]
+    if len(kinds) == len(PublishModel.model_fields):
+        if len(missing) == len(kinds):
+            text = f"small app {app!r} has neither domains nor documents to publish."
+            yield Problem("/operations/publish", text, "Apply some first.")
+        return
+    for kind in missing:
+        what = "domain" if kind == "data" else f"document {kind!r}"
+        text = f"small app {app!r} has no {what} to publish."
+        yield Problem(f"/operations/publish/{kind}", text, "Apply one first.")
+
+
+def _fetch_users(
+    connection: sa.Connection, app: str, wanted: Sequence[str]
+) -> dict[str, None]:
+    """Return ids and addresses of *app*: those of *wanted* it has, and some others."""
+    if not wanted:
+        return {}
+    of_app = sa.select(users.c.id, users.c.email).where(users.c.app == app)
+    rows = [*connection.execute(of_app.order_by(users.c.id).limit(_COMPARED))]
+    for start in range(0, len(wanted), _CHUNK):
+        some = wanted[start : start + _CHUNK]
+        named = sa.or_(users.c.id.in_(some), users.c.email.in_(some))
+        rows += connection.execute(of_app.where(named))
+    return _index(each for row in rows for each in row if each)

@@ -1,0 +1,159 @@
+"""
+Keep the holiday calendars of a small app, and the actions that leave them out.
+
+Each change of a calendar is a new version. Actions hold the days themselves, so
+that a tick reads no calendar; they are derived anew when one changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.occurrences import next_due, parse_timing
+from actions.posting.post import fetch_holidays
+from actions.posting.revisions import change_action
+from models.database.tables import holidays, scheduled_actions
+from models.door.documents import read_action_object
+from models.errors import InvalidDocumentError
+from models.timing import DayRange, make_timing, merge_days, timing_text
+from models.when import DateRangeModel, HolidaysModel
+
+_RESOLUTION = timedelta.resolution
+
+
+def apply_holidays(
+    connection: sa.Connection,
+    app: str,
+    wanted: Mapping[str, Sequence[date | DateRangeModel]],
+    *,
+    now: datetime,
+    by: str | None = None,
+) -> tuple[tuple[int, int, int], tuple[str, ...]]:
+    """
+    Make the holiday calendars of *app* those *wanted*.
+
+    A calendar that is no longer listed becomes empty: actions may still name it.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of a small app that is there.
+
+        wanted: Days and ranges of days, by the name of the calendar.
+
+        now: Aware UTC.
+
+        by: Who asks for it.
+
+    Returns:
+        How many calendars were added, changed and emptied, and the uids of the
+        actions whose occurrences differ now.
+    """
+    stored = fetch_holidays(connection, app)
+    asked = {name: _merge(days) for name, days in wanted.items()}
+    asked |= dict.fromkeys(stored.keys() - asked.keys(), ())
+    changed = [
+        name
+        for name, days in asked.items()
+        if name not in stored or tuple(stored[name]) != days
+    ]
+    for name in changed:
+        _add_version(connection, app, name, asked[name], now)
+    retimed = _retime(connection, app, set(changed), now, by) if changed else ()
+    added = len([name for name in changed if name not in stored])
+    emptied = len([name for name in changed if name not in wanted])
+    return (added, len(changed) - added - emptied, emptied), retimed
+
+
+def _merge(days: Sequence[date | DateRangeModel]) -> tuple[DayRange, ...]:
+    ranges = [
+        (each.from_, each.until) if isinstance(each, DateRangeModel) else (each, each)
+        for each in days
+    ]
+    return merge_days(ranges)
+
+
+def _add_version(
+    connection: sa.Connection,
+    app: str,
+    name: str,
+    days: Sequence[DayRange],
+    now: datetime,
+) -> None:
+    newest = (
+        sa.select(sa.func.coalesce(sa.func.max(holidays.c.version), 0) + 1)
+        .where(holidays.c.app == app, holidays.c.name == name)
+        .scalar_subquery()
+    )
+    texts = [[first.isoformat(), last.isoformat()] for first, last in days]
+    connection.execute(
+        sa.insert(holidays).values(
+            app=app, name=name, version=newest, days=texts, created_at=now
+        )
+    )
+
+
+def _retime(
+    connection: sa.Connection,
+    app: str,
+    changed: set[str],
+    now: datetime,
+    by: str | None,
+) -> tuple[str, ...]:
+    """Derive anew the actions of *app* that leave out one of the calendars."""
+    known = fetch_holidays(connection, app)
+    kept = scheduled_actions.c
+    rows = connection.execute(
+        sa.select(scheduled_actions)
+        .where(kept.app == app, kept.deleted_at.is_(None), kept.timing.is_not(None))
+        .order_by(kept.uid)
+        .with_for_update()
+    ).all()
+    retimed = []
+    for row in rows:
+        try:
+            action = read_action_object(row.document)
+        except InvalidDocumentError:
+            continue  # in quarantine, or will be when it is due
+        named = {
+            each.calendar for each in action.except_ if isinstance(each, HolidaysModel)
+        }
+        if named.isdisjoint(changed):
+            continue
+        timing = make_timing(action, created_at=row.created_at, holidays=known)
+        assert timing is not None  # the query asked for time-driven ones
+        text = timing_text(timing)
+        if text == row.timing:
+            continue
+        next_due_at = _find_next(row, text, now)
+        change_action(
+            connection,
+            row.uid,
+            "holidays",
+            by=by,
+            timing=text,
+            next_due_at=next_due_at,
+        )
+        retimed.append(row.uid)
+    return tuple(retimed)
+
+
+def _find_next(row: sa.Row[Any], timing: str, now: datetime) -> datetime | None:
+    """
+    Return the first instant not decided yet.
+
+    What was due and not decided stays so; a day that is no holiday any more does
+    not bring back what has passed.
+    """
+    start = min(row.next_due_at or now, now)
+    due = next_due(
+        parse_timing(timing),
+        row.uid,
+        after=start - _RESOLUTION,
+        effective_from=row.effective_from,
+    )
+    return None if due is None else due.due_at

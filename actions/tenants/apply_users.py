@@ -1,0 +1,219 @@
+"""
+Make the users of a small app those of a list, in bulk.
+
+Written in a few statements however many there are; only what differs is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from actions.user_events import NewEvent, record_events
+from models.database.engine import UtcDateTime, json_rows, make_rows_json
+from models.database.tables import memberships, users
+from models.event import EventName
+from models.small_app import UserModel
+
+#: Rows that travel in one parameter.
+_CHUNK = 2000
+
+_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
+    "app": sa.Text(),
+    "id": sa.Text(),
+    "email": sa.Text(),
+    "name": sa.Text(),
+    "locale": sa.Text(),
+    "disabled": sa.Boolean(),
+    "expires_at": UtcDateTime,
+    "created_at": UtcDateTime,
+    "activated_at": UtcDateTime,
+    "last_seen_at": UtcDateTime,
+}
+
+_MEMBERSHIP: dict[str, sa.types.TypeEngine[Any]] = {
+    "app": sa.Text(),
+    "group_name": sa.Text(),
+    "user_id": sa.Text(),
+}
+
+#: What a document says of a user, and the event that it stands for.
+_EVENT_OF_COLUMN = {
+    "created_at": EventName.USER_CREATED,
+    "activated_at": EventName.USER_ACTIVATED,
+    "last_seen_at": EventName.USER_LAST_SEEN,
+}
+
+_Row = dict[str, Any]
+_T = TypeVar("_T")
+
+
+def apply_users(
+    connection: sa.Connection,
+    app: str,
+    wanted: Sequence[UserModel],
+    *,
+    now: datetime,
+    raise_events: bool,
+) -> tuple[tuple[int, int, int], int]:
+    """
+    Make the users of *app* those *wanted*; the others are removed.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of a small app that is there.
+
+        wanted: Fields that a known user's entry leaves out stay as they are.
+
+        now: Aware UTC; when users without ``created_at`` were created.
+
+        raise_events: Whether what is new about a user is recorded as events.
+
+    Returns:
+        How many were added, changed and removed, and how many events were recorded.
+    """
+    stored = _fetch_stored(connection, app)
+    rows = {each.id: _merge(app, each, stored.get(each.id), now) for each in wanted}
+    added = {user_id for user_id in rows if user_id not in stored}
+    changed = {
+        user_id for user_id in rows.keys() & stored if rows[user_id] != stored[user_id]
+    }
+    removed = stored.keys() - rows.keys()
+    news = list(_find_news(app, rows, stored)) if raise_events else []
+    if raise_events:
+        # Events move this column themselves, and one that is there already would
+        # make them look stale.
+        for user_id, row in rows.items():
+            old = stored.get(user_id)
+            row["last_seen_at"] = None if old is None else old["last_seen_at"]
+    _write(connection, [rows[user_id] for user_id in sorted(added | changed)])
+    _remove(connection, app, removed)
+    regrouped = _apply_groups(connection, app, wanted)
+    events = record_events(connection, news) if news else 0
+    counts = (len(added), len((changed | regrouped) - added), len(removed))
+    return counts, events
+
+
+def _fetch_stored(connection: sa.Connection, app: str) -> dict[str, _Row]:
+    rows = connection.execute(
+        sa.select(*(users.c[name] for name in _COLUMNS))
+        .where(users.c.app == app)
+        .with_for_update()
+    )
+    return {row["id"]: dict(row) for row in rows.mappings()}
+
+
+def _merge(app: str, user: UserModel, old: _Row | None, now: datetime) -> _Row:
+    """Return the row of *user*: what the document says over what is known."""
+    given = {
+        name: getattr(user, name) for name in user.model_fields_set if name in _COLUMNS
+    }
+    if old is None:
+        # People are often known by their address.
+        email = user.id if "@" in user.id else ""
+        old = dict.fromkeys(_COLUMNS) | {
+            "app": app,
+            "email": email,
+            "disabled": False,
+            "created_at": now,
+        }
+    if given.get("email", "") is None:
+        given["email"] = ""
+    return {**old, **given}
+
+
+def _find_news(
+    app: str, rows: dict[str, _Row], stored: dict[str, _Row]
+) -> Iterator[NewEvent]:
+    """Yield what is later than what was known, as events."""
+    for user_id, row in rows.items():
+        old = stored.get(user_id)
+        for column, name in _EVENT_OF_COLUMN.items():
+            at, before = row[column], None if old is None else old[column]
+            if old is not None and column == "created_at":
+                continue
+            if at is not None and (before is None or before < at):
+                yield NewEvent(app=app, name=name, user_id=user_id, at=at)
+
+
+def _write(connection: sa.Connection, rows: Sequence[_Row]) -> None:
+    source = json_rows(connection.dialect.name, _COLUMNS)
+    statement = insert(users).from_select(
+        list(_COLUMNS),
+        # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+        sa.select(*source.c).where(sa.true()),
+    )
+    kept = [name for name in _COLUMNS if name not in {"app", "id"}]
+    upsert = statement.on_conflict_do_update(
+        index_elements=["app", "id"],
+        set_={name: statement.excluded[name] for name in kept},
+    )
+    for some in _split(rows):
+        connection.execute(upsert, {"rows": make_rows_json(some)})
+
+
+def _remove(connection: sa.Connection, app: str, ids: Collection[str]) -> None:
+    gone = json_rows(connection.dialect.name, {"id": sa.Text()}, "gone")
+    statement = sa.delete(users).where(
+        users.c.app == app, users.c.id.in_(sa.select(gone.c.id))
+    )
+    for some in _split(sorted(ids)):
+        rows = make_rows_json([{"id": user_id} for user_id in some])
+        connection.execute(statement, {"gone": rows})
+
+
+def _apply_groups(
+    connection: sa.Connection, app: str, wanted: Sequence[UserModel]
+) -> set[str]:
+    """Make the groups of users what the list says; return whose differ."""
+    listed = {each.id: each.groups for each in wanted if each.groups is not None}
+    stored = {
+        (row.group_name, row.user_id)
+        for row in connection.execute(
+            sa.select(memberships.c.group_name, memberships.c.user_id).where(
+                memberships.c.app == app
+            )
+        )
+        if row.user_id in listed
+    }
+    asked = {(group, user_id) for user_id, groups in listed.items() for group in groups}
+    _write_memberships(connection, app, sorted(asked - stored))
+    _remove_memberships(connection, app, sorted(stored - asked))
+    return {user_id for _group, user_id in asked ^ stored}
+
+
+def _write_memberships(
+    connection: sa.Connection, app: str, pairs: Sequence[tuple[str, str]]
+) -> None:
+    source = json_rows(connection.dialect.name, _MEMBERSHIP)
+    statement = (
+        insert(memberships)
+        .from_select(list(_MEMBERSHIP), sa.select(*source.c).where(sa.true()))
+        .on_conflict_do_nothing()
+    )
+    for some in _split(pairs):
+        rows = [{"app": app, "group_name": g, "user_id": u} for g, u in some]
+        connection.execute(statement, {"rows": make_rows_json(rows)})
+
+
+def _remove_memberships(
+    connection: sa.Connection, app: str, pairs: Sequence[tuple[str, str]]
+) -> None:
+    gone = json_rows(connection.dialect.name, _MEMBERSHIP, "gone")
+    key = sa.tuple_(memberships.c.group_name, memberships.c.user_id)
+    statement = sa.delete(memberships).where(
+        memberships.c.app == app,
+        key.in_(sa.select(gone.c.group_name, gone.c.user_id)),
+    )
+    for some in _split(pairs):
+        rows = [{"group_name": g, "user_id": u} for g, u in some]
+        connection.execute(statement, {"gone": make_rows_json(rows)})
+
+
+def _split(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    return (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))

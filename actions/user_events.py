@@ -1,0 +1,246 @@
+"""Record what happened to users, and wake the actions that wait for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from actions.when.event import delay_bounds
+from models.database.engine import UtcDateTime, read_clock
+from models.database.tables import events, scheduled_actions, users
+from models.errors import NotFoundError, RuleError
+from models.event import EventName
+from models.fields.duration import Duration
+from models.occurrence import str_to_uuid
+
+#: Rows in one statement; well below what either database takes as parameters.
+_CHUNK = 1000
+
+#: Column of ``users`` that tells when each of the instance's own events last was.
+_USER_COLUMNS = {
+    EventName.USER_CREATED: "created_at",
+    EventName.USER_ACTIVATED: "activated_at",
+    EventName.USER_LAST_SEEN: "last_seen_at",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """
+    Something that happened to a user of a small app.
+
+    Args:
+        name: An EventName, or ``app.`` and a name of the app's own.
+
+        at: Aware UTC. None: now, by the database's clock.
+
+        key: Idempotency key: the same name, user and key are the same event, whatever
+            its instant. None: the same instant is.
+    """
+
+    app: str
+    name: str
+    user_id: str
+    at: datetime | None = None
+    key: str | None = None
+
+
+def record_events(
+    connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool = False
+) -> int:
+    """
+    Record events; those already there, and a ``last_seen`` older than ours, do nothing.
+
+    A newer ``last_seen`` replaces the older one: timers that run start again.
+
+    Args:
+        connection: In a transaction of its own.
+
+        new: In any order.
+
+        correct: Whether a ``last_seen`` replaces a newer one, too: that was wrong.
+
+    Returns:
+        How many were new.
+
+    Raises:
+        NotFoundError: A user the small app does not have; nothing is recorded.
+    """
+    now = read_clock(connection)
+    _check_users(connection, new)
+    rows = {}
+    for event in new:
+        at = now if event.at is None else event.at.astimezone(UTC)
+        event_id = _make_event_id(event, at)
+        rows[event_id] = {
+            "id": event_id,
+            "app": event.app,
+            "name": event.name,
+            "user_id": event.user_id,
+            "at": at,
+            "recorded_at": now,
+        }
+    given, inserted = list(rows.values()), set[UUID]()
+    if correct:
+        _forget_seen(connection, given)
+    for start in range(0, len(given), _CHUNK):
+        found = connection.execute(
+            insert(events)
+            .values(given[start : start + _CHUNK])
+            .on_conflict_do_nothing(index_elements=["id"])
+            .returning(events.c.id)
+        )
+        inserted.update(found.scalars())
+    fresh = [row for event_id, row in rows.items() if event_id in inserted]
+    stale = _update_users(connection, fresh)
+    kept = [row for row in fresh if row["id"] not in stale]
+    _wake(connection, kept, now)
+    return len(kept)
+
+
+def _make_event_id(event: NewEvent, at: datetime) -> UUID:
+    """Return the id of an event: its key tells it, or else its instant."""
+    parts = [event.app, event.name, event.user_id]
+    parts += [at.isoformat()] if event.key is None else ["key", event.key]
+    return str_to_uuid(" | ".join(parts))
+
+
+def _check_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for event in new:
+        wanted[event.app].add(event.user_id)
+    for app, ids in wanted.items():
+        remaining = sorted(ids)
+        for start in range(0, len(remaining), _CHUNK):
+            some = remaining[start : start + _CHUNK]
+            found = connection.execute(
+                sa.select(users.c.id).where(users.c.app == app, users.c.id.in_(some))
+            ).scalars()
+            missing = set(some) - set(found)
+            if missing:
+                names = ", ".join(repr(each) for each in sorted(missing)[:5])
+                msg = f"small app {app!r} has no user {names}"
+                raise NotFoundError(msg)
+
+
+def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, object]]) -> None:
+    """Forget when users were seen, but for what *rows* say of it."""
+    for row in rows:
+        if row["name"] != EventName.USER_LAST_SEEN:
+            continue
+        connection.execute(
+            sa.delete(events).where(
+                events.c.app == row["app"],
+                events.c.user_id == row["user_id"],
+                events.c.name == row["name"],
+                sa.or_(events.c.id != row["id"], events.c.at != row["at"]),
+            )
+        )
+        connection.execute(
+            sa.update(users)
+            .where(
+                users.c.app == row["app"],
+                users.c.id == row["user_id"],
+                users.c.last_seen_at != row["at"],
+            )
+            .values(last_seen_at=None)
+        )
+
+
+def _update_users(
+    connection: sa.Connection, rows: Sequence[dict[str, object]]
+) -> set[object]:
+    """
+    Move the users' own columns on, and drop the ``last_seen`` that are replaced.
+
+    Args:
+        connection: In the transaction that inserted *rows*.
+
+        rows: Events that were just inserted.
+
+    Returns:
+        The ids of ``last_seen`` that something newer replaces; they are gone again.
+    """
+    stale: set[object] = set()
+    # The newest first, so that the older ones of one batch find it there.
+    for row in sorted(rows, key=lambda each: str(each["at"]), reverse=True):
+        column = _USER_COLUMNS.get(row["name"])  # type: ignore[call-overload]  # any name may be asked
+        if column is None:
+            continue
+        moved = connection.execute(
+            sa.update(users)
+            .where(
+                users.c.app == row["app"],
+                users.c.id == row["user_id"],
+                sa.or_(users.c[column].is_(None), users.c[column] < row["at"]),
+            )
+            .values({column: row["at"]})
+        )
+        if row["name"] != EventName.USER_LAST_SEEN:
+            continue
+        if moved.rowcount == 0:
+            stale.add(row["id"])
+            connection.execute(sa.delete(events).where(events.c.id == row["id"]))
+        else:
+            connection.execute(
+                sa.delete(events).where(
+                    events.c.app == row["app"],
+                    events.c.user_id == row["user_id"],
+                    events.c.name == row["name"],
+                    events.c.at < row["at"],
+                )
+            )
+    return stale
+
+
+def _wake(
+    connection: sa.Connection, rows: Sequence[dict[str, object]], now: datetime
+) -> None:
+    """
+    Lower ``next_due_at`` of the actions that wait, to when the first may be due.
+
+    All are counted as woken, also those that are due anyway: a tick that decides one
+    of them at this moment has not seen these events.
+    """
+    first: dict[tuple[object, object], datetime] = {}
+    for row in rows:
+        key, at = (row["app"], row["name"]), row["at"]
+        assert isinstance(at, datetime)  # as record_events made it
+        first[key] = min(at, first.get(key, at))
+    kept = scheduled_actions.c
+    for (app, name), at in first.items():
+        waits = (kept.app == app, kept.event == name, kept.deleted_at.is_(None))
+        delays = connection.execute(sa.select(kept.delay).where(*waits).distinct())
+        for delay in delays.scalars().all():
+            bound = max(at + _find_least(delay), now)
+            same = kept.delay.is_(None) if delay is None else kept.delay == delay
+            connection.execute(
+                sa.update(scheduled_actions)
+                .where(*waits, same)
+                .values(
+                    next_due_at=_lower(kept.next_due_at, bound),
+                    woken_for=_lower(kept.woken_for, bound),
+                    wakes=kept.wakes + 1,
+                )
+            )
+
+
+def _find_least(delay: str | None) -> timedelta:
+    """Return the least that *delay* can be; nothing if it cannot be read."""
+    try:
+        return delay_bounds(Duration.parse(delay or "PT0S"))[0]
+    except RuleError:
+        return timedelta(0)  # the tick finds out, and tells its admin
+
+
+def _lower(
+    column: sa.ColumnElement[datetime], bound: datetime
+) -> sa.ColumnElement[datetime]:
+    value = sa.literal(bound, UtcDateTime)
+    return sa.case((column <= value, column), else_=value)

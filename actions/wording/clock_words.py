@@ -1,0 +1,342 @@
+"""
+Clock rules (cron and calendar) in words. Pure.
+
+Works on the values that the fields stand for, not on their spelling, so ``*/15``
+and ``0,15,30,45`` read the same. What has no good words is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from models.rules.calendar import CalendarRule
+from models.rules.cron_fields import LAST_DAY, LAST_WEEK, Value, parse_fields
+
+#: Monday first, as datetime.weekday() counts.
+WEEKDAYS = (
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+)
+
+#: January first; month 1 is MONTHS[0].
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+#: More times of day than this read better as a pattern.
+_MOST_TIMES = 6
+
+#: Fewer values than this are no pattern.
+_LEAST_RUN = 3
+
+_NTH = {
+    1: "first",
+    2: "second",
+    3: "third",
+    4: "fourth",
+    5: "fifth",
+    LAST_WEEK: "last",
+}
+
+#: The normalized form of a calendar rule whose years and seconds say nothing.
+_CALENDAR = re.compile(
+    r"(?:(?P<weekdays>[A-Z]\S*) )?\*-\S+-(?P<days>[\d,./*]+) \S+:00(?: \S+)?", re.ASCII
+)
+_SPAN = re.compile(r"(\d+)(?:\.\.(\d+))?(?:/(\d+))?", re.ASCII)
+
+_HOURS = 24
+_MINUTES = 60
+_DAYS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class ClockWords:
+    """
+    What the fields of a clock rule allow.
+
+    Args:
+        minutes: 0 to 59, ascending.
+
+        hours: 0 to 23, ascending.
+
+        days: 1 to 31, ascending.
+
+        months: 1 to 12, ascending.
+
+        weekdays: 0 (Monday) to 6 (Sunday), ascending.
+
+        special_days: Phrases for what no number says ("the last day").
+
+        special_weekdays: The same ("the second Friday").
+
+        either: A day that satisfies one of the two fields is enough (cron's rule
+            for two restricted fields).
+    """
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: tuple[int, ...]
+    months: tuple[int, ...]
+    weekdays: tuple[int, ...]
+    special_days: tuple[str, ...] = ()
+    special_weekdays: tuple[str, ...] = ()
+    either: bool = False
+
+    def describe(self) -> str:
+        """Return the whole rule, without its zone: ``Mondays at 07:00``."""
+        days = self._describe_days()
+        times = self._list_times()
+        if times is not None:
+            return f"{days or 'every day'} at {times}"
+
+        pattern = self._describe_pattern()
+        return f"{pattern}, {days}" if days else pattern
+
+    def _list_times(self) -> str | None:
+        """Return each time of day by name; None if there are too many."""
+        if len(self.minutes) * len(self.hours) > _MOST_TIMES:
+            return None
+        return join_words(
+            f"{hour:02}:{minute:02}" for hour in self.hours for minute in self.minutes
+        )
+
+    def _describe_pattern(self) -> str:
+        """Return how often, and during which hours."""
+        minutes = self._describe_minutes()
+        step = _even_step(self.hours, _HOURS)
+        if step == 1:
+            return minutes
+        if step is not None and len(self.minutes) == 1:
+            past = f"{self.minutes[0]:02}"
+            return f"every {step} hours, from {self.hours[0]:02}:{past} on"
+
+        first, last = self.hours[0], self.hours[-1]
+        if len(self.hours) == last - first + 1:
+            end = f"{last:02}:{self.minutes[-1]:02}"
+            return f"{minutes}, from {first:02}:{self.minutes[0]:02} to {end}"
+        hours = join_words(_collapse(self.hours, "{:02}"))
+        return f"{minutes}, during the hours {hours}"
+
+    def _describe_minutes(self) -> str:
+        """Return how often within an hour."""
+        step = _even_step(self.minutes, _MINUTES)
+        if step == 1:
+            return "every minute"
+        if step is not None and self.minutes[0] == 0:
+            return f"every {step} minutes"
+        if self.minutes == (0,):
+            return "every hour, on the hour"
+        if len(self.minutes) == 1:
+            return f"every hour, at minute {self.minutes[0]}"
+        return f"every hour, at minutes {join_words(_collapse(self.minutes))}"
+
+    def _describe_days(self) -> str:
+        """Return on which days; empty for every day."""
+        all_days = len(self.days) == _DAYS and not self.special_days
+        all_weekdays = len(self.weekdays) == len(WEEKDAYS)
+        parts = []
+        if not all_days:
+            parts.append(self._describe_days_of_month())
+        if not all_weekdays:
+            parts.append(self._describe_weekdays())
+        words = (" and also " if self.either else ", but only ").join(parts)
+
+        if len(self.months) == len(MONTHS) or (not all_days and self._is_one_date()):
+            return words
+        months = join_words(_collapse_names(self.months, MONTHS, first=1))
+        return f"{words or 'every day'} in {months}"
+
+    def _is_one_date(self) -> bool:
+        """Say if days of one month are meant: ``on 25 December``."""
+        plain = bool(self.days) and not self.special_days and not self.either
+        return plain and len(self.months) == 1
+
+    def _describe_days_of_month(self) -> str:
+        """Return the days as dates of the month."""
+        step = _even_step(self.days, _DAYS)
+        if step is not None and step > 1 and len(self.days) >= _LEAST_RUN:
+            return f"every {step} days of the month from day {self.days[0]} on"
+
+        numbers = join_words(_collapse(self.days))
+        if self._is_one_date():
+            return f"on {numbers} {MONTHS[self.months[0] - 1]}"
+        day = "day" if len(self.days) == 1 else "days"
+        named = [f"{day} {numbers}"] if self.days else []
+        return f"on {join_words([*named, *self.special_days])} of the month"
+
+    def _describe_weekdays(self) -> str:
+        """Return the days of the week."""
+        words = _collapse_names(self.weekdays, WEEKDAYS, first=0)
+        if self.weekdays and not any(" to " in word for word in words):
+            words = [f"{word}s" for word in words]
+        if self.special_weekdays:
+            special = f"on {join_words(self.special_weekdays)} of the month"
+            words.append(special)
+        return join_words(words)
+
+
+def describe_cron(rule: str) -> str:
+    """
+    Return a cron rule in words, without its zone.
+
+    Raises:
+        RuleError: If it is no cron rule.
+
+    >>> describe_cron("0 7 * * 1")
+    'Mondays at 07:00'
+    """
+    fields = parse_fields(rule)
+    minutes, hours, days, months, weekdays = fields.values
+    _, _, day, _, weekday = fields.words
+    ends = [
+        "the last day" if value == LAST_DAY else "the last working day"
+        for value in sorted(days, key=str)
+        if isinstance(value, str)
+    ]
+    nth = sorted(value for value in weekdays if isinstance(value, tuple))
+    return ClockWords(
+        minutes=_get_numbers(minutes),
+        hours=_get_numbers(hours),
+        days=_get_numbers(days),
+        months=_get_numbers(months),
+        # Sunday is 0 in cron, Monday here.
+        weekdays=tuple(sorted((number - 1) % 7 for number in _get_numbers(weekdays))),
+        special_days=tuple(ends),
+        special_weekdays=tuple(
+            f"the {_NTH[which]} {WEEKDAYS[(number - 1) % 7]}" for number, which in nth
+        ),
+        either=not (day.startswith("*") or weekday.startswith("*")),
+    ).describe()
+
+
+def describe_calendar(text: str) -> tuple[str, str | None]:
+    """
+    Return a calendar rule in words, and the zone it names itself, if it does.
+
+    Raises:
+        RuleError: If it is no calendar rule.
+
+    >>> describe_calendar("Mon..Fri 9:00")
+    ('Monday to Friday at 09:00', None)
+    """
+    rule = CalendarRule.parse(text)
+    match = _CALENDAR.fullmatch(rule.text)
+    if match is None:
+        return f"as the calendar rule {text!r} says", rule.zone_name
+
+    words = ClockWords(
+        minutes=rule.minutes,
+        hours=rule.hours,
+        days=_read_spans(match["days"], 31),
+        months=rule.months,
+        weekdays=_read_weekdays(match["weekdays"]),
+    )
+    return words.describe(), rule.zone_name
+
+
+def _get_numbers(values: Iterable[Value]) -> tuple[int, ...]:
+    """Return the plain numbers among *values*, ascending."""
+    return tuple(sorted(value for value in values if isinstance(value, int)))
+
+
+def _read_spans(field: str, highest: int) -> tuple[int, ...]:
+    """Return what a normalized field lists."""
+    if field == "*":
+        return tuple(range(1, highest + 1))
+    values: set[int] = set()
+    for match in _SPAN.finditer(field):
+        first = int(match[1])
+        last = int(match[2] or (highest if match[3] else first))
+        values.update(range(first, last + 1, int(match[3] or 1)))
+    return tuple(sorted(values))
+
+
+def _read_weekdays(field: str | None) -> tuple[int, ...]:
+    """Return the days of a normalized list such as ``Mon..Fri,Sun``."""
+    if field is None:
+        return tuple(range(len(WEEKDAYS)))
+    numbers = {name[:3]: number for number, name in enumerate(WEEKDAYS)}
+    values: set[int] = set()
+    for span in field.split(","):
+        first, _, last = span.partition("..")
+        values.update(range(numbers[first], numbers[last or first] + 1))
+    return tuple(sorted(values))
+
+
+def join_words(words: Iterable[str]) -> str:
+    """
+    Return *words* as English lists them.
+
+    >>> join_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    *most, last = list(words) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _even_step(values: Sequence[int], size: int) -> int | None:
+    """Return the distance of values that divide their whole range evenly, or None."""
+    if len(values) == 1:
+        return None
+    steps = {after - before for before, after in pairwise(values)}
+    if len(steps) != 1:
+        return None
+    step = steps.pop()
+    if size == _DAYS:
+        # Months differ in length, so the last value need only leave no room.
+        return step if values[-1] + step > size else None
+    return step if len(values) * step == size else None
+
+
+def _collapse(values: Sequence[int], form: str = "{}") -> list[str]:
+    """Return *values* as words, runs of three and more as ``a to b``."""
+    words = []
+    for run in _runs(values):
+        if len(run) < _LEAST_RUN:
+            words += [form.format(value) for value in run]
+        else:
+            words.append(f"{form.format(run[0])} to {form.format(run[-1])}")
+    return words
+
+
+def _collapse_names(
+    values: Sequence[int], names: Sequence[str], *, first: int
+) -> list[str]:
+    """Return the names of *values*, runs of three and more as ``a to b``."""
+    words = []
+    for run in _runs(values):
+        if len(run) < _LEAST_RUN:
+            words += [names[value - first] for value in run]
+        else:
+            words.append(f"{names[run[0] - first]} to {names[run[-1] - first]}")
+    return words
+
+
+def _runs(values: Sequence[int]) -> list[list[int]]:
+    """Return *values* cut into stretches without a hole."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return runs

@@ -1,0 +1,299 @@
+"""
+The next occurrences of an action, with all that may surprise its author. Pure.
+
+What a preview shows is what the tick does: both ask the same schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from actions.occurrences import Schedule, find_occurrences, make_schedule
+from actions.when.excluding import find_day_start
+from actions.when.rule import Rule
+from actions.wording.preview_notes import (
+    HORIZON,
+    ReadRule,
+    describe_pass,
+    describe_touched_nights,
+    find_clock_changes,
+    get_clock_change_at,
+    make_read_rule,
+)
+from actions.wording.sentences import describe, format_day
+from models.fields.instants import format_instant
+from models.scheduled_action import ScheduledActionModel
+from models.timing import DayRange
+from models.when import DueDateModel, IntervalModel, TimingModel
+
+#: Notes on why there is nothing to show.
+_ENDED = "Never due again: ends_at has passed."
+_FROM_EVENTS = "Occurrences depend on events, so there are none to foresee."
+
+#: Excluded days of which a preview says what they leave out.
+_EXCLUSIONS_SHOWN = 5
+
+_SECOND = timedelta(seconds=1)
+_MINUTE = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewOccurrence:
+    """
+    One occurrence, as its author, its servers and its reader see it.
+
+    Args:
+        at: Aware UTC; with the uid it makes the identity of the run.
+
+        local: The same in the zone of the rule.
+
+        viewer: The same in the zone of whoever looks.
+
+        sent_at: Aware UTC: at the tick that sees it, jitter included.
+
+        notes: What may surprise about this one.
+    """
+
+    at: datetime
+    local: datetime
+    viewer: datetime
+    sent_at: datetime
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the object that ``preview --json`` prints for an occurrence."""
+        return {
+            "utc": format_instant(self.at),
+            "local": self.local.isoformat(),
+            "timezone": str(self.local.tzinfo),
+            "viewer": self.viewer.isoformat(),
+            "sent_at": format_instant(self.sent_at),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """
+    What an action will do.
+
+    Args:
+        sentence: The rule in words.
+
+        occurrences: Oldest first; empty for actions that wait for events.
+
+        notes: What holds for the rule as a whole.
+    """
+
+    sentence: str
+    occurrences: tuple[PreviewOccurrence, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the object that ``preview --json`` prints."""
+        return {
+            "sentence": self.sentence,
+            "occurrences": [each.as_json() for each in self.occurrences],
+            "notes": list(self.notes),
+        }
+
+
+def make_preview(
+    action: ScheduledActionModel,
+    timing: TimingModel | None,
+    *,
+    start: datetime,
+    end: datetime | None = None,
+    count: int = 10,
+    viewer_zone: ZoneInfo,
+) -> Preview:
+    """
+    Return what *action* will do from *start* on.
+
+    Args:
+        action: As the door read it; need not be active, nor be stored. Without a
+            uid the jitter of each run is not known yet.
+
+        timing: As make_timing returns it; None if events drive the action.
+
+        start: Aware, any zone; inclusive. Occurrences before ``effective_from``
+            are the caller's to leave out.
+
+        end: Aware, any zone; exclusive. None: no end.
+
+        count: The most occurrences to show.
+
+        viewer_zone: Of whoever looks.
+
+    Raises:
+        RuleError: If a rule cannot be read; what the door has let in never raises.
+    """
+    notes = [] if action.active else ["Not active: nothing runs until it is."]
+    if timing is None:
+        ended = action.ends_at is not None and action.ends_at <= start
+        notes.append(_ENDED if ended else _FROM_EVENTS)
+        return Preview(describe(action), (), tuple(notes))
+
+    start = start.astimezone(UTC)
+    schedule = make_schedule(timing)
+    rules = [make_read_rule(model) for model in timing.when]
+    found = _find_first(schedule, start, end, count)
+    occurrences = _annotate(schedule, rules, found, action.uid, viewer_zone)
+    if not found:
+        notes.append(_explain_nothing(schedule, timing, start, end))
+    full = len(found) == count and found
+    seen_until = found[-1] if full else (end or start + HORIZON)
+    notes += _describe_excluded(schedule, start, seen_until)
+    notes += _describe_sending(schedule, found, action.uid)
+    notes += describe_touched_nights(schedule, rules, start)
+    notes += _describe_grids(timing, rules, start)
+    return Preview(describe(action), occurrences, tuple(notes))
+
+
+def _format_offset(local: datetime) -> str:
+    """Return the UTC offset: ``+02:00``."""
+    return local.isoformat().removeprefix(local.replace(tzinfo=None).isoformat())
+
+
+def _find_first(
+    schedule: Schedule, start: datetime, end: datetime | None, count: int
+) -> list[datetime]:
+    """Return the first occurrences in [start, end)."""
+    last = datetime.max.replace(tzinfo=UTC) if end is None else end
+    return find_occurrences(schedule, start, last, limit=count)
+
+
+def _annotate(
+    schedule: Schedule,
+    rules: list[ReadRule],
+    found: list[datetime],
+    uid: str | None,
+    viewer_zone: ZoneInfo,
+) -> tuple[PreviewOccurrence, ...]:
+    """Return *found* as seen from each zone, with notes."""
+    shown: list[PreviewOccurrence] = []
+    for at in found:
+        # In a union the occurrence belongs to the first rule that is due then.
+        each = next(each for each in rules if each.rule.next_from(at) == at)
+        local = at.astimezone(each.rule.zone)
+        notes = _describe_occurrence(each, at)
+        if shown and shown[-1].local.tzinfo is local.tzinfo:
+            was, is_now = _format_offset(shown[-1].local), _format_offset(local)
+            if was != is_now:
+                notes.append(f"UTC offset is {is_now} from here on, was {was}")
+        due_at = at if uid is None else schedule.due_at(at, uid)
+        if due_at > at:
+            notes.append(f"sent {(due_at - at) // _MINUTE} min later (jitter)")
+        sent_at = due_at + (-due_at.second % 60) * _SECOND
+        viewer = at.astimezone(viewer_zone)
+        shown.append(PreviewOccurrence(at, local, viewer, sent_at, tuple(notes)))
+    return tuple(shown)
+
+
+def _describe_occurrence(each: ReadRule, at: datetime) -> list[str]:
+    """Return what the clocks and the calendar do to one occurrence."""
+    zone = each.rule.zone
+    notes = []
+    change = get_clock_change_at(zone, at)
+    skipped = [] if change is None else each.find_affected(change)
+    if change is not None and skipped and each.is_moved_by(change):
+        notes.append(
+            f"{skipped[0]:%H:%M} does not exist on this day; "
+            "due at the first instant after the gap"
+        )
+    which_pass = describe_pass(zone, at)
+    if which_pass is not None:
+        notes.append(which_pass)
+    local = at.astimezone(zone)
+    if (local.month, local.day) == (2, 29):
+        notes.append("leap day")
+    return notes
+
+
+def _explain_nothing(
+    schedule: Schedule, timing: TimingModel, start: datetime, end: datetime | None
+) -> str:
+    """Return why nothing is shown."""
+    following = schedule.next_from(start)
+    if following is not None and end is not None:
+        shown = format_instant(following)
+        return f"Nothing is due before {format_instant(end)}; next at {shown}."
+    if schedule.ends_at is not None and schedule.ends_at <= start:
+        return _ENDED
+    if all(isinstance(model, DueDateModel) for model in timing.when):
+        return "Never due again: the due date has passed or is left out."
+    return "Never due again: no date matches within the bounds."
+
+
+def _describe_sending(
+    schedule: Schedule, found: list[datetime], uid: str | None
+) -> list[str]:
+    """Return how occurrences become ticks."""
+    notes = []
+    if any(at.second for at in found):
+        notes.append("Finer than a minute: sent at the next tick, on the minute.")
+    if schedule.jitter and uid is None:
+        minutes = schedule.jitter // _MINUTE
+        notes.append(
+            f"Each run is sent up to {minutes} min later; how much is fixed by the "
+            "uid, which this action has not been given yet."
+        )
+    return notes
+
+
+def _describe_grids(
+    timing: TimingModel, rules: list[ReadRule], start: datetime
+) -> list[str]:
+    """Return where elapsed time will part from local time."""
+    notes = []
+    for model, each in zip(timing.when, rules, strict=True):
+        # A grid of calendar units has a twin, and its own notes.
+        if not isinstance(model, IntervalModel) or each.twin is not None:
+            continue
+        change = next(find_clock_changes(each.rule.zone, start, start + HORIZON), None)
+        if change is not None:
+            notes.append(
+                f"{change.describe()}; intervals are elapsed time, so local "
+                "times shift from then on"
+            )
+    return notes
+
+
+def _describe_excluded(
+    schedule: Schedule, start: datetime, until: datetime
+) -> list[str]:
+    """Return which excluded days up to *until* would have had an occurrence."""
+    notes: list[str] = []
+    for first, last in schedule.excluded:
+        if len(notes) == _EXCLUSIONS_SHOWN:
+            break
+        leaves_out = (
+            _has_occurrence(schedule, rule, (first, last), start, until)
+            for rule in schedule.rules
+        )
+        if any(leaves_out):
+            days = format_day(first)
+            days += "" if first == last else f" to {format_day(last)}"
+            notes.append(f"Left out by except: {days}.")
+    return notes
+
+
+def _has_occurrence(
+    schedule: Schedule, rule: Rule, days: DayRange, start: datetime, until: datetime
+) -> bool:
+    """Say if *rule* is due on excluded *days*, within [start, until] and its bounds."""
+    first, last = days
+    long_before = start - _DAY
+    day_start = find_day_start(first, rule.zone, after=long_before)
+    low = max(start, day_start, schedule.starts_at or start)
+    if low > until or last < start.astimezone(rule.zone).date():
+        return False
+    due_at = rule.next_from(low)
+    if due_at is None or due_at > until:
+        return False
+    if schedule.ends_at is not None and due_at >= schedule.ends_at:
+        return False
+    return first <= due_at.astimezone(rule.zone).date() <= last

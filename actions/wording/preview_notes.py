@@ -1,0 +1,231 @@
+"""
+What the next clock changes do to a rule, in words. Pure.
+
+A rule is compared with its clockless twin: the same rule on a clock that is never
+changed. What the twin does inside a gap or a repeated hour is what the change
+touches, and the rule itself tells what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from actions.occurrences import Schedule, find_occurrences
+from actions.when import FINDERS
+from actions.when.excluding import get_last_excluded_day
+from actions.when.local_time import get_stretch
+from actions.when.rule import Rule
+from actions.wording.clock_words import MONTHS, join_words
+from models.fields.duration import parse_interval
+from models.fields.instants import parse_instant
+from models.fields.zone import get_zone_names, load_zone
+from models.when import CalendarModel, CronModel, IntervalModel, TimeModel
+
+#: A year and a month: both clock changes, whenever the year's dates fall.
+HORIZON = timedelta(days=400)
+
+#: Nights of clock changes that a preview shows.
+NIGHTS_SHOWN = 2
+
+#: Local times named in one note.
+_TIMES_SHOWN = 4
+
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """
+    A moment at which the clocks of a zone are changed.
+
+    Args:
+        changed_at: Aware UTC, the first instant of the new offset.
+
+        zone: Whose clocks.
+
+        before: Offset from UTC until then.
+
+        after: Offset from UTC from then on.
+    """
+
+    changed_at: datetime
+    zone: ZoneInfo
+    before: timedelta
+    after: timedelta
+
+    @property
+    def is_gap(self) -> bool:
+        """True if local times are skipped, False if they repeat."""
+        return self.after > self.before
+
+    @property
+    def affected(self) -> tuple[datetime, datetime]:
+        """The local times skipped or repeated, ``[first, end)``, on a UTC clock."""
+        shown = (self.changed_at + self.before, self.changed_at + self.after)
+        return min(shown), max(shown)
+
+    def describe(self) -> str:
+        """Return when it is and what the clocks do."""
+        was, is_now = self.changed_at + self.before, self.changed_at + self.after
+        verb = "go" if self.is_gap else "go back"
+        day = f"{was.day} {MONTHS[was.month - 1]} {was.year}"
+        return (
+            f"{day}, {self.zone.key}: clocks {verb} from {was:%H:%M} to {is_now:%H:%M}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRule:
+    """
+    A rule and its twin.
+
+    Args:
+        rule: As it runs.
+
+        twin: The same on a clock that is never changed, its local times given as if
+            they were UTC. None: clock changes do not touch this kind.
+    """
+
+    rule: Rule
+    twin: Rule | None
+
+    def find_affected(self, change: ClockChange) -> list[datetime]:
+        """Return the local times of this rule that *change* skips or repeats."""
+        if self.twin is None or change.zone.key != self.rule.zone.key:
+            return []
+        first, end = change.affected
+        return find_occurrences(self.twin, first, end, limit=_TIMES_SHOWN + 1)
+
+    def is_moved_by(self, change: ClockChange) -> bool:
+        """Say if what *change* skips is due right after it instead."""
+        end = change.affected[1]
+        return (
+            change.is_gap
+            and self.twin is not None
+            and self.rule.next_from(change.changed_at) == change.changed_at
+            and self.twin.next_from(end) != end
+        )
+
+
+def make_read_rule(model: TimeModel) -> ReadRule:
+    """Return the rule and the twin of *model*, which the door has let in."""
+    rule = FINDERS[type(model)](model)
+    twin = _make_twin_model(model)
+    return ReadRule(rule, None if twin is None else FINDERS[type(twin)](twin))
+
+
+def _make_twin_model(model: TimeModel) -> TimeModel | None:
+    """Return *model* as people in UTC would write it; None if it follows no clock."""
+    match model:
+        case CronModel():
+            return model.model_copy(update={"timezone": "UTC"})
+        case CalendarModel():
+            head, _, tail = model.calendar.rpartition(" ")
+            text = head if tail in get_zone_names() else model.calendar
+            return CalendarModel(calendar=text, timezone="UTC")
+        case IntervalModel(anchor=str() as anchor):
+            zone = load_zone(model.timezone)
+            every = parse_interval(model.every)
+            if not every.months or every.rest:
+                return None
+            local = parse_instant(anchor, zone).astimezone(zone).replace(tzinfo=UTC)
+            return IntervalModel(every=model.every, anchor=local.isoformat())
+        case _:
+            return None
+
+
+def find_clock_changes(
+    zone: ZoneInfo, start: datetime, end: datetime
+) -> Iterator[ClockChange]:
+    """Yield the clock changes of *zone* in ``(start, end)``; both aware UTC."""
+    stretch = get_stretch(zone, start)
+    while stretch.ends_at < end:
+        change = get_clock_change_at(zone, stretch.ends_at)
+        if change is not None:
+            yield change
+        stretch = get_stretch(zone, stretch.ends_at)
+
+
+def get_clock_change_at(zone: ZoneInfo, instant: datetime) -> ClockChange | None:
+    """Return the change of *zone* at this very instant (aware UTC), if there is one."""
+    before = (instant - _SECOND).astimezone(zone).utcoffset()
+    after = instant.astimezone(zone).utcoffset()
+    if before is None or after is None or before == after:
+        return None
+    return ClockChange(instant, zone, before, after)
+
+
+def describe_pass(zone: ZoneInfo, occurrence: datetime) -> str | None:
+    """Return which pass of a repeated hour *occurrence* is in; None if in none."""
+    local = occurrence.astimezone(zone)
+    other = local.replace(fold=1 - local.fold)
+    if other.utcoffset() == local.utcoffset():
+        return None
+    which = "second" if local.fold else "first"
+    return f"{local:%H:%M} comes twice on this day; this is the {which} pass"
+
+
+def describe_touched_nights(
+    schedule: Schedule, rules: list[ReadRule], start: datetime
+) -> list[str]:
+    """
+    Return what happens on the next nights on which a clock change touches a rule.
+
+    Args:
+        schedule: Of the action: nights outside its bounds or excluded are left out.
+
+        rules: Of the same action.
+
+        start: Aware UTC; looked at for HORIZON from here.
+
+    Returns:
+        In order of time, for NIGHTS_SHOWN nights at most; empty if no rule is touched.
+    """
+    touched: list[tuple[datetime, str]] = []
+    for zone in {each.rule.zone.key: each.rule.zone for each in rules}.values():
+        for change in find_clock_changes(zone, start, start + HORIZON):
+            if not _is_allowed(schedule, change):
+                continue
+            notes = [_describe_effect(each, change) for each in rules]
+            touched += [(change.changed_at, note) for note in notes if note]
+    nights = sorted({changed_at for changed_at, _ in touched})[:NIGHTS_SHOWN]
+    return [note for changed_at, note in sorted(touched) if changed_at in nights]
+
+
+def _is_allowed(schedule: Schedule, change: ClockChange) -> bool:
+    """Say if the action runs at all on the day of *change*."""
+    if schedule.starts_at and change.changed_at < schedule.starts_at:
+        return False
+    if schedule.ends_at and change.changed_at >= schedule.ends_at:
+        return False
+    day = change.changed_at.astimezone(change.zone).date()
+    return get_last_excluded_day(day, schedule.excluded) is None
+
+
+def _describe_effect(each: ReadRule, change: ClockChange) -> str | None:
+    """Return what *change* does to one rule; None if nothing."""
+    affected = each.find_affected(change)
+    if not affected:
+        return None
+
+    words = [f"{local:%H:%M:%S}".removesuffix(":00") for local in affected]
+    one = len(words) == 1
+    times = join_words(
+        [*words[:_TIMES_SHOWN], "others"] if len(words) > _TIMES_SHOWN else words
+    )
+    if not change.is_gap:
+        second = affected[0] - change.after
+        both = each.rule.next_from(second) == second
+        effect = "runs both times" if both else "runs once, at the first pass"
+        return (
+            f"{change.describe()}; {times} {'comes' if one else 'come'} twice: {effect}"
+        )
+
+    effect = "no run of its own" if one else "no runs of their own"
+    if each.is_moved_by(change):
+        effect = f"runs at {change.affected[1]:%H:%M} instead"
+    verb = "does" if one else "do"
+    return f"{change.describe()}; {times} {verb} not exist: {effect}"

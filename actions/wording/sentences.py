@@ -1,0 +1,201 @@
+"""
+A rule in one plain sentence, for admins and for the mails they write. Pure.
+
+A sentence never says less than the rule: what has no good words is quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import assert_never
+
+from actions.wording.clock_words import (
+    MONTHS,
+    WEEKDAYS,
+    describe_calendar,
+    describe_cron,
+    join_words,
+)
+from models.event import EventName
+from models.fields.duration import Duration
+from models.fields.instants import parse_due_date, parse_instant
+from models.fields.zone import load_zone
+from models.scheduled_action import ScheduledActionModel
+from models.when import (
+    AfterEventModel,
+    CalendarModel,
+    CronModel,
+    DateRangeModel,
+    DueDateModel,
+    EventModel,
+    ExceptModel,
+    HolidaysModel,
+    IntervalModel,
+    OnEventModel,
+    TimeModel,
+    TimingModel,
+)
+
+#: More excluded days than this are counted, not listed.
+_MOST_EXCLUDED = 5
+
+_HAPPENED = {
+    EventName.USER_CREATED: "a user is created",
+    EventName.USER_ACTIVATED: "a user is activated",
+    EventName.USER_LAST_SEEN: "a user is seen",
+}
+_WAS = {
+    EventName.USER_CREATED: "a user was created",
+    EventName.USER_ACTIVATED: "a user was activated",
+    EventName.USER_LAST_SEEN: "a user was last seen",
+}
+
+
+def describe(
+    subject: ScheduledActionModel | TimingModel | TimeModel | EventModel,
+) -> str:
+    """
+    Return *subject* as one sentence without a full stop.
+
+    Args:
+        subject: An action or timing with all its bounds, or one rule of it. As the
+            door let it in: rules, zones and durations can be read.
+
+    >>> describe(CronModel(cron_rule="0 7 * * 1", timezone="Europe/Paris"))
+    'Mondays at 07:00, Europe/Paris'
+    """
+    if not isinstance(subject, ScheduledActionModel | TimingModel):
+        return _capitalize(_describe_rule(subject))
+
+    when = subject.when if isinstance(subject.when, tuple) else (subject.when,)
+    sentence = "; also ".join(_describe_rule(rule) for rule in when)
+    if subject.starts_at is not None:
+        sentence += f"; not before {_format_instant(subject.starts_at)}"
+    if subject.ends_at is not None:
+        sentence += f"; until {_format_instant(subject.ends_at)}"
+    if isinstance(subject, TimingModel):
+        excluded = [_describe_days(first, last) for first, last in subject.excluded]
+    else:
+        excluded = [_describe_exception(entry) for entry in subject.except_]
+    if excluded:
+        sentence += f"; except {_shorten(excluded)}"
+    if subject.jitter is not None and not Duration.parse(subject.jitter).is_zero:
+        sentence += f"; up to {_describe_duration(subject.jitter)} later"
+    return _capitalize(sentence)
+
+
+def _capitalize(sentence: str) -> str:
+    """Begin with a capital and leave all other letters alone."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _describe_rule(rule: TimeModel | EventModel) -> str:
+    """Return one rule and its zone, in the middle of a sentence."""
+    match rule:
+        case CronModel():
+            words = describe_cron(rule.cron_rule)
+            return f"{words}, {rule.timezone}"
+        case CalendarModel():
+            words, zone_name = describe_calendar(rule.calendar)
+            return f"{words}, {zone_name or rule.timezone}"
+        case IntervalModel():
+            return _describe_interval(rule)
+        case DueDateModel():
+            zone = load_zone(rule.timezone)
+            local = parse_due_date(rule.due_date, zone).astimezone(zone)
+            day = f"{WEEKDAYS[local.weekday()]} {format_day(local)}"
+            return f"once, on {day} at {_format_time(local)}, {rule.timezone}"
+        case OnEventModel():
+            return f"when {_describe_event(rule.on, _HAPPENED, 'is sent')}"
+        case AfterEventModel():
+            delay = _describe_duration(rule.delay)
+            return f"{delay} after {_describe_event(rule.after, _WAS, 'was sent')}"
+        case _:
+            assert_never(rule)
+
+
+def _describe_event(name: str, phrases: dict[EventName, str], verb: str) -> str:
+    """Return an event of the instance in words, one of the app by its name."""
+    for event, phrase in phrases.items():
+        if event == name:
+            return phrase
+    return f"the event {name} {verb} for a user"
+
+
+def _describe_interval(rule: IntervalModel) -> str:
+    """Return the step of a grid and where it is counted from."""
+    every = _describe_duration(rule.every)
+    if every == "1 day":
+        every = "24 hours"  # a day of a grid is elapsed time, not a date
+    every = every.removeprefix("1 ") if " and " not in every else every
+    if rule.anchor is None:
+        return f"every {every}, counted from its creation"
+
+    zone = load_zone(rule.timezone)
+    local = parse_instant(rule.anchor, zone).astimezone(zone)
+    start = f"{local.date().isoformat()} {_format_time(local)}"
+    place = " UTC" if rule.timezone == "UTC" else f", {rule.timezone}"
+    return f"every {every} from {start}{place}"
+
+
+def _describe_duration(text: str) -> str:
+    """Return an ISO 8601 duration in words: ``7 days and 30 seconds``."""
+    duration = Duration.parse(text)
+    years, months = divmod(duration.months, 12)
+    minutes, seconds = divmod(duration.rest.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    counts = {
+        "year": years,
+        "month": months,
+        "day": duration.rest.days,
+        "hour": hours,
+        "minute": minutes,
+        "second": seconds + duration.rest.microseconds / 1e6,
+    }
+    words = [
+        f"{count:g} {unit}" if count == 1 else f"{count:g} {unit}s"
+        for unit, count in counts.items()
+        if count
+    ]
+    return join_words(words or ["0 seconds"])
+
+
+def _describe_exception(entry: ExceptModel) -> str:
+    """Return one entry of ``except``."""
+    if isinstance(entry, HolidaysModel):
+        return f"the days of {entry.calendar!r}"
+    if isinstance(entry, DateRangeModel):
+        return _describe_days(entry.from_, entry.until)
+    return format_day(entry)
+
+
+def _describe_days(first: date, last: date) -> str:
+    """Return one day or a range."""
+    if first == last:
+        return format_day(first)
+    return f"{format_day(first)} to {format_day(last)}"
+
+
+def _shorten(words: Sequence[str]) -> str:
+    """Return the first few of *words* and how many more there are."""
+    more = len(words) - _MOST_EXCLUDED
+    if more > 0:
+        return join_words([*words[:_MOST_EXCLUDED], f"{more} more"])
+    return join_words(words)
+
+
+def format_day(day: date) -> str:
+    """Return ``25 December 2026``, whatever the host's language."""
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def _format_time(local: datetime) -> str:
+    """Return the time of day, with seconds if there are any."""
+    return f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+
+
+def _format_instant(instant: datetime) -> str:
+    """Return a bound, which belongs to no rule's zone."""
+    utc = instant.astimezone(UTC)
+    return f"{utc.date().isoformat()} {_format_time(utc)} UTC"

@@ -1,0 +1,1 @@
+"""``minutehand demo``: the real thing on a small app with real data, watched live."""

@@ -1,0 +1,140 @@
+"""The claims of the demo, checked against what was recorded and what arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+from rich.text import Text
+
+from actions.listing import find_action
+from cli.demo.data import APP, EVERY_MINUTE
+from cli.demo.screen import count_mails
+from cli.operation_view import ShownOperation, add_steps
+from cli.output import out
+from models.database.engine import reading
+from models.operation_state import OperationState, Trigger
+from operations.listing import OperationFilter, fetch_operations
+from settings import Settings
+
+_MINUTE = timedelta(minutes=1)
+
+#: Ticks that a check is about at least.
+_TICKS = 2
+
+#: More operations than any demo makes in a day.
+_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One claim, and whether it held."""
+
+    holds: bool
+    claim: str
+
+
+def check_demo(engine: sa.Engine, settings: Settings, until: datetime | None) -> int:
+    """
+    Check that each minute ran exactly once, and print what was found.
+
+    Args:
+        engine: Of the demo.
+
+        settings: Of the demo.
+
+        until: The last tick that counts, aware UTC; None: there was none.
+
+    Returns:
+        0 if every claim held, else 1.
+    """
+    with reading(engine) as connection:
+        posted = find_action(connection, EVERY_MINUTE)
+        rows = fetch_operations(connection, OperationFilter(app=APP, limit=_LIMIT))
+        operations = add_steps(connection, rows)
+    start = posted.effective_from
+    end = start if until is None else until
+    findings = check(operations, start=start, end=end, mails=count_mails(settings))
+    for finding in findings:
+        word, style = ("PASS", "green") if finding.holds else ("FAIL", "bold red")
+        out().print(
+            Text(word, style=style).append(f"  {finding.claim}", style="default"),
+            soft_wrap=True,
+        )
+    return int(not all(finding.holds for finding in findings))
+
+
+def check(
+    operations: Sequence[ShownOperation],
+    *,
+    start: datetime,
+    end: datetime,
+    mails: int,
+) -> list[Finding]:
+    """
+    Return what holds of *operations*.
+
+    Args:
+        operations: All of the demo's.
+
+        start: Aware UTC; when the action of each minute took effect.
+
+        end: Aware UTC; the last tick.
+
+        mails: Files in the folder of mails.
+    """
+    expected = find_minutes(start, end)
+    ran = [
+        each
+        for each in operations
+        if each.row.action_uid == EVERY_MINUTE
+        and each.row.trigger == Trigger.SCHEDULE
+        and each.row.occurrence <= end
+    ]
+    recorded = sorted(each.row.occurrence for each in ran)
+    succeeded = [e for e in ran if e.row.state == OperationState.SUCCEEDED]
+    shown = ", ".join(f"{at:%H:%M}Z" for at in expected)
+    manual = [e for e in operations if e.row.trigger == Trigger.MANUAL]
+    written = [e for e in operations if e.row.trigger == Trigger.EVENT]
+    sent = sum(
+        step["result"]["sent"]
+        for each in operations
+        for step in each.steps
+        if step["result"] and "sent" in step["result"]
+    )
+    return [
+        Finding(len(expected) >= _TICKS, f"{len(expected)} minutes passed: {shown}"),
+        Finding(recorded == expected, "each was recorded exactly once"),
+        Finding(len(succeeded) == len(expected), "each ran exactly once and succeeded"),
+        _check_all(manual, "the weekly update that was run at once succeeded"),
+        _check_all(written, "the user who was away got one mail"),
+        Finding(
+            sent == mails > 0, f"{mails} mails arrived, and {sent} were said to be sent"
+        ),
+    ]
+
+
+def _check_all(operations: Sequence[ShownOperation], claim: str) -> Finding:
+    states = [each.row.state for each in operations]
+    return Finding(states == [OperationState.SUCCEEDED], claim)
+
+
+def find_minutes(start: datetime, end: datetime) -> list[datetime]:
+    """
+    Return the whole minutes in [start, end], both aware.
+
+    >>> find_minutes(
+    ...     datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC),
+    ...     datetime(2026, 1, 1, 0, 2, tzinfo=UTC),
+    ... )[0].minute
+    1
+    """
+    first = start.astimezone(UTC).replace(second=0, microsecond=0)
+    minutes = []
+    while first <= end:
+        if first >= start:
+            minutes.append(first)
+        first += _MINUTE
+    return minutes

@@ -1,0 +1,159 @@
+"""
+The small app of the demo: real data out of the time zone database.
+
+Everything is written into the folder of the demo, as an admin would have it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from importlib import resources
+from pathlib import Path
+
+from models.fields.zone import load_zone
+
+APP = "demo"
+
+#: Who gets everything, in the examples of the documentation.
+TOCO = "toco@tou.can"
+#: Has not been seen for so long that the example action writes during the demo.
+SLEEPER = "sleepy@example.com"
+
+#: After its last sign of life the example action waits this long.
+ABSENCE = timedelta(days=7, seconds=30)
+
+EVERY_MINUTE = "every-minute"
+WEEKLY_UPDATE = "weekly-update"
+
+#: The document that shows a run each minute.
+EVERY_MINUTE_ACTION = {
+    "uid": EVERY_MINUTE,
+    "name": "every minute",
+    "operations": {"refresh": True, "publish": {"data": True}, "send_execsum": True},
+    "when": {"cron_rule": "* * * * *"},
+    "recipients": {"users": [TOCO]},
+}
+
+_DATABASE = resources.files("tzdata") / "zoneinfo"
+
+_INACTIVE = {
+    "subject": "{{ app.name }} misses you",
+    "text": (
+        "Hello {{ user.name }},\n\n"
+        "you were last seen on {{ event.at.strftime('%d %B at %H:%M') }} UTC.\n"
+        "Come back and look at {{ app.name }}.\n"
+    ),
+}
+
+
+def write_app(folder: Path, *, now: datetime) -> Path:
+    """
+    Write data and document of the small app; return the path of the document.
+
+    Args:
+        folder: Of the demo; there already.
+
+        now: Aware; when the users signed up is counted from it.
+    """
+    data = folder / "data"
+    data.mkdir(parents=True)
+    zones = list(_read_table("zone1970.tab", columns=4))
+    _write_csv(
+        data / "zones.csv",
+        ("zone", "country", "countries", "position", "comment"),
+        (
+            (zone, countries.partition(",")[0], countries, position, comment)
+            for countries, position, zone, comment in zones
+        ),
+    )
+    _write_csv(
+        data / "countries.csv",
+        ("code", "name"),
+        _read_table("iso3166.tab", columns=2),
+    )
+    _write_csv(
+        data / "rules.csv",
+        ("rule", "first_year", "last_year", "month", "day", "at", "save", "letter"),
+        _read_rules(),
+    )
+    write_clocks(data, now=now)
+    path = folder / "app.json"
+    path.write_text(json.dumps(_make_document(now), indent=2), encoding="utf-8")
+    return path
+
+
+def write_clocks(data: Path, *, now: datetime) -> None:
+    """Write what the clocks show in every zone *now* (aware): new each minute."""
+    draft = data / ".clocks.csv"
+    rows = []
+    for _countries, _position, zone, _comment in _read_table("zone1970.tab", columns=4):
+        local = now.astimezone(load_zone(zone))
+        rows.append((zone, f"{local:%Y-%m-%d %H:%M}", f"{local:%z}", f"{local:%Z}"))
+    _write_csv(draft, ("zone", "local_time", "offset", "abbreviation"), rows)
+    # A refresh that reads meanwhile sees the old file or the new one, never half.
+    draft.replace(data / "clocks.csv")
+
+
+def _read_table(name: str, *, columns: int) -> Iterable[Sequence[str]]:
+    """Yield the rows of a file of the database, filled up to *columns*."""
+    for line in (_DATABASE / name).read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            fields = line.split("\t")
+            yield [*fields, *[""] * (columns - len(fields))]
+
+
+def _read_rules() -> Iterable[Sequence[str]]:
+    """Yield the rules of daylight saving there are or ever were."""
+    for line in (_DATABASE / "tzdata.zi").read_text("utf-8").splitlines():
+        fields = line.split()
+        # "R name first last - month day at save letter"
+        if fields and fields[0] == "R":
+            _kind, name, first, last, _none, *rest = fields
+            last = {"o": first, "ma": "9999"}.get(last, last)
+            yield (name, first, last, *rest)
+
+
+def _write_csv(
+    path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _make_document(now: datetime) -> dict[str, object]:
+    month = timedelta(days=30)
+    since = {"created_at": _text(now - month), "activated_at": _text(now - month)}
+    managers = [
+        {"id": f"{name.lower()}@example.com", "name": name, "groups": ["manager"]}
+        for name in ("Ada", "Grace")
+    ]
+    return {
+        "uid": APP,
+        "name": "Time zones of the world",
+        "timezone": "Europe/Paris",
+        "users": [
+            {"id": TOCO, "name": "Toco", **since},
+            *({**manager, **since} for manager in managers),
+            {"id": SLEEPER, "name": "Sleepy", **since},
+            {"id": "never@example.com", "name": "Never activated"},
+        ],
+        "domains": [
+            {"name": name, "source": {"file": f"data/{file}.csv"}}
+            for name, file in (
+                ("a", "zones"),
+                ("b", "countries"),
+                ("clocks", "clocks"),
+                ("rules", "rules"),
+            )
+        ],
+        "templates": {"inactive": _INACTIVE},
+    }
+
+
+def _text(instant: datetime) -> str:
+    return instant.isoformat(timespec="seconds")

@@ -1,0 +1,163 @@
+"""``demo``: Minutehand at work, on a small app with real data."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import threading
+from contextlib import ExitStack
+from datetime import timedelta
+from importlib import resources
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import sqlalchemy as sa
+import typer
+
+from actions.posting.post import Posted, post_action
+from actions.tenants.apply import apply_small_app
+from actions.tick import TickReport
+from actions.user_events import NewEvent, record_events
+from cli.demo.check import check_demo
+from cli.demo.data import (
+    ABSENCE,
+    APP,
+    EVERY_MINUTE_ACTION,
+    SLEEPER,
+    write_app,
+    write_clocks,
+)
+from cli.demo.screen import Screen
+from cli.embedded import run_embedded
+from cli.output import out, print_note
+from cli.up import leave_at_once, stopping_on_signals
+from dispatch.manual_runs import run_now
+from migrations.schema import migrate
+from models.database.engine import make_engine, read_clock, reading, writing
+from models.door.documents import read_action, read_small_app
+from models.errors import UsageError
+from models.event import EventName
+from settings import Settings
+from telemetry import configure_logging
+
+#: Tells a folder of an earlier demo, which may be removed, from any other.
+_MARK = ".minutehand-demo"
+
+#: The example action writes to the sleeper this long after the start.
+_WAKE_AFTER = timedelta(seconds=45)
+
+_EXAMPLES = ("weekly-update.json", "bring-back-inactive-users.json")
+
+
+def demo(
+    *,
+    seconds: Annotated[
+        int | None,
+        typer.Option(
+            "--for",
+            metavar="SECONDS",
+            min=1,
+            help="Stop after so long, and check that each minute ran exactly once.",
+        ),
+    ] = None,
+    home: Annotated[
+        Path,
+        typer.Option("--home", metavar="DIR", help="A folder of its own; made new."),
+    ] = Path(".minutehand/demo"),
+) -> None:
+    """
+    Show what Minutehand does, with real data.
+
+    Scheduler and worker run in this process, on one SQLite file. Nothing is
+    installed, nothing is sent: mails are written into a folder. Ctrl-C stops it.
+    """
+    folder = _make_folder(home)
+    # Its own settings: those of the environment may be of a production.
+    settings = Settings.model_validate(
+        {"home": str(folder), "timezone": "Europe/Paris"}
+    )
+    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    posted = _prepare(engine, folder)
+    stop = threading.Event()
+    with ExitStack() as stack:
+        log = stack.enter_context((folder / "demo.log").open("w", encoding="utf-8"))
+        configure_logging(log_format="console", stream=log)
+        stack.enter_context(stopping_on_signals(stop))
+        screen = Screen(engine, settings, posted, stop, seconds=seconds)
+        screen.start()
+        run_now(engine, posted["weekly update"].uid, key="demo")
+
+        def keep_clocks(report: TickReport) -> None:
+            write_clocks(folder / "data", now=report.now)
+
+        try:
+            ended = run_embedded(settings, stop, on_tick=[screen.on_tick, keep_clocks])
+        finally:
+            stop.set()
+            screen.join()
+    code = 0
+    if seconds is not None and screen.is_complete:
+        code = check_demo(engine, settings, screen.until)
+    _say_where(settings)
+    if not ended:
+        leave_at_once(code)
+    raise typer.Exit(code)
+
+
+def _make_folder(home: Path) -> Path:
+    """Return *home*, empty; a folder that is no earlier demo's is left alone."""
+    folder = home.expanduser().absolute()
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / _MARK).exists():
+            msg = f"--home: {folder} is not empty. Name a folder that is, or a new one."
+            raise UsageError(msg)
+        shutil.rmtree(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _MARK).touch()
+    except OSError as error:
+        msg = f"--home: {folder}: {error.strerror}"
+        raise UsageError(msg) from None
+    return folder
+
+
+def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
+    """Make the small app, post its actions, and let somebody be missing."""
+    migrate(engine)
+    with reading(engine) as connection:
+        now = read_clock(connection)
+    document = write_app(folder, now=now)
+    app = read_small_app(document.read_bytes())
+    with writing(engine) as connection:
+        apply_small_app(connection, app, folder=folder)
+    examples = resources.files("cli.examples")
+    texts = [examples.joinpath(name).read_text("utf-8") for name in _EXAMPLES]
+    posted = {}
+    for text in (*texts, dumps(EVERY_MINUTE_ACTION)):
+        action = read_action(text, default_timezone="Europe/Paris")
+        with writing(engine) as connection:
+            posted[action.name] = post_action(connection, APP, action)
+    seen_at = (now + _WAKE_AFTER - ABSENCE).replace(microsecond=0)
+    with writing(engine) as connection:
+        record_events(
+            connection,
+            [NewEvent(APP, EventName.USER_LAST_SEEN, SLEEPER, at=seen_at)],
+        )
+    return posted
+
+
+def _say_where(settings: Settings) -> None:
+    out().print(f"Mails:    {settings.smtp_url}", soft_wrap=True)
+    out().print(f"Log:      {settings.home}/demo.log", soft_wrap=True)
+    home = shlex.quote(str(settings.home))
+    print_note(f"Look around: MINUTEHAND_HOME={home} {_find_program()} operations list")
+
+
+def _find_program() -> str:
+    """Return how to call us from here; ``make demo`` activates no environment."""
+    if shutil.which("minutehand"):
+        return "minutehand"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("minutehand")))

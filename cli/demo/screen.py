@@ -1,0 +1,248 @@
+"""What the demo shows while it runs: ticks, operations and how far their steps are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from actions.posting.post import Posted
+from actions.tick import TickReport
+from cli.demo.data import APP
+from cli.operation_view import (
+    ShownOperation,
+    add_steps,
+    format_progress,
+    format_result,
+    format_took,
+)
+from cli.output import make_table, out, style_state
+from models.database.engine import read_host_clock, reading
+from models.errors import UnreachableError
+from models.operation_state import StepState
+from operations.listing import OperationFilter, fetch_operations
+from settings import Settings
+
+#: Between two looks at the database.
+_EVERY_S = 0.25
+
+_SECOND = timedelta(seconds=1)
+
+#: Operations on the screen.
+_SHOWN = 8
+
+#: What still runs when the time is over may take this long to end.
+_GRACE = timedelta(seconds=20)
+
+_MARKS = {
+    StepState.PENDING: ("·", "bright_black"),
+    StepState.RUNNING: ("▶", "bold blue"),
+    StepState.SUCCEEDED: ("✓", "green"),
+    StepState.FAILED: ("✗", "bold red"),
+    StepState.SKIPPED: ("-", "bright_black"),
+}
+
+
+class Screen(threading.Thread):
+    """
+    Shows the demo, and ends it when its time is over.
+
+    Args:
+        engine: Read only.
+
+        settings: Of the demo.
+
+        posted: The actions of the demo by name.
+
+        stop: Set when the time is over; watched for Ctrl-C.
+
+        seconds: How long the demo takes; None: until Ctrl-C.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        settings: Settings,
+        posted: Mapping[str, Posted],
+        stop: threading.Event,
+        *,
+        seconds: int | None,
+    ) -> None:
+        """Show nothing yet."""
+        super().__init__(name="demo-screen", daemon=True)
+        self.until: datetime | None = None
+        self.is_complete = False
+        self._engine = engine
+        self._settings = settings
+        self._posted = posted
+        self._stop_event = stop
+        self._seconds = seconds
+        self._began = time.monotonic()
+        self._ticks: list[TickReport] = []
+        self._told: set[tuple[datetime, str]] = set()
+
+    def on_tick(self, report: TickReport) -> None:
+        """Take note of a tick; called by the scheduler."""
+        self._ticks.append(report)
+
+    def run(self) -> None:
+        """Show until the demo is stopped or its time is over."""
+        if out().is_terminal:
+            with Live(console=out(), refresh_per_second=8, transient=False) as live:
+                self._loop(lambda shown: live.update(self._draw(shown)))
+        else:
+            self._loop(self._tell)
+
+    def _loop(self, show: object) -> None:
+        assert callable(show)  # one of the two above
+        if not out().is_terminal:
+            for line in self._head():
+                out().print(line)
+        while not self._stop_event.wait(_EVERY_S):
+            shown = self._read()
+            if shown is None:
+                continue
+            show(shown)
+            if self._is_over(shown):
+                self.is_complete = True
+                self._stop_event.set()
+        shown = self._read()
+        if shown is not None:
+            show(shown)
+
+    def _read(self) -> list[ShownOperation] | None:
+        try:
+            with reading(self._engine) as connection:
+                wanted = OperationFilter(app=APP, limit=_SHOWN)
+                return add_steps(connection, fetch_operations(connection, wanted))
+        except UnreachableError:
+            return None  # busy for a moment; the next look will tell
+
+    def _is_over(self, shown: list[ShownOperation]) -> bool:
+        """Tell whether the time is over and what it began has ended."""
+        if self._seconds is None:
+            return False
+        left = self._seconds - (time.monotonic() - self._began)
+        if left > 0:
+            return False
+        if self.until is None:
+            self.until = self._ticks[-1].now if self._ticks else read_host_clock()
+        # What a later tick began is not waited for, and not checked either.
+        begun = [s for s in shown if s.row.recorded_at <= self.until + _SECOND]
+        return left < -_GRACE.total_seconds() or all(s.is_final for s in begun)
+
+    def _head(self) -> list[Text]:
+        mails = self._settings.smtp_url
+        return [
+            Text("Minutehand demo", style="bold").append(
+                f" in {self._settings.home}", style="default"
+            ),
+            Text(f"Mails land in {mails}. Ctrl-C stops it."),
+        ]
+
+    def _draw(self, shown: list[ShownOperation]) -> Group:
+        return Group(
+            *self._head(),
+            Text(),
+            self._draw_ticks(),
+            Text(),
+            self._draw_operations(shown),
+            Text(),
+            Text(
+                f"{count_mails(self._settings)} mails so far. {self._describe_left()}"
+            ),
+        )
+
+    def _draw_ticks(self) -> Text:
+        line = Text("Ticks  ", style="bold")
+        for tick in self._ticks[-6:]:
+            line.append(f"{tick.now:%H:%M:%S}Z ", style="green")
+            line.append(f"({tick.recorded} recorded)  ", style="default")
+        now = read_host_clock()
+        left = 60 - now.second
+        return line.append(f"next in {left} s", style="bright_black")
+
+    def _draw_operations(self, shown: list[ShownOperation]) -> Table:
+        table = make_table(("occurrence", "operation", "state", "took", "steps"))
+        for each in shown:
+            row = each.row
+            table.add_row(
+                f"{row.occurrence.astimezone(UTC):%H:%M:%S}Z",
+                _name(row.triggered_by),
+                style_state(row.state),
+                format_took(row),
+                _draw_steps(each),
+            )
+        return table
+
+    def _describe_left(self) -> str:
+        if self._seconds is None:
+            return "Ctrl-C stops it."
+        left = round(self._seconds - (time.monotonic() - self._began))
+        return f"Ends in {left} s." if left > 0 else "Waits for what still runs."
+
+    def _tell(self, shown: list[ShownOperation]) -> None:
+        """Print what is new as lines."""
+        # What is a moment old is told in order; at the end everything is.
+        moment = timedelta() if self._stop_event.is_set() else _SECOND
+        until = read_host_clock() - moment
+        for at, text in find_news(self._ticks, shown):
+            if at <= until and (at, text) not in self._told:
+                self._told.add((at, text))
+                out().print(Text(f"{at:%H:%M:%S}Z {text}"), soft_wrap=True)
+
+
+def find_news(
+    ticks: Sequence[TickReport], shown: Sequence[ShownOperation]
+) -> list[tuple[datetime, str]]:
+    """Return what happened, and when (aware UTC), the earliest first."""
+    news = [
+        (tick.now, f"tick: {tick.due} due, {tick.recorded} recorded") for tick in ticks
+    ]
+    for each in shown:
+        row, name = each.row, _name(each.row.triggered_by)
+        done = [
+            (step["finished_at"], f"{name}: {step['name']}: {result}")
+            for step in each.steps
+            if step["state"] == StepState.SUCCEEDED
+            for result in [format_result(step["result"])]
+        ]
+        news += done
+        if each.is_final:
+            # One transaction ends both; of its times that of the step may be later.
+            ended = max([row.finished_at or row.recorded_at, *(at for at, _ in done)])
+            news.append((ended, f"{name}: {row.state}{_reason(row.reason)}"))
+    return sorted(news, key=lambda new: new[0])
+
+
+def _name(triggered_by: str) -> str:
+    return triggered_by.removeprefix("Scheduled action ").strip('"')
+
+
+def _reason(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _draw_steps(shown: ShownOperation) -> Text:
+    line = Text()
+    for step in shown.steps:
+        mark, style = _MARKS[StepState(step["state"])]
+        line.append(f"{mark} {step['name']}  ", style=style)
+        if step["state"] == StepState.RUNNING:
+            line.append(f"{format_progress(step['progress'])}  ", style=style)
+    if shown.row.reason:
+        line.append(shown.row.reason, style="yellow")
+    return line
+
+
+def count_mails(settings: Settings) -> int:
+    """Return how many mails have landed in the folder of the demo."""
+    return len(list(Path(settings.smtp_url).glob("*.eml")))

@@ -1,0 +1,303 @@
+"""
+Record, commit, send: how decisions become messages.
+
+Recorded first, in one transaction under the leader's fence, and sent after the
+commit. A crash between leaves rows that the next look into the outbox sends,
+under the same id; the other way round a run could be lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import sqlalchemy as sa
+import structlog
+
+from actions.due_rows import advance, quarantine
+from actions.leader import (
+    Leader,
+    LeadershipLostError,
+    clear_send_failure,
+    record_send_failure,
+)
+from actions.tick import Bad, Dispatched
+from models.database.engine import read_clock, writing
+from models.database.tables import scheduled_actions
+from models.decision import Decision, NewOperation
+from models.errors import BrokerUnreachableError
+from models.operation_state import OperationState, Queue, Trigger
+from models.recipients import RecipientFilterModel
+from operations.adapters.app_users import fetch_users
+from operations.recipients import keeps_triggering_user
+from operations.record import record
+from operations.rescue import reclaim_lost_workers, resend_lost_messages
+from operations.sending.order import Message, fetch_sendable, fetch_share, mark_sent
+from telemetry import (
+    MESSAGES_SENT,
+    OCCURRENCES_RECORDED,
+    OPERATIONS_RESCUED,
+    SEND_ERRORS,
+    SEND_LAG,
+    Event,
+)
+
+log = structlog.get_logger()
+
+
+#: A broker that failed is tried again after this.
+SILENCE_S = 5.0
+
+#: How metrics call the state in which an operation is recorded.
+_DECISIONS = {
+    OperationState.PENDING: "dispatched",
+    OperationState.SKIPPED: "skipped",
+    OperationState.MISSED: "missed",
+}
+
+
+class Sender(Protocol):
+    """The broker, as the dispatcher sees it; celery_app/sender.py is the real one."""
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Hand over *messages*; UnreachableError means any of them may have arrived."""
+
+    def find_empty_queues(self) -> set[Queue]:
+        """Return the queues that hold nothing now."""
+
+
+@dataclass(slots=True)
+class Dispatcher:
+    """
+    The writing half of a leader.
+
+    Args:
+        engine: Of the scheduler.
+
+        leader: Checked inside every transaction.
+
+        sender: To the broker.
+
+        chunk: Half of what is sent between two commits at most.
+
+        monotonic: Seconds, to leave a broker alone that just failed.
+
+        part: Of the slots of the quick queue that one app may take while others wait.
+    """
+
+    engine: sa.Engine
+    leader: Leader
+    sender: Sender
+    chunk: int
+    monotonic: Callable[[], float] = time.monotonic
+    part: float = 1.0
+    _share: int | None = None
+    _share_known: bool = False
+    _silent_until: float = float("-inf")
+    _is_failing: bool = False
+
+    def dispatch(
+        self,
+        decisions: Sequence[Decision],
+        bad: Sequence[Bad] = (),
+    ) -> Dispatched:
+        """
+        Record *decisions*, put *bad* actions into quarantine, commit, and send.
+
+        Raises:
+            LeadershipLostError: Nothing was written.
+
+            UnreachableError: The database is away; nothing was written. (A broker
+                that is away is no error here: what was recorded is sent later.)
+        """
+        led_as = self.leader.fence
+        # A lease that ran out and was taken again is another leadership: somebody
+        # else may have led in between, and have decided this and more.
+        if not self.leader.hold() or self.leader.fence != led_as:
+            msg = "the lease ran out while these decisions were made"
+            raise LeadershipLostError(msg)
+        with writing(self.engine) as connection:
+            fence = self.leader.check(connection)
+            moved = advance(connection, decisions)
+            new = [
+                operation
+                for decision in decisions
+                if decision.action_uid in moved
+                for operation in decision.operations
+            ]
+            recorded = record(connection, _keep_wanted(connection, new), fence=fence)
+            for action, reason in bad:
+                quarantine(connection, action, reason, now=read_clock(connection))
+            # In the same transaction, for a look costs less than a transaction.
+            messages, more = self._look(connection)
+        _count_decisions(recorded.values())
+        sent = self._try(messages)
+        return Dispatched(
+            len(recorded), sent + (self.send_waiting() if more and sent else 0)
+        )
+
+    def hold_back(self) -> None:
+        """Send nothing from now on: whoever takes it cannot be reached from here."""
+        self._silent_until = float("inf")
+
+    def send_waiting(self) -> int:
+        """
+        Send what waits, oldest first, until nothing more may be sent now.
+
+        Returns:
+            How many messages were handed to the broker.
+
+        Raises:
+            LeadershipLostError, UnreachableError: As ``dispatch``.
+        """
+        total = 0
+        more = True
+        while more and self.leader.hold():
+            with writing(self.engine) as connection:
+                self.leader.check(connection)
+                messages, more = self._look(connection)
+            sent = self._try(messages)
+            total += sent
+            more = more and sent > 0
+        return total
+
+    def _look(self, connection: sa.Connection) -> tuple[list[Message], bool]:
+        if self.monotonic() < self._silent_until:
+            return [], False
+        if not self._share_known:
+            self._share = fetch_share(connection, self.part)
+            self._share_known = True
+        # Twice a chunk: what was just recorded, and as much that waited before it.
+        messages, more = fetch_sendable(
+            connection, limit=2 * self.chunk, share=self._share
+        )
+        if self._is_failing and not messages:
+            clear_send_failure(connection)  # nobody waits for it any more
+        return messages, more
+
+    def _try(self, messages: Sequence[Message]) -> int:
+        """
+        Send and mark *messages*; return how many were sent: all of them, or none.
+
+        A broker that fails is left alone for a moment, so that each look at it costs
+        one short attempt and the loop goes on recording.
+        """
+        if not messages:
+            return 0
+        try:
+            self.sender.send(messages)
+        except BrokerUnreachableError as error:
+            self._silent_until = self.monotonic() + SILENCE_S
+            SEND_ERRORS.inc()
+            log.warning(Event.SEND_FAILED, error=str(error))
+            self._is_failing = True
+            with writing(self.engine) as connection:
+                self.leader.check(connection)
+                record_send_failure(connection, str(error))
+            return 0
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
+            mark_sent(connection, messages)
+            if self._is_failing:
+                clear_send_failure(connection)
+            now = read_clock(connection)
+        self._is_failing = False
+        for message in messages:
+            if message.send_at is not None:
+                SEND_LAG.observe((now - message.send_at).total_seconds())
+        for queue, count in Counter(m.queue for m in messages).items():
+            MESSAGES_SENT.labels(queue.value).inc(count)
+        return len(messages)
+
+    def rescue(self) -> int:
+        """
+        Make pending again what lost its worker or its message; return how many.
+
+        Raises:
+            LeadershipLostError, UnreachableError: As ``dispatch``.
+        """
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
+            returned, failed = reclaim_lost_workers(connection)
+        self._share_known = False  # workers come and go
+        empty = self._find_empty_queues()
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
+            resent = resend_lost_messages(connection, empty_queues=empty)
+        if returned or failed or resent:
+            log.warning(
+                Event.OPERATION_RESCUED,
+                workers_lost=returned,
+                failed=failed,
+                messages_lost=resent,
+            )
+            OPERATIONS_RESCUED.labels("pending").inc(returned + resent)
+            OPERATIONS_RESCUED.labels("failed").inc(failed)
+        return returned + failed + resent
+
+    def _find_empty_queues(self) -> set[Queue]:
+        """Ask the broker; if nobody knows, only what is old counts as lost."""
+        if self.monotonic() < self._silent_until:
+            return set()
+        try:
+            return self.sender.find_empty_queues()
+        except BrokerUnreachableError:
+            self._silent_until = self.monotonic() + SILENCE_S
+            return set()
+
+
+def _count_decisions(recorded: Iterable[OperationState]) -> None:
+    for state, count in Counter(recorded).items():
+        OCCURRENCES_RECORDED.labels(_DECISIONS[state]).inc(count)
+
+
+def _keep_wanted(
+    connection: sa.Connection, new: Sequence[NewOperation]
+) -> Sequence[NewOperation]:
+    """
+    Drop the operations of users that the action's recipients leave out.
+
+    On event-driven actions recipients are a filter on the triggering user.
+    """
+    by_app: dict[str, set[str]] = defaultdict(set)
+    for row in new:
+        if row.trigger is Trigger.EVENT and row.user_id is not None:
+            by_app[row.app].add(row.user_id)
+    if not by_app:
+        return new
+    now = read_clock(connection)
+    users = {
+        (app, user.id): user
+        for app, ids in by_app.items()
+        for user in fetch_users(connection, app, ids)
+    }
+    filters = _fetch_filters(connection, {row.action_uid for row in new})
+    kept = []
+    for row in new:
+        if row.trigger is Trigger.EVENT and row.user_id is not None:
+            user = users.get((row.app, row.user_id))
+            wanted = filters.get(row.action_uid)
+            if user is None or not keeps_triggering_user(wanted, user, now=now):
+                continue
+        kept.append(row)
+    return kept
+
+
+def _fetch_filters(
+    connection: sa.Connection, uids: set[str]
+) -> dict[str, RecipientFilterModel]:
+    """Return the recipients of those *uids* that are event-driven and have any."""
+    kept = scheduled_actions.c
+    rows = connection.execute(
+        sa.select(kept.uid, kept.document["recipients"]).where(
+            kept.uid.in_(uids), kept.event.is_not(None)
+        )
+    )
+    return {
+        uid: RecipientFilterModel.model_validate(found)
+        for uid, found in rows
+        if found is not None
+    }

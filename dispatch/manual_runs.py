@@ -1,0 +1,82 @@
+"""Run an action now: record the operation; the leader sends it within a second."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from actions.posting.revisions import lock_action
+from models.database.engine import read_clock, writing
+from models.decision import NewOperation, make_triggered_by
+from models.errors import ConflictError, UsageError
+from models.occurrence import make_manual_id
+from models.operation_state import OperationState, Overlap, Queue, Trigger
+from operations.listing import fetch_operation
+from operations.record import record
+
+
+def run_now(
+    engine: sa.Engine,
+    action_uid: str,
+    *,
+    key: str | None = None,
+    user_id: str | None = None,
+    force: bool = False,
+) -> UUID:
+    """
+    Record a manual run of an action; its schedule does not move.
+
+    Args:
+        engine: Of the caller.
+
+        action_uid: Paused and inactive actions run too: somebody asked for it.
+
+        key: Idempotency key: the same key is the same run. None: a new run.
+
+        user_id: The user to act as if triggered by; of an event-driven action only.
+
+        force: Refresh even what has not changed at its source.
+
+    Returns:
+        Id of the operation.
+
+    Raises:
+        NotFoundError: No such action, or deleted.
+
+        UsageError: *user_id* is given, and the action is driven by time: its runs are
+            for all its recipients, and overlap whoever they are for.
+
+        ConflictError: A run of the action is under way, and its ``overlap`` is skip.
+            (Nothing is recorded then.)
+    """
+    with writing(engine) as connection:
+        action = lock_action(connection, action_uid)
+        if user_id is not None and action.event is None:
+            msg = (
+                f"action {action_uid!r} is not driven by an event, so no user triggers"
+                f" it: run it without the user {user_id!r}"
+            )
+            raise UsageError(msg)
+        operation_id = make_manual_id(action_uid, key or str(uuid4()))
+        new = NewOperation(
+            id=operation_id,
+            action_uid=action_uid,
+            action_revision=action.revision,
+            app=action.app,
+            trigger=Trigger.MANUAL,
+            triggered_by=make_triggered_by(action.name),
+            occurrence=read_clock(connection).replace(microsecond=0),
+            queue=Queue(action.queue),
+            overlap=Overlap(action.overlap),
+            user_id=user_id,
+            details={"force": True} if force else None,
+        )
+        if not record(connection, [new]):
+            return operation_id  # the same key was used before
+        row = fetch_operation(connection, operation_id)
+        assert row is not None  # we have just recorded it
+        if row.state != OperationState.PENDING:
+            msg = f"action {action_uid!r} is running already ({row.reason})"
+            raise ConflictError(msg)  # which rolls back: a refusal leaves no row
+    return operation_id

@@ -1,0 +1,240 @@
+"""
+Tell somebody of what failed: the leader looks once a minute, and records notices.
+
+A notice is an operation, recorded under the fence with what it tells, and from
+there on sent, claimed, marked and tried again like any other. So it reaches
+somebody exactly as surely as all else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+from pydantic import ValidationError
+
+from actions.leader import Leader
+from actions.notice_action import (
+    NOTICES_UID,
+    Watch,
+    ensure_notices,
+    fetch_watch,
+    find_idle,
+    record_watch,
+)
+from actions.posting.post import SYSTEM_APP
+from models.database.engine import writing
+from models.decision import NewOperation
+from models.operation_state import Overlap, Queue, Trigger
+from models.small_app import NoticesModel
+from operations.notices.grouping import (
+    CALM,
+    INSTALLATION,
+    Notice,
+    NoticeKind,
+    Open,
+    Scope,
+    sort_in,
+)
+from operations.notices.kept import (
+    OVERLAP,
+    close_notice,
+    fetch_open,
+    fetch_troubles,
+    find_succeeded,
+    forget_old_notices,
+    is_stale,
+    mark_noticed,
+    store_notice,
+)
+from operations.notices.wording import make_headline
+from operations.record import record
+from operations.steps.notify import DETAILS_KEY
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: Operations of one look; what is left is found by the next.
+MOST_AT_ONCE = 2_000
+
+_LONGEST_TITLE = 120
+
+
+@dataclass(slots=True)
+class Noticer:
+    """
+    Looks for what somebody has to be told of.
+
+    Args:
+        engine: The leader's.
+
+        leader: What is written is under its fence.
+
+        mail: Addresses that hear of all small apps.
+
+        webhook: An address that is posted of all small apps. None: none is.
+
+        zone: IANA name of the installation's zone.
+
+        is_behind: Whether the last look found as much as it takes, so that the next
+            should not wait a minute.
+    """
+
+    engine: sa.Engine
+    leader: Leader
+    mail: tuple[str, ...] = ()
+    webhook: str | None = None
+    zone: str = "UTC"
+    is_behind: bool = False
+
+    def look(self, *, now: datetime | None = None) -> int:
+        """
+        Record a notice of each cause that is new, goes on, or is over.
+
+        Args:
+            now: Aware UTC. None: the database's clock; tests move it.
+
+        Returns:
+            How many were recorded; they wait to be sent.
+
+        Raises:
+            LeadershipLostError, UnreachableError: Nothing was written; the next look
+                finds the same.
+        """
+        self.is_behind = False
+        with writing(self.engine) as connection:
+            watch = fetch_watch(connection)
+            scopes = self._find_scopes(watch)
+            if not scopes:
+                if watch.noticed_until is not None:
+                    self.leader.check(connection)
+                    record_watch(connection, None)
+                return 0
+            fence = self.leader.check(connection)
+            now = now or watch.now
+            told = self._tell(connection, scopes, watch, now)
+            new = self._make_operations(connection, told, now)
+            recorded = record(connection, new, fence=fence)
+        if recorded:
+            log.warning(Event.NOTICES_RECORDED, notices=len(recorded))
+        return len(recorded)
+
+    def _find_scopes(self, watch: Watch) -> list[Scope]:
+        scopes = []
+        if self.mail or self.webhook:
+            mail = tuple(dict.fromkeys(self.mail))
+            scopes.append(Scope(INSTALLATION, self.zone, mail, self.webhook))
+        for uid, zone, document in watch.apps:
+            try:
+                asked = NoticesModel.model_validate(document)
+            except ValidationError as error:
+                # Whoever wrote that went round the door; the others are told.
+                log.warning(Event.NOTICES_UNREADABLE, app=uid, error=str(error))
+                continue
+            mail = tuple(dict.fromkeys(asked.mail))
+            scopes.append(Scope(uid, zone or self.zone, mail, asked.webhook))
+        return scopes
+
+    def _tell(
+        self,
+        connection: sa.Connection,
+        scopes: Sequence[Scope],
+        watch: Watch,
+        now: datetime,
+    ) -> list[tuple[Notice, dict[str, Any]]]:
+        """Sort in what is new, and return what is to be told now."""
+        everybody = any(scope.app == INSTALLATION for scope in scopes)
+        # A clock that was set back must not hide what happens until it catches up.
+        since = min(watch.noticed_until or watch.now, watch.now)
+        troubles = fetch_troubles(
+            connection,
+            since=since,
+            apps=None if everybody else [scope.app for scope in scopes],
+            limit=MOST_AT_ONCE,
+        )
+        opened = fetch_open(connection)
+        if troubles:
+            mark_noticed(connection, troubles)
+            sort_in(opened, scopes, troubles, now)
+        told = _tell_each(connection, opened, scopes, now)
+        self.is_behind = len(troubles) >= MOST_AT_ONCE
+        until = watch.noticed_until
+        # Not each minute: the next look goes back further than that anyway.
+        if not self.is_behind and (
+            until is None or abs(watch.now - until) >= OVERLAP / 2
+        ):
+            record_watch(connection, watch.now)
+        return told
+
+    def _make_operations(
+        self,
+        connection: sa.Connection,
+        told: Sequence[tuple[Notice, dict[str, Any]]],
+        now: datetime,
+    ) -> list[NewOperation]:
+        if not told:
+            return []
+        forget_old_notices(connection, now=now)
+        revision = ensure_notices(connection)
+        if revision is None:
+            return []
+        return [
+            NewOperation(
+                id=notice.operation_id,
+                action_uid=NOTICES_UID,
+                action_revision=revision,
+                app=SYSTEM_APP,
+                trigger=Trigger.NOTICE,
+                triggered_by=_make_title(facts),
+                occurrence=now,
+                queue=Queue.DEFAULT,
+                overlap=Overlap.ALLOW,
+                details={DETAILS_KEY: facts},
+            )
+            for notice, facts in told
+        ]
+
+
+def _make_title(facts: dict[str, Any]) -> str:
+    """Return what lists of operations show."""
+    title = f"Notice to {facts['app'] or 'the operator'}: {make_headline(facts)}"
+    return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"
+
+
+def _tell_each(
+    connection: sa.Connection, opened: Open, scopes: Sequence[Scope], now: datetime
+) -> list[tuple[Notice, dict[str, Any]]]:
+    """Return what is to be told of each cause, and store how it stands."""
+    told = []
+    by_app = {scope.app: scope for scope in scopes}
+    for notice in opened.values():
+        scope = by_app.get(notice.scope)
+        if scope is None:  # nobody asks for it any more
+            close_notice(connection, notice, now=now)
+        elif _is_over(connection, notice, now):
+            told.append((notice, notice.tell(scope, NoticeKind.RECOVERED, now=now)))
+            store_notice(connection, notice)
+            close_notice(connection, notice, now=now)
+        elif is_stale(notice, now=now):
+            close_notice(connection, notice, now=now)
+        elif notice.untold:
+            if notice.is_due(now):
+                told.append((notice, notice.tell(scope, notice.kind, now=now)))
+            store_notice(connection, notice)
+    return told
+
+
+def _is_over(connection: sa.Connection, notice: Notice, now: datetime) -> bool:
+    if notice.kind is NoticeKind.UNCERTAIN or notice.told_at is None:
+        return False
+    if now - notice.last_at < CALM:
+        return False
+    succeeded = find_succeeded(connection, notice)
+    if not succeeded:
+        return False
+    idle = find_idle(connection, sorted(notice.actions.keys() - succeeded))
+    return notice.is_over(succeeded=succeeded, idle=idle, now=now)

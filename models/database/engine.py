@@ -1,0 +1,339 @@
+"""
+The database as every package sees it: engine, types, and its clock.
+
+PostgreSQL in production, SQLite embedded; the same statements on both. The
+database's clock is the only clock: leases and claims are judged by ``db_now()``
+inside the statement, never by the host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from models.database.postgresql import (
+    InterruptibleConnection,
+    hide_data,
+    is_beyond_limits,
+    is_refused,
+    make_postgresql_engine,
+    make_unreachable,
+)
+from models.database.sqlite_place import prepare_place
+from models.errors import UnreachableError, UsageError
+
+#: What a connection costs at most, and how long any statement may take.
+DEFAULT_TIMEOUT = timedelta(seconds=10)
+
+#: A host clock that is further off the database's is told of: hosts that keep time
+#: agree within a fraction of a second.
+TOLERATED_SKEW = timedelta(seconds=2)
+
+Clock = Callable[[], datetime]
+
+
+def read_host_clock() -> datetime:
+    """Return the host's time; SQLite has no clock of its own but its host's."""
+    return datetime.now(UTC)
+
+
+class _SqliteUtc(sa.types.TypeDecorator[datetime]):
+    """``2026-11-23 06:00:00.000000+00:00``: sorts as text, readable as is."""
+
+    impl = sa.String(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: sa.Dialect) -> Any:
+        return None if value is None else format_utc(value)
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> datetime | None:
+        return None if value is None else datetime.fromisoformat(value)
+
+
+class _SqliteUuid(sa.types.TypeDecorator[UUID]):
+    """36 characters, as people copy them from mails and logs."""
+
+    impl = sa.String(36)
+    cache_ok = True
+
+    def process_bind_param(self, value: UUID | None, _dialect: sa.Dialect) -> Any:
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> UUID | None:
+        return None if value is None else UUID(value)
+
+
+UtcDateTime = sa.TIMESTAMP(timezone=True).with_variant(_SqliteUtc(), "sqlite")
+Identifier = sa.Uuid().with_variant(_SqliteUuid(), "sqlite")
+Json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+def format_utc(instant: datetime) -> str:
+    """
+    Return *instant* as SQLite keeps it: fixed width, UTC, microseconds.
+
+    Raises:
+        ValueError: If *instant* has no UTC offset.
+    """
+    if instant.utcoffset() is None:
+        msg = f"a time without UTC offset: {instant!r}"
+        raise ValueError(msg)
+
+    return _format_utc(instant.astimezone(UTC))
+
+
+@lru_cache(maxsize=1024)
+def _format_utc(instant: datetime) -> str:
+    """Format an instant that many rows share."""
+    return instant.isoformat(sep=" ", timespec="microseconds")
+
+
+class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is
+    """
+    The database's time plus *offset*, inside a statement.
+
+    On PostgreSQL the start of the statement: stable, so that an index serves
+    ``send_at <= db_now()``, and never later than the row that is judged by it.
+    """
+
+    type = UtcDateTime
+    inherit_cache = True
+    name = "db_now"
+
+    def __init__(self, offset: timedelta = timedelta(0)) -> None:
+        """Take *offset* as seconds; it may be negative."""
+        super().__init__(sa.literal(offset.total_seconds(), sa.Float))
+
+
+@compiles(db_now, "postgresql")
+def _postgresql_now(element: db_now, compiler: Any, **options: Any) -> str:
+    offset = compiler.process(element.clauses, **options)
+    return f"(statement_timestamp() + make_interval(secs => {offset}))"
+
+
+@compiles(db_now, "sqlite")
+def _sqlite_now(element: db_now, compiler: Any, **options: Any) -> str:
+    return f"minutehand_now({compiler.process(element.clauses, **options)})"
+
+
+def read_clock(connection: sa.Connection) -> datetime:
+    """Return the database's time, aware UTC."""
+    now: datetime = connection.execute(_SELECT_NOW).scalar_one()
+    return now.astimezone(UTC)
+
+
+_SELECT_NOW = sa.select(db_now())
+
+
+def make_engine(
+    url: str,
+    *,
+    timeout: timedelta = DEFAULT_TIMEOUT,
+    clock: Clock = read_host_clock,
+    pool_size: int = 5,
+) -> sa.Engine:
+    """
+    Return an engine whose every call has a deadline; connects lazily.
+
+    Args:
+        url: ``sqlite:///path`` or ``postgresql://user:password@host:port/name``.
+
+        timeout: Bound of connecting, of a statement, of waiting for a lock, and of
+            idling inside a transaction (so that a frozen process frees its locks).
+
+        clock: What SQLite takes for the time; PostgreSQL has its own.
+
+        pool_size: Connections kept open.
+
+    Raises:
+        UsageError: If *url* is neither, or its file lies on a network file system, or
+            where nothing can be written.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        msg = f"{url!r} is not a database URL. Write sqlite:///path or postgresql://…"
+        raise UsageError(msg) from None
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        engine = _make_sqlite_engine(parsed, timeout, clock)
+    elif backend == "postgresql":
+        engine = make_postgresql_engine(parsed, timeout=timeout, pool_size=pool_size)
+    else:
+        msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"
+        raise UsageError(msg)
+    sa.event.listen(engine, "handle_error", _hide_data)
+    return engine
+
+
+def _hide_data(context: sa.ExceptionContext) -> None:
+    # The outer one first: it asks the inner one for its kind.
+    hide_data(context.sqlalchemy_exception)
+    hide_data(context.original_exception)
+
+
+def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Engine:
+    in_memory = url.database in {None, "", ":memory:"}
+    if not in_memory:
+        assert url.database is not None  # the names above are the only empty ones
+        prepare_place(Path(url.database))
+    engine = sa.create_engine(
+        url,
+        connect_args={
+            "timeout": timeout.total_seconds(),
+            "check_same_thread": False,
+        },
+        # one database in memory is one connection
+        poolclass=sa.StaticPool if in_memory else sa.QueuePool,
+        hide_parameters=True,
+    )
+
+    @sa.event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # we write BEGIN ourselves, see below
+        connection.create_function(
+            "minutehand_now", 1, lambda s: format_utc(clock() + timedelta(seconds=s))
+        )
+        for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=NORMAL"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        # A deferred transaction that reads and then writes fails at once when
+        # another wrote in between; IMMEDIATE waits its turn (busy timeout).
+        read_only = connection.get_execution_options().get("read_only", False)
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+#: Instructions of SQLite between two looks whether somebody interrupts: a
+#: millisecond or two.
+_LOOK_EVERY = 100_000
+
+
+def make_interruptible(engine: sa.Engine) -> None:
+    """
+    Let a signal end a statement of *engine* while it runs, and not only after it.
+
+    For databases of others, whose statements may take long; what ``make_engine``
+    makes bounds each statement. Call it before *engine* connects.
+    """
+    if engine.dialect.driver == "psycopg":
+
+        @sa.event.listens_for(engine, "do_connect")
+        def _connect(
+            _dialect: object, _record: object, args: Any, values: Any
+        ) -> InterruptibleConnection:
+            return InterruptibleConnection.connect(*args, **values)
+
+    elif engine.dialect.name == "sqlite":
+
+        @sa.event.listens_for(engine, "connect")
+        def _look(connection: Any, _record: object) -> None:
+            # Python handles signals while Python runs: here. What the handler
+            # raises ends the statement, as an error of SQLite's.
+            connection.set_progress_handler(lambda: 0, _LOOK_EVERY)
+
+
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Give a connection that only reads: it waits for no writer on SQLite."""
+    with translating(), engine.connect() as connection:
+        yield connection.execution_options(read_only=True)
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Give a connection in one transaction: committed at the end, or rolled back."""
+    with translating(), engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Turn what is said of a database that cannot serve now into UnreachableError."""
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as e:
+        if is_beyond_limits(getattr(e, "orig", None)):
+            raise
+        raise make_unreachable(e) from e
+    except sa.exc.DBAPIError as e:
+        if is_refused(e.orig):
+            raise make_unreachable(e) from e
+        if str(e.orig) == "file is not a database":
+            msg = (
+                f"this {e.orig}. Set MINUTEHAND_HOME to another folder, or"
+                " MINUTEHAND_DATABASE_URL to another file."
+            )
+            raise UsageError(msg) from e
+        if str(e.orig) == "database disk image is malformed":
+            msg = (
+                f"the {e.orig}: its file is damaged. Put a copy of it in its place, or"
+                " what `sqlite3 FILE .recover` can still read."
+            )
+            raise UsageError(msg) from e
+        if not e.connection_invalidated:
+            raise
+        msg = f"the database cannot serve now: {str(e.orig).strip()}"
+        raise UnreachableError(msg) from e
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return format_utc(value)
+    if isinstance(value, UUID | date):
+        return str(value)
+    msg = f"{value!r} has no JSON form"
+    raise TypeError(msg)
+
+
+def make_rows_json(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return *rows* as the one parameter that ``json_rows`` unpacks."""
+    return json.dumps(rows, default=_as_json, separators=(",", ":"))
+
+
+def json_rows(
+    dialect: str, columns: Mapping[str, sa.types.TypeEngine[Any]], name: str = "rows"
+) -> sa.FromClause:
+    """
+    Return a table made from the bind parameter *name*, a JSON array of objects.
+
+    One parameter however many rows: the database unpacks it in C, where a
+    thousand rows bound one by one would cost more than all the rest.
+
+    Args:
+        dialect: ``connection.dialect.name``.
+
+        columns: Name and type of each key.
+
+        name: Name of the bind parameter, and of the table in the statement.
+    """
+    parameter = sa.bindparam(name, type_=sa.Text)
+    if dialect == "postgresql":
+        return (
+            sa.func.jsonb_to_recordset(sa.cast(parameter, JSONB))
+            .table_valued(*(sa.column(key, type_) for key, type_ in columns.items()))
+            .render_derived(name=name, with_types=True)
+        )
+    each = sa.func.json_each(parameter).table_valued("value", name=f"{name}_each")
+    return sa.select(
+        *(
+            sa.type_coerce(sa.func.json_extract(each.c.value, f"$.{key}"), type_).label(
+                key
+            )
+            for key, type_ in columns.items()
+        )
+    ).subquery(name)

@@ -1,0 +1,556 @@
+"""
+The tables, once for PostgreSQL and SQLite.
+
+Every index says which query it serves. Times are aware UTC. Migrations make
+these tables; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Index
+
+from models.database.engine import Identifier, Json, UtcDateTime, db_now
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _partial(name: str, *columns: object, where: str, unique: bool = False) -> Index:
+    """Make a partial index, which both databases spell alike but name apart."""
+    return Index(
+        name,
+        *columns,  # type: ignore[arg-type]  # columns or expressions, as Index takes
+        unique=unique,
+        postgresql_where=sa.text(where),
+        sqlite_where=sa.text(where),
+    )
+
+
+#: One row, made by the migration: which installation a message is of.
+installation = sa.Table(
+    "installation",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("compatible_from", sa.Text),  # whose programs may go on: the oldest schema
+    # while all of its small apps are paused
+    Column("paused_at", UtcDateTime),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", sa.Text),
+    Column("pause_note", sa.Text),
+)
+
+#: What workers met in our queues that is not ours: read by doctor, pruned by workers.
+strangers = sa.Table(
+    "strangers",
+    metadata,
+    # by its name on the broker
+    Column("queue", sa.Text, primary_key=True),
+    # operations/fleet/strangers.py
+    Column("reason", sa.Text, primary_key=True),
+    # an installation's id, a task's name, or what cannot be read
+    Column("name", sa.Text, primary_key=True),
+    # the last that met it, and when
+    Column("worker", sa.Text, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+)
+
+#: Every scheduler and worker that runs; each renews its row, and maintenance prunes
+#: those that ended without saying so.
+processes = sa.Table(
+    "processes",
+    metadata,
+    # random per process start
+    Column("id", Identifier, primary_key=True),
+    # scheduler, worker
+    Column("role", sa.Text, nullable=False),
+    # as an operator knows it: quick@host
+    Column("name", sa.Text, nullable=False),
+    Column("hostname", sa.Text, nullable=False),
+    Column("pid", sa.Integer, nullable=False),
+    # of the program, and the newest schema that it knows
+    Column("version", sa.Text, nullable=False),
+    Column("revision", sa.Text, nullable=False),
+    # which a worker consumes, and how many operations it runs at a time
+    Column("queues", Json, nullable=False),
+    Column("concurrency", sa.Integer),
+    # settings that all processes must agree on: name to value, or to its digest
+    Column("settings", Json, nullable=False),
+    # host clock minus database clock, and bytes free in the workspace
+    Column("clock_skew_s", sa.Float),
+    Column("free_bytes", sa.BigInteger),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("heartbeat_at", UtcDateTime, nullable=False),
+)
+
+#: Who led when: a row for each fence.
+leaderships = sa.Table(
+    "leaderships",
+    metadata,
+    Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
+    Column("hostname", sa.Text, nullable=False),
+    Column("pid", sa.Integer, nullable=False),
+    Column("acquired_at", UtcDateTime, nullable=False),
+    # null: leads still, or ended without saying so
+    Column("released_at", UtcDateTime),
+)
+
+small_apps = sa.Table(
+    "small_apps",
+    metadata,
+    Column("uid", sa.Text, primary_key=True),
+    Column("name", sa.Text, nullable=False),
+    Column("timezone", sa.Text),
+    # below which the app's source files lie; only an operator's apps apply sets it
+    Column("source_folder", sa.Text),
+    Column("paused_at", UtcDateTime),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", sa.Text),
+    Column("pause_note", sa.Text),
+    # who is told of failures, and how; null: nobody
+    Column("notices", Json),
+    Column("created_at", UtcDateTime, nullable=False, default=db_now()),
+    Column("updated_at", UtcDateTime, nullable=False, default=db_now()),
+    # the tick: pauses that are over
+    _partial(
+        "ix_small_apps_paused_until", "paused_until", where="paused_until IS NOT NULL"
+    ),
+)
+
+users = sa.Table(
+    "users",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("id", sa.Text, primary_key=True),
+    Column("email", sa.Text, nullable=False),
+    Column("name", sa.Text),
+    Column("locale", sa.Text),
+    Column("disabled", sa.Boolean, nullable=False, default=False),
+    Column("expires_at", UtcDateTime),
+    Column("created_at", UtcDateTime),
+    Column("activated_at", UtcDateTime),
+    Column("last_seen_at", UtcDateTime),
+)
+
+memberships = sa.Table(
+    "memberships",
+    metadata,
+    Column("app", sa.Text, primary_key=True),
+    # the key also serves: members of a group of an app
+    Column("group_name", sa.Text, primary_key=True),
+    Column("user_id", sa.Text, primary_key=True),
+    sa.ForeignKeyConstraint(
+        ["app", "user_id"], ["users.app", "users.id"], ondelete="CASCADE"
+    ),
+)
+
+templates = sa.Table(
+    "templates",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("name", sa.Text, primary_key=True),
+    Column("subject", sa.Text, nullable=False),
+    Column("text", sa.Text),
+    Column("html", sa.Text),
+)
+
+#: Named holiday calendars of a small app; each change is a new version.
+holidays = sa.Table(
+    "holidays",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("name", sa.Text, primary_key=True),
+    Column("version", sa.Integer, primary_key=True),
+    # [["2026-12-24", "2026-12-26"], ...]: first and last day of each range
+    Column("days", Json, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False, default=db_now()),
+)
+
+scheduled_actions = sa.Table(
+    "scheduled_actions",
+    metadata,
+    Column("uid", sa.Text, primary_key=True),
+    Column("app", sa.ForeignKey("small_apps.uid"), nullable=False),
+    Column("name", sa.Text, nullable=False),
+    Column("revision", sa.Integer, nullable=False),
+    Column("document", Json, nullable=False),
+    Column("active", sa.Boolean, nullable=False),
+    # All below is derived from the document when it is stored, so that the tick
+    # reads no document: see actions/due_rows.py.
+    Column("queue", sa.Text, nullable=False),
+    Column("overlap", sa.Text, nullable=False),
+    # canonical JSON of TimingModel; null for event-driven actions
+    Column("timing", sa.Text),
+    Column("event", sa.Text),
+    Column("delay", sa.Text),
+    # whose calendar the months of delay step
+    Column("zone", sa.Text, nullable=False),
+    Column("catch_up", sa.Text, nullable=False),
+    Column("catch_up_within", sa.Text),
+    # bounds of the occurrences of an event-driven action; those of time are in timing
+    Column("starts_at", UtcDateTime),
+    Column("ends_at", UtcDateTime),
+    # occurrences before this instant are never run
+    Column("effective_from", UtcDateTime, nullable=False),
+    # the first instant not yet decided; null: never again. For event-driven
+    # actions a lower bound, lowered when an event is recorded.
+    Column("next_due_at", UtcDateTime),
+    # how many times events were recorded for it, and the least next_due_at of those
+    # since the last tick: a tick that missed some, for they were recorded while it
+    # decided, sees it by the count and does not pass over them
+    Column("wakes", sa.Integer, nullable=False, server_default="0"),
+    Column("woken_for", UtcDateTime),
+    Column("paused_at", UtcDateTime),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", sa.Text),
+    Column("pause_note", sa.Text),
+    # whose pause it is: app, installation; null: its own
+    Column("pause_scope", sa.Text),
+    Column("quarantined_at", UtcDateTime),
+    Column("quarantine_reason", sa.Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("deleted_at", UtcDateTime),
+    # the tick: what is due, oldest first, whatever is registered
+    _partial(
+        "ix_scheduled_actions_due",
+        "next_due_at",
+        "app",
+        where="next_due_at IS NOT NULL AND active AND paused_at IS NULL "
+        "AND quarantined_at IS NULL AND deleted_at IS NULL",
+    ),
+    # the tick: pauses that are over
+    _partial(
+        "ix_scheduled_actions_paused_until",
+        "paused_until",
+        where="paused_until IS NOT NULL",
+    ),
+    # posting: a name is unique among the actions of an app that are not deleted
+    _partial(
+        "uq_scheduled_actions_app_name",
+        "app",
+        "name",
+        where="deleted_at IS NULL",
+        unique=True,
+    ),
+    # recording an event: the actions of the app that wait for it
+    _partial(
+        "ix_scheduled_actions_event",
+        "app",
+        "event",
+        where="event IS NOT NULL AND deleted_at IS NULL",
+    ),
+)
+
+#: Immutable: what each operation ran is found here by (uid, revision).
+scheduled_action_revisions = sa.Table(
+    "scheduled_action_revisions",
+    metadata,
+    Column("uid", sa.Text, primary_key=True),
+    Column("revision", sa.Integer, primary_key=True),
+    Column("document", Json, nullable=False),
+    Column("timing", sa.Text),
+    Column("active", sa.Boolean, nullable=False),
+    Column("effective_from", UtcDateTime, nullable=False),
+    # why this revision is there: posted, replaced, paused, resumed, deleted, ...
+    Column("change", sa.Text, nullable=False),
+    # who made it, such as root@host; null: before that was kept
+    Column("changed_by", sa.Text),
+    # what they said of it, such as why it is paused
+    Column("note", sa.Text),
+    Column("recorded_at", UtcDateTime, nullable=False),
+    # next_due_at of the action when this revision took over: what was due from then
+    # on was not decided, and is superseded unless this one decides it
+    Column("undecided_from", UtcDateTime),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("app", sa.ForeignKey("small_apps.uid"), nullable=False),
+    Column("name", sa.Text, nullable=False),
+    Column("user_id", sa.Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("recorded_at", UtcDateTime, nullable=False),
+    # the tick: events whose delay has passed since the last tick
+    Index("ix_events_app_name_at", "app", "name", "at"),
+    # the tick: events that were recorded after their instant
+    Index("ix_events_app_name_recorded_at", "app", "name", "recorded_at"),
+    # last_seen: the newer replaces the older
+    Index("ix_events_app_user_name", "app", "user_id", "name"),
+)
+
+_LIVE = "(state IN ('pending', 'queued', 'running') OR claim_token IS NOT NULL)"
+
+operations = sa.Table(
+    "operations",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    # No foreign keys: rows outlive what made them, and one check an operation
+    # would cost a tenth of the tick.
+    Column("action_uid", sa.Text, nullable=False),
+    Column("action_revision", sa.Integer, nullable=False),
+    Column("app", sa.Text, nullable=False),
+    Column("trigger", sa.Text, nullable=False),
+    Column("triggered_by", sa.Text, nullable=False),
+    Column("occurrence", UtcDateTime),
+    Column("user_id", sa.Text),
+    # the instant of the event behind the occurrence, checked again at run time
+    Column("event_at", UtcDateTime),
+    Column("queue", sa.Text, nullable=False),
+    Column("overlap", sa.Text, nullable=False),
+    Column("state", sa.Text, nullable=False),
+    Column("reason", sa.Text),
+    Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
+    # how often its process died of it; a retry begins anew
+    Column("kills", sa.Integer, nullable=False, server_default="0"),
+    Column("recorded_at", UtcDateTime, nullable=False),
+    Column("send_at", UtcDateTime, nullable=False),
+    Column("sent_at", UtcDateTime),
+    Column("sends", sa.Integer, nullable=False, server_default="0"),
+    # of its queue, in which it was sent last; see operation_state.LANES
+    Column("lane", sa.SmallInteger, nullable=False, server_default="0"),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("worker", sa.Text),
+    # while a worker may be at it: as long as it runs, and, if it was canceled, until
+    # its worker has stopped or the lease has run out
+    Column("claim_token", Identifier),
+    Column("lease_expires_at", UtcDateTime),
+    Column("progress", Json),
+    Column("error", sa.Text),
+    # missed: first, last, count; manual: force; recipients frozen by a step; ...
+    Column("details", Json),
+    # somebody was told how it ended (failed, missed, mails uncertain) when it finished
+    # then; after a retry it may do so again
+    Column("noticed_at", UtcDateTime),
+    # the leadership under which the row was recorded; null: recorded by hand
+    Column("fence", sa.BigInteger),
+    # sending: what waits, oldest first
+    _partial(
+        "ix_operations_pending", "send_at", "recorded_at", where="state = 'pending'"
+    ),
+    # sending: what people asked for, before what is scheduled
+    _partial(
+        "ix_operations_pending_manual",
+        "send_at",
+        where="state = 'pending' AND trigger = 'manual'",
+    ),
+    # sending: how much of its share each app has under way
+    _partial(
+        "ix_operations_first_lane",
+        "app",
+        where="queue = 'quick' AND lane = 0"
+        " AND (state = 'queued' OR claim_token IS NOT NULL)",
+    ),
+    # overlap: the live operations of an action (and user)
+    _partial("ix_operations_live", "action_uid", "user_id", where=_LIVE),
+    # sending: at most one heavy operation of an app is queued or claimed
+    _partial(
+        "ix_operations_heavy",
+        "app",
+        where="queue = 'heavy' AND (state = 'queued' OR claim_token IS NOT NULL)",
+    ),
+    # claiming: the guard behind the check above
+    _partial(
+        "uq_operations_heavy_claimed",
+        "app",
+        where="queue = 'heavy' AND claim_token IS NOT NULL",
+        unique=True,
+    ),
+    # rescue: leases that ran out, messages that were lost
+    _partial(
+        "ix_operations_watched",
+        "state",
+        "sent_at",
+        where="(state = 'queued' OR claim_token IS NOT NULL)",
+    ),
+    # operations list, why, audit: what an action did and when
+    Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
+    # doctor, metrics, notices: what did not work out lately
+    _partial(
+        "ix_operations_troubled", "finished_at", where="state IN ('failed', 'missed')"
+    ),
+    # operations list: what was recorded lately; maintenance: what is old
+    Index("ix_operations_recorded_at", "recorded_at"),
+)
+
+operation_steps = sa.Table(
+    "operation_steps",
+    metadata,
+    Column(
+        "operation_id",
+        sa.ForeignKey("operations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("position", sa.Integer, primary_key=True),
+    Column("name", sa.Text, nullable=False),
+    Column("state", sa.Text, nullable=False),
+    Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("progress", Json),
+    # what the step keeps for its next attempt, such as its frozen recipients
+    Column("memo", Json),
+    Column("result", Json),
+    Column("error", sa.Text),
+)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    Column(
+        "operation_id",
+        sa.ForeignKey("operations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("step", sa.Text, primary_key=True),
+    Column("recipient", sa.Text, primary_key=True),
+    # sending, sent, uncertain, failed
+    Column("state", sa.Text, nullable=False),
+    Column("error", sa.Text),
+    Column("updated_at", UtcDateTime, nullable=False),
+    # who decided what became of an uncertain one, and when
+    Column("resolved_by", sa.Text),
+    Column("resolved_at", UtcDateTime),
+    # doctor, mails list: what an operator has to decide
+    _partial("ix_deliveries_uncertain", "updated_at", where="state = 'uncertain'"),
+)
+
+#: Who was told of what: a row for each cause, for as long as it lasts.
+notices = sa.Table(
+    "notices",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    # uid of the small app whose addresses are told; empty: those of the installation
+    Column("scope", sa.Text, nullable=False),
+    # failed, missed, uncertain
+    Column("kind", sa.Text, nullable=False),
+    # what is the same in all errors of this cause, and the first of them as it was
+    Column("cause_key", sa.Text, nullable=False),
+    Column("cause", sa.Text, nullable=False),
+    Column("opened_at", UtcDateTime, nullable=False),
+    # of the failures: the latest
+    Column("last_at", UtcDateTime, nullable=False),
+    Column("count", sa.Integer, nullable=False),
+    # what a notice has yet to tell, and when the last one did
+    Column("untold", sa.Integer, nullable=False),
+    Column("told_at", UtcDateTime),
+    Column("tellings", sa.Integer, nullable=False, server_default="0"),
+    # uid to app, name, count, last failure: what has to succeed until it is over
+    Column("actions", Json, nullable=False),
+    # ids of the latest failures, for examples
+    Column("examples", Json, nullable=False),
+    Column("closed_at", UtcDateTime),
+    # telling: a cause is open once, whoever looks; and what is open
+    _partial(
+        "uq_notices_open",
+        "scope",
+        "kind",
+        "cause_key",
+        where="closed_at IS NULL",
+        unique=True,
+    ),
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    Column("name", sa.Text, primary_key=True),
+    # random per process start; never the pid: in containers everyone is pid 1
+    Column("holder", Identifier),
+    Column("hostname", sa.Text),
+    Column("pid", sa.Integer),
+    Column("acquired_at", UtcDateTime),
+    Column("heartbeat_at", UtcDateTime),
+    Column("expires_at", UtcDateTime, nullable=False),
+    # raised at each take-over; what an older leader writes changes nothing
+    Column("fence", sa.BigInteger, nullable=False),
+    Column("last_tick_at", UtcDateTime),
+    # since when the broker takes nothing, and what it said last; null if it does
+    Column("send_failing_since", UtcDateTime),
+    Column("send_error", sa.Text),
+    # until when failures were looked for, to tell of them; null: nobody is told
+    Column("noticed_until", UtcDateTime),
+)
+
+#: Servers that many operations need and that do not serve: a row for each, for as
+#: long as that lasts. Who needs one waits until *retry_at*, and then one of them tries.
+breakers = sa.Table(
+    "breakers",
+    metadata,
+    # such as mail server mail.example.org:587
+    Column("name", sa.Text, primary_key=True),
+    Column("since", UtcDateTime, nullable=False),
+    # in a row, of those that tried
+    Column("failures", sa.Integer, nullable=False),
+    Column("retry_at", UtcDateTime, nullable=False),
+    Column("error", sa.Text, nullable=False),
+)
+
+#: The rules of every time zone in use, as they were when instants were computed.
+zones = sa.Table(
+    "zones",
+    metadata,
+    Column("name", sa.Text, primary_key=True),
+    # a TZif file (RFC 9636)
+    Column("data", sa.LargeBinary, nullable=False),
+    # of the tz database, such as 2026b
+    Column("version", sa.Text, nullable=False),
+    Column("recorded_at", UtcDateTime, nullable=False),
+)
+
+domains = sa.Table(
+    "domains",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    Column("name", sa.Text, primary_key=True),
+    Column("source", Json, nullable=False),
+    Column("staged_version", sa.Integer),
+    Column("live_version", sa.Integer),
+    Column("previous_version", sa.Integer),
+    Column("published_at", UtcDateTime),
+)
+
+domain_versions = sa.Table(
+    "domain_versions",
+    metadata,
+    Column("app", sa.Text, primary_key=True),
+    Column("domain", sa.Text, primary_key=True),
+    Column("version", sa.Integer, primary_key=True),
+    Column("path", sa.Text, nullable=False),
+    Column("rows", sa.BigInteger, nullable=False),
+    Column("bytes", sa.BigInteger, nullable=False),
+    Column("sha256", sa.Text, nullable=False),
+    # which source it was read from: the same ETag of another URL means nothing
+    Column("source_digest", sa.Text),
+    # what the source said of itself, compared by the freshness gate
+    Column("etag", sa.Text),
+    Column("last_modified", sa.Text),
+    Column("operation_id", Identifier),
+    Column("created_at", UtcDateTime, nullable=False),
+    sa.ForeignKeyConstraint(["app", "domain"], ["domains.app", "domains.name"]),
+)
+
+app_documents = sa.Table(
+    "app_documents",
+    metadata,
+    Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
+    # design, permissions
+    Column("part", sa.Text, primary_key=True),
+    Column("staged", Json),
+    Column("live", Json),
+    Column("previous", Json),
+    Column("staged_at", UtcDateTime),
+    Column("published_at", UtcDateTime),
+)

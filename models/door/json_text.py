@@ -1,0 +1,289 @@
+"""
+JSON as it must be before anything looks at what it says. Pure.
+
+Stricter than ``json.loads``: a key may stand once, numbers are finite and of a
+size that every reader agrees about, texts can be stored in any database, and the
+nesting has a bound. Nothing that is sent here ends in a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+from models.errors import InvalidDocumentError, Problem
+from models.fields.document import MOST_PROBLEMS, show
+
+#: More than any action needs; the parts of a small app may be larger.
+LARGEST_TEXT = 1024 * 1024
+
+#: Levels of objects and lists; an action of ours has seven.
+DEEPEST = 32
+
+#: JSON has no bounds for numbers, but databases and JavaScript do.
+LARGEST_INTEGER = 2**63 - 1
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class _TwiceDict(dict[str, object]):
+    """An object in which keys stand more than once."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+class _HugeNumber(str):
+    """The digits of a number that is too large to be one."""
+
+    __slots__ = ()
+
+
+def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
+    """
+    Return what *text* says.
+
+    Args:
+        text: JSON, as UTF-8 without a byte order mark if it is bytes.
+
+        largest: Bytes accepted.
+
+    Raises:
+        InvalidDocumentError: If it is no JSON, or JSON that ``check_json`` refuses.
+    """
+    try:
+        value = json.loads(
+            _read_text(text, largest),
+            object_pairs_hook=_make_object,
+            parse_int=_make_integer,
+        )
+    except json.JSONDecodeError as error:
+        raise _restate(error) from None
+    except RecursionError:
+        _refuse("", f"It is nested more than {DEEPEST} levels deep.", "Flatten it.")
+
+    check_json(value)
+    return value
+
+
+def check_json(value: object) -> None:
+    """
+    Refuse a decoded *value* that is not JSON as it must be.
+
+    Raises:
+        InvalidDocumentError: If it holds NaN, an infinite or huge number, a NUL
+            character, half a surrogate pair, a repeated key, a value JSON does not
+            have, or more than 32 levels.
+    """
+    problems: list[Problem] = []
+    for problem in _find_problems(value, (), 1):
+        problems.append(problem)
+        if len(problems) == MOST_PROBLEMS:
+            break
+
+    if problems:
+        raise InvalidDocumentError(tuple(problems))
+
+
+def make_pointer(path: Sequence[str | int]) -> str:
+    """
+    Return the JSON pointer (RFC 6901) of *path*.
+
+    >>> make_pointer(("operations", "a/b", 0))
+    '/operations/a~1b/0'
+    """
+    return "".join(
+        "/" + str(part).replace("~", "~0").replace("/", "~1") for part in path
+    )
+
+
+def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
+    raise InvalidDocumentError((Problem(pointer, message, hint),))
+
+
+def _read_text(text: str | bytes, largest: int) -> str:
+    """Return *text* decoded, and not too long, empty or marked."""
+    size = len(text if isinstance(text, bytes) else text.encode(errors="replace"))
+    if size > largest:
+        msg = f"It is {size} bytes long; at most {largest} are accepted."
+        _refuse("", msg, "Write less, or split it up.")
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            byte, at = text[error.start], error.start
+            msg = f"It is not UTF-8: byte 0x{byte:02x} at position {at}."
+            _refuse("", msg, "Save the file as UTF-8.")
+    if text.startswith("\ufeff"):
+        msg = "It begins with a byte order mark (U+FEFF)."
+        _refuse("", msg, "Save the file as UTF-8 without a byte order mark.")
+    if not text.strip():
+        _refuse("", "It is empty.", "Write one JSON object.")
+
+    return text
+
+
+def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+
+    twice = _TwiceDict(value)
+    counts = Counter(key for key, _ in pairs)
+    twice.repeated = frozenset(key for key, count in counts.items() if count > 1)
+    return twice
+
+
+def _make_integer(digits: str) -> int | _HugeNumber:
+    # Python itself refuses to read more than 4,300 digits.
+    return (
+        int(digits)
+        if len(digits) <= len("-9223372036854775808")
+        else _HugeNumber(digits)
+    )
+
+
+def _find_problems(
+    value: object, path: tuple[str | int, ...], depth: int
+) -> Iterator[Problem]:
+    """Yield what is wrong with *value*, in document order."""
+    if isinstance(value, dict | list | tuple):
+        if depth > DEEPEST:
+            msg = f"It is nested more than {DEEPEST} levels deep."
+            yield Problem(make_pointer(path), msg, "Flatten it.")
+        elif isinstance(value, dict):
+            yield from _find_in_object(value, path, depth)
+        else:
+            for index, entry in enumerate(value):
+                yield from _find_problems(entry, (*path, index), depth + 1)
+        return
+
+    found = _find_problem(value)
+    if found is not None:
+        yield Problem(make_pointer(path), *found)
+
+
+def _find_in_object(
+    value: dict[object, object], path: tuple[str | int, ...], depth: int
+) -> Iterator[Problem]:
+    repeated = value.repeated if isinstance(value, _TwiceDict) else frozenset()
+    for key, entry in value.items():
+        if not isinstance(key, str):
+            msg = f"The key {show(key)} is not text."
+            yield Problem(make_pointer(path), msg, "Write keys as text.")
+            continue
+        if key in repeated:
+            msg = f"The key {show(key)} stands more than once."
+            hint = "Keep one of them; readers disagree about which one counts."
+            yield Problem(make_pointer((*path, key)), msg, hint)
+        unfit = _find_unfit(key)
+        if unfit is not None:
+            # The key itself cannot be shown in a pointer.
+            yield Problem(make_pointer(path), f"A key holds {unfit}.", "Remove it.")
+            continue
+        yield from _find_problems(entry, (*path, key), depth + 1)
+
+
+def _find_problem(value: object) -> tuple[str, str] | None:
+    """Return message and hint if *value*, no object or list, is unfit."""
+    if value is None or isinstance(value, bool):
+        return None
+    if isinstance(value, _HugeNumber | int):
+        return _find_huge(value)
+    if isinstance(value, str):
+        unfit = _find_unfit(value)
+        return None if unfit is None else (f"The text holds {unfit}.", "Remove it.")
+    if not isinstance(value, float):
+        return f"{show(value)} is no value that JSON has.", "Write text or a number."
+    if not math.isfinite(value):
+        return f"{value} is no number that JSON has.", "Write a finite number or null."
+
+    return None
+
+
+def _find_huge(value: _HugeNumber | int) -> tuple[str, str] | None:
+    if isinstance(value, int) and abs(value) <= LARGEST_INTEGER:
+        return None
+
+    # Python refuses to write out an integer of more than 4,300 decimal digits.
+    digits = format(value, "x" if isinstance(value, int) and abs(value) >> 999 else "")
+    msg = f"{digits[:40]} ({len(digits)} digits) is larger than {LARGEST_INTEGER}."
+    return msg, "Write a number of at most 18 digits, or put it in quotes."
+
+
+def _find_unfit(text: str) -> str | None:
+    """Return what no database would store or no client could read, if *text* has it."""
+    if "\0" in text:
+        return f"a NUL character (\\u0000) at position {text.index(chr(0))}"
+
+    half = _SURROGATE.search(text)
+    if half is not None:
+        return f"half a character (\\u{ord(half[0]):04x}) at position {half.start()}"
+
+    return None
+
+
+#: What json says, what we say, and what to do about it.
+_DECODING = (
+    (
+        "Expecting property name",
+        "a key in double quotes was expected",
+        "Put keys in double quotes, and no comma after the last one.",
+    ),
+    ("Illegal trailing comma", "a comma stands after the last entry", "Remove it."),
+    ("Expecting ':'", "a colon was expected after the key", 'Write "key": value.'),
+    (
+        "Expecting ','",
+        "a comma or a closing bracket was expected",
+        "Separate entries with commas, and close what is open.",
+    ),
+    (
+        "Unterminated string",
+        "the text that begins here never ends",
+        "Close it with a double quote.",
+    ),
+    (
+        "Invalid control character",
+        "a line break or control character is in a text",
+        "Write \\n for a line break and \\t for a tab.",
+    ),
+    (
+        "Invalid \\u",
+        "\\u is not followed by four hexadecimal digits",
+        "Write, for instance, \\u00e9.",
+    ),
+    (
+        "Invalid \\escape",
+        "a backslash is followed by what cannot be escaped",
+        "Write two backslashes for one.",
+    ),
+    (
+        "Extra data",
+        "something follows after the end of the document",
+        "Write one JSON value and nothing after it.",
+    ),
+    (
+        "Expecting value",
+        "a value was expected",
+        "Write text in double quotes, a number, true, false, null, [...] or {...}.",
+    ),
+)
+
+
+def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
+    """Return *error* in our words: where it is, what is there, what to do."""
+    what, hint = "it is not JSON", "Write one JSON object."
+    for begin, ours, ours_hint in _DECODING:
+        if error.msg.startswith(begin):
+            what, hint = ours, ours_hint
+            break
+
+    rest = error.doc[error.pos : error.pos + 20].split("\n", 1)[0]
+    found = f"found {show(rest)}" if rest else "the line ends"
+    if error.pos >= len(error.doc):
+        found = "the document ends"
+    msg = f"Line {error.lineno}, column {error.colno}: {what}, but {found}."
+    return InvalidDocumentError((Problem("", msg, hint),))

@@ -1,0 +1,238 @@
+"""
+Spans of time as people write them: ISO 8601 durations. Pure.
+
+Months and years are calendar units: how long they are depends on where they
+start. Everything else is elapsed time, and a day is exactly 24 hours: ``P1D``
+after noon on the eve of a clock change is 11:00 or 13:00 on the wall clock.
+(pydantic would read ``P1M`` as 30 days, so it never sees a duration.)
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import MAXYEAR, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import isodate
+
+from models.errors import RuleError
+from models.fields.wall_clock import first_instant_at
+
+#: The longest duration accepted: nobody plans further ahead, and instants keep
+#: clear of what a datetime can hold.
+LONGEST_YEARS = 100
+
+#: The grid of an interval is never finer than the tick that looks at it.
+SHORTEST_INTERVAL = timedelta(minutes=1)
+
+_MONTHS_OF_YEAR = 12
+_DAYS_OF_YEAR = 365.25
+_NOTHING = timedelta()
+_SECOND = timedelta(seconds=1)
+
+#: More characters are no duration, whatever they say.
+_LONGEST_TEXT = 64
+
+#: ISO 8601-1 5.5.2.3, and weeks beside other units as isodate has them. Years and
+#: months are whole, since half a month has no length. isodate alone would also
+#: take a line feed at the end, a sign, and the form P0003-06-04T12:30:05.
+_TEXT = re.compile(
+    r"P(?=[0-9T])(?P<years>[0-9]+Y)?(?P<months>[0-9]+M)?"
+    r"(?P<weeks>[0-9]+(?:[.,][0-9]+)?W)?(?P<days>[0-9]+(?:[.,][0-9]+)?D)?"
+    r"(?:T(?=[0-9])(?:[0-9]+(?:[.,][0-9]+)?H)?(?:[0-9]+(?:[.,][0-9]+)?M)?"
+    r"(?:[0-9]+(?:[.,][0-9]+)?S)?)?"
+)
+
+#: What people write instead: "7 days", "90min", "P1H" (its T forgotten).
+_IN_WORDS = re.compile(r"P?([0-9]{1,6}) *([a-z]{1,12})", re.IGNORECASE)
+_UNITS = {
+    "y yr yrs year years": "P{}Y",
+    "mo mon mos month months": "P{}M",
+    "w wk wks week weeks": "P{}W",
+    "d day days": "P{}D",
+    "h hr hrs hour hours": "PT{}H",
+    "m min mins minute minutes": "PT{}M",
+    "s sec secs second seconds": "PT{}S",
+}
+
+_HINT = "Write P7D for seven days, PT90M for 90 minutes, P1M for a calendar month."
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """
+    A span of time, never negative.
+
+    Args:
+        months: Calendar months, years counted as twelve.
+
+        rest: Elapsed time; days have 24 hours.
+    """
+
+    months: int
+    rest: timedelta
+
+    @classmethod
+    def parse(cls, text: object) -> Duration:
+        """
+        Read an ISO 8601 duration of at most 100 years.
+
+        Raises:
+            RuleError: If *text* is no duration, has a sign or a part of a month or
+                year, or is too long. Zero is accepted; see ``is_zero``.
+
+        >>> Duration.parse("P1Y2MT90M")
+        Duration(months=14, rest=datetime.timedelta(seconds=5400))
+        """
+        # JSON hands over whatever its author wrote, so the type is checked here.
+        if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
+            raise _unreadable(text)
+        if _TEXT.fullmatch(text) is None:
+            raise _unreadable(text)
+
+        try:
+            parsed = isodate.parse_duration(text, as_timedelta_if_possible=False)
+            months = int(parsed.years) * _MONTHS_OF_YEAR + int(parsed.months)
+            rest = parsed.tdelta
+        except OverflowError:
+            raise _too_long(text) from None
+
+        if _years(months, rest) > LONGEST_YEARS:
+            raise _too_long(text)
+
+        return cls(months, rest)
+
+    @property
+    def is_zero(self) -> bool:
+        """True if adding it changes nothing."""
+        return not self.months and not self.rest
+
+    def added_to(self, instant: datetime, zone: ZoneInfo) -> datetime:
+        """
+        Return *instant* plus this duration: first the months, then the rest.
+
+        Months step the local calendar of *zone* and end on the last day of a month
+        that is too short. A local time reached so that does not exist is the first
+        instant after the gap; one that comes twice is its first pass.
+
+        Args:
+            instant: Aware UTC, up to the year 9890.
+
+            zone: Whose calendar has the months.
+
+        Returns:
+            Aware UTC datetime.
+
+        Raises:
+            OverflowError: If the sum lies beyond the year 9999.
+
+        >>> utc = ZoneInfo("UTC")
+        >>> january = datetime(2027, 1, 31, 12, tzinfo=utc)
+        >>> Duration.parse("P1M").added_to(january, utc).isoformat()
+        '2027-02-28T12:00:00+00:00'
+        """
+        if self.months:
+            local = instant.astimezone(zone).replace(tzinfo=None)
+            instant = first_instant_at(add_months(local, self.months), zone)
+
+        return instant + self.rest
+
+    def __str__(self) -> str:
+        """Return the shortest ISO 8601 text that means the same."""
+        years, months = divmod(self.months, _MONTHS_OF_YEAR)
+        minutes, seconds = divmod(self.rest.seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        fraction = f".{self.rest.microseconds:06}".rstrip("0").rstrip(".")
+        date = ((years, "Y"), (months, "M"), (self.rest.days, "D"))
+        text = "P" + "".join(f"{count}{unit}" for count, unit in date if count)
+        time = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M")) if n)
+        if seconds or fraction:
+            time += f"{seconds}{fraction}S"
+        if time:
+            return f"{text}T{time}"
+
+        return "PT0S" if text == "P" else text
+
+
+def parse_interval(text: str) -> Duration:
+    """
+    Read the ``every`` of an interval: at least a minute, on whole seconds.
+
+    Raises:
+        RuleError: As ``Duration.parse``, or if it is shorter or has a fraction.
+    """
+    every = Duration.parse(text)
+    if not every.months and every.rest < SHORTEST_INTERVAL:
+        msg = f"{text!r} is shorter than a minute, the time between two ticks."
+        raise RuleError(msg, "Write PT1M or more.")
+    if every.rest % _SECOND:
+        msg = f"{text!r} has a fraction of a second; occurrences fall on whole ones."
+        raise RuleError(msg, "Write whole seconds.")
+
+    return every
+
+
+def add_months(local: datetime, months: int) -> datetime:
+    """
+    Return *local* with the calendar moved on by *months*, clamped to the month's end.
+
+    Raises:
+        OverflowError: If that lies beyond the year 9999.
+    """
+    year, month = divmod(local.year * _MONTHS_OF_YEAR + local.month - 1 + months, 12)
+    if year > MAXYEAR:
+        msg = f"{months} months after {local} is beyond the year {MAXYEAR}"
+        raise OverflowError(msg)
+
+    # The calendar module knows each month's length without building dates.
+    day = local.day
+    if day > 28:
+        day = min(day, calendar.monthrange(year, month + 1)[1])
+
+    return local.replace(year=year, month=month + 1, day=day)
+
+
+def _years(months: int, rest: timedelta) -> float:
+    return months / _MONTHS_OF_YEAR + rest.days / _DAYS_OF_YEAR
+
+
+def _too_long(text: str) -> RuleError:
+    return RuleError(
+        f"{text!r} is longer than {LONGEST_YEARS} years.",
+        "Write a duration that ends within a lifetime, such as P1Y.",
+    )
+
+
+def _unreadable(text: object) -> RuleError:
+    shown = repr(text)
+    if len(shown) > _LONGEST_TEXT:
+        return RuleError(f"{shown[:20]}... is far too long for a duration.", _HINT)
+
+    if not isinstance(text, str):
+        return RuleError(f"{shown} is no text, so no ISO 8601 duration.", _HINT)
+
+    if text.startswith(("-", "+", "P-", "P+")):
+        msg = f"{shown} has a sign; a duration is never negative and needs none."
+        return RuleError(msg, "Write it without the sign.")
+
+    if re.fullmatch(r"P[0-9.,YM]*[.,][0-9]+[YM].*", text, re.DOTALL):
+        msg = f"{shown} has a part of a month or year, which has no length."
+        return RuleError(msg, "Write whole months, or days: P45D.")
+
+    return RuleError(f"{shown} is not an ISO 8601 duration.", _suggest(text))
+
+
+def _suggest(text: str) -> str:
+    """Return the hint for *text*: what its author most likely meant."""
+    if _TEXT.fullmatch(text.strip().upper()):
+        return f"Write {text.strip().upper()}."
+
+    words = _IN_WORDS.fullmatch(text.strip())
+    if words is not None:
+        for names, form in _UNITS.items():
+            if words[2].lower() in names.split():
+                return f"Write {form.format(int(words[1]))}."
+
+    return _HINT

@@ -1,0 +1,175 @@
+"""
+The kinds of text that documents are made of, checked: names, zones, days. Pure.
+
+A checker takes a text that is known to be one, and raises RuleError.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+
+from models.errors import RuleError
+from models.fields.document import show
+from models.fields.instants import parse_date, parse_due_date, parse_instant
+from models.fields.zone import load_zone
+
+#: Rules, dates and durations are never longer; a parser need not look at more.
+LONGEST_RULE = 500
+
+#: Users and groups in one list; more people are a group.
+MOST_NAMES = 10_000
+
+#: Bytes of the name of a queue; AMQP has no place for more.
+LONGEST_QUEUE = 255
+
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
+_DOMAIN = re.compile(r"[^\x00-\x1f\x7f/\\]{1,100}")
+
+_Parsed = TypeVar("_Parsed")
+
+
+def check_name(text: str) -> str:
+    """Return *text* without the space around it; refuse what no list could show."""
+    name = text.strip()
+    if not name:
+        msg = f"{show(text)} is empty."
+        raise RuleError(msg, "Write a name of 1 to 200 characters.")
+    for character in name:
+        # Cc are control characters; Cf hold marks that turn the reading direction
+        # around, Zl and Zp break lines.
+        if unicodedata.category(character) in {"Cc", "Zl", "Zp"}:
+            msg = f"{show(text)} holds the control character {character!r}."
+            raise RuleError(msg, "Write it on one line, without tabs.")
+
+    return name
+
+
+def check_uid(text: str) -> str:
+    """Refuse what cannot stand in a URL, a log line or an operation's id."""
+    if _UID.fullmatch(text) is None:
+        msg = f"{show(text)} is no uid."
+        hint = (
+            "Write 1 to 128 letters, digits, '.', '_', ':' or '-', "
+            "beginning with a letter or digit."
+        )
+        raise RuleError(msg, hint)
+
+    return text
+
+
+def check_zone(text: str) -> str:
+    """Refuse a zone that the tz database does not have."""
+    load_zone(text)
+    return text
+
+
+def check_domain(text: str) -> str:
+    """Refuse a domain name that could not be the name of a file."""
+    if _DOMAIN.fullmatch(text) is None or text.strip(". ") != text:
+        msg = f"{show(text)} is no domain name."
+        hint = (
+            "Write 1 to 100 characters without '/' or '\\', "
+            "with no dot or space at either end."
+        )
+        raise RuleError(msg, hint)
+
+    return text
+
+
+def read_day(value: object) -> date:
+    """Return the day that *value* is or names; a date with a time of day is none."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        msg = f"{show(value)} is no date."
+        raise RuleError(msg, 'Write a date in quotes: "2026-12-25".')
+
+    return parse_date(value)
+
+
+def read_instant(value: object) -> datetime:
+    """Return the instant that *value* is or names, in UTC; it must have an offset."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC)
+    if not isinstance(value, str):
+        msg = f"{show(value)} is no date and time."
+        raise RuleError(msg, 'Write it in quotes: "2026-12-01T09:00:00+01:00".')
+
+    return parse_instant(value)
+
+
+def check_queue(text: str) -> str:
+    """Refuse the name of a queue that RabbitMQ could not have."""
+    name = check_name(text)
+    if len(name.encode()) > LONGEST_QUEUE:
+        msg = f"{show(text)} takes more than {LONGEST_QUEUE} bytes."
+        raise RuleError(msg, "Write a shorter name.")
+
+    return name
+
+
+def parsed_by(parse: Callable[[str], _Parsed]) -> AfterValidator:
+    """Return a validator that keeps the text as it is if *parse* can read it."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
+
+
+def drop_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Keep each name once, where it came first."""
+    return tuple(dict.fromkeys(names))
+
+
+#: Unchecked, but never longer than a parser should be given.
+RuleText = Annotated[str, Field(max_length=LONGEST_RULE)]
+
+Name = Annotated[str, Field(max_length=200), AfterValidator(check_name)]
+QueueName = Annotated[str, Field(max_length=200), AfterValidator(check_queue)]
+Uid = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_uid)]
+ZoneName = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_zone)]
+DomainName = Annotated[
+    str, Field(max_length=LONGEST_RULE), AfterValidator(check_domain)
+]
+#: A user is named by id or address, and an address may have 320 characters.
+UserName = Annotated[str, Field(max_length=320), AfterValidator(check_name)]
+Names = Annotated[
+    tuple[Name, ...], Field(max_length=MOST_NAMES), AfterValidator(drop_repeated)
+]
+UserNames = Annotated[
+    tuple[UserName, ...], Field(max_length=MOST_NAMES), AfterValidator(drop_repeated)
+]
+Day = Annotated[
+    date,
+    PlainValidator(read_day),
+    WithJsonSchema({"type": "string", "format": "date"}),
+]
+Instant = Annotated[
+    datetime,
+    PlainValidator(read_instant),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+
+__all__ = [
+    "Day",
+    "DomainName",
+    "Instant",
+    "Name",
+    "Names",
+    "QueueName",
+    "RuleText",
+    "Uid",
+    "UserName",
+    "UserNames",
+    "ZoneName",
+    "parse_due_date",
+    "parsed_by",
+]

@@ -1,0 +1,206 @@
+"""
+Cron rules: which minutes, hours and days a text of five fields asks for. Pure.
+
+The text is read in cron_fields.py; what its day fields ask for is worked out here
+once for every shape a month can have, so that finding a day costs a few bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from models.errors import RuleError
+from models.rules.cron_fields import (
+    LAST_DAY,
+    LAST_WEEK,
+    LAST_WORKDAY,
+    CronFields,
+    Value,
+    parse_fields,
+    quote,
+)
+
+_WEEK = 7
+_SHORTEST_MONTH = 28
+_LONGEST_MONTH = 31
+
+#: The lengths each month can have; index 0 is unused.
+_MONTH_LENGTHS = (
+    *((), (31,), (28, 29), (31,), (30,), (31,), (30,)),
+    *((31,), (31,), (30,), (31,), (30,), (31,)),
+)
+
+#: Every seventh bit: the days of one weekday, from the first of the month on.
+_EVERY_WEEK = sum(1 << day for day in range(0, _LONGEST_MONTH, _WEEK))
+
+
+@dataclass(frozen=True, slots=True)
+class CronRule:
+    """
+    A cron rule; two rules are equal if they ask for the same times the same way.
+
+    Args:
+        text: As its author wrote it.
+
+        canonical: Numbers for names, macros spelled out, single blanks. Parses to
+            an equal rule.
+
+        minutes: Sorted, 0 to 59.
+
+        hours: Sorted, 0 to 23.
+
+        months: Sorted, 1 to 12.
+
+        day_masks: The days asked for, for each shape of a month; see ``day_mask``.
+
+        is_fixed: Neither the minute nor the hour field starts with ``*``: the rule
+            names times of day, each of which happens once a day even where the
+            clocks change. Otherwise it follows the clock.
+    """
+
+    text: str = field(compare=False)
+    canonical: str = field(compare=False)
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    months: tuple[int, ...]
+    day_masks: tuple[int, ...]
+    is_fixed: bool
+
+    @classmethod
+    def parse(cls, text: str) -> CronRule:
+        """
+        Return the rule that *text* describes.
+
+        Args:
+            text: Five fields, or a macro such as "@daily"; names in any case.
+
+        Raises:
+            RuleError: If it is no rule, or one that is never due.
+
+        >>> CronRule.parse("0 7 * * mon").canonical
+        '0 7 * * 1'
+        >>> CronRule.parse("61 * * * *")
+        Traceback (most recent call last):
+        models.errors.RuleError: '61 * * * *' has minute 61; minutes go from 0 to 59.
+        """
+        fields = parse_fields(text)
+        minutes, hours, days, months, weekdays = fields.values
+        starts = [word[0] for word in fields.words]
+        rule = cls(
+            text=text,
+            canonical=" ".join(fields.words),
+            minutes=_numbers(minutes),
+            hours=_numbers(hours),
+            months=_numbers(months),
+            # Debian's cron: a day must suit both fields if either starts with a
+            # star, else one of the two.
+            day_masks=_make_day_masks(
+                days, weekdays, both=starts[2] == "*" or starts[4] == "*"
+            ),
+            is_fixed=starts[0] != "*" and starts[1] != "*",
+        )
+        if not rule.is_ever_due():
+            raise _make_never_error(text, fields)
+        return rule
+
+    def day_mask(self, length: int, first_weekday: int) -> int:
+        """
+        Return the days asked for in a month of this shape, day n as bit n.
+
+        Args:
+            length: Days of the month, 28 to 31.
+
+            first_weekday: Of the first of the month; Monday is 0.
+        """
+        return self.day_masks[(length - _SHORTEST_MONTH) * _WEEK + first_weekday]
+
+    def is_ever_due(self) -> bool:
+        """
+        Tell whether any date suits the rule; True for every rule that was parsed.
+
+        Exact: in 400 years each month comes in each of its lengths with each first
+        weekday, 29 February included.
+        """
+        return any(
+            self.day_mask(length, first_weekday)
+            for month in self.months
+            for length in _MONTH_LENGTHS[month]
+            for first_weekday in range(_WEEK)
+        )
+
+
+def _numbers(values: Iterable[Value]) -> tuple[int, ...]:
+    """Return the plain numbers among *values*, sorted."""
+    return tuple(sorted(value for value in values if isinstance(value, int)))
+
+
+def _make_day_masks(
+    days: frozenset[Value], weekdays: frozenset[Value], *, both: bool
+) -> tuple[int, ...]:
+    """Return the days asked for in each of the 28 shapes a month can have."""
+    numbers = sum(1 << day for day in _numbers(days))
+    weekly = [
+        sum(_EVERY_WEEK << _first_day(weekday, first) for weekday in _numbers(weekdays))
+        for first in range(_WEEK)
+    ]
+    nth = [value for value in weekdays if isinstance(value, tuple)]
+    masks = []
+    for length in range(_SHORTEST_MONTH, _LONGEST_MONTH + 1):
+        whole_month = (2 << length) - 2
+        for first_weekday in range(_WEEK):
+            by_day = numbers | _mask_of_ends(days, length, first_weekday)
+            by_weekday = weekly[first_weekday] | _mask_of_nth(
+                nth, length, first_weekday
+            )
+            mask = by_day & by_weekday if both else by_day | by_weekday
+            masks.append(mask & whole_month)
+    return tuple(masks)
+
+
+def _first_day(weekday: int, first_weekday: int) -> int:
+    """Return the first day of a month that is *weekday*: Sunday is 0, as in cron."""
+    return (weekday - 1 - first_weekday) % _WEEK + 1
+
+
+def _mask_of_ends(days: frozenset[Value], length: int, first_weekday: int) -> int:
+    """Return the last day and the last working day, if *days* asks for them."""
+    mask = 0
+    if LAST_DAY in days:
+        mask |= 1 << length
+    if LAST_WORKDAY in days:
+        # Saturday is 5 and Sunday 6: one or two days back to Friday.
+        last_weekday = (first_weekday + length - 1) % _WEEK
+        mask |= 1 << length - max(last_weekday - 4, 0)
+    return mask
+
+
+def _mask_of_nth(
+    nth_weekdays: Iterable[tuple[int, int]], length: int, first_weekday: int
+) -> int:
+    """Return the days such as "second Monday"; may have bits beyond the month."""
+    mask = 0
+    for weekday, nth in nth_weekdays:
+        day = _first_day(weekday, first_weekday)
+        if nth == LAST_WEEK:
+            last = day + 4 * _WEEK
+            mask |= 1 << (last if last <= length else last - _WEEK)
+        else:
+            mask |= 1 << day + (nth - 1) * _WEEK
+    return mask
+
+
+def _make_never_error(text: str, fields: CronFields) -> RuleError:
+    """Name the date that never comes."""
+    days = fields.values[2]
+    numbers = _numbers(days)
+    if len(numbers) == len(days) and numbers[0] > _SHORTEST_MONTH:
+        return RuleError(
+            f"{quote(text)} is never due: "
+            f"day {numbers[0]} never comes in month {fields.words[3]}.",
+            "Write L as day of the month for its last day.",
+        )
+    return RuleError(
+        f"{quote(text)} is never due: no date suits both of its day fields.",
+        "A date must suit both if either of them starts with '*'.",
+    )

@@ -1,0 +1,86 @@
+"""Users, memberships and templates of small apps, from the database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from models.database.engine import reading
+from models.database.tables import memberships, small_apps, templates, users
+from operations.mail.message import Template
+from operations.recipients import User
+
+
+def fetch_users(
+    connection: sa.Connection, app: str, ids: Collection[str] | None = None
+) -> tuple[User, ...]:
+    """Return the users *ids* of *app* (None: all) with their groups, by id."""
+    query = sa.select(users).where(users.c.app == app).order_by(users.c.id)
+    member = sa.select(memberships.c.user_id, memberships.c.group_name).where(
+        memberships.c.app == app
+    )
+    if ids is not None:
+        query = query.where(users.c.id.in_(ids))
+        member = member.where(memberships.c.user_id.in_(ids))
+    groups: defaultdict[str, set[str]] = defaultdict(set)
+    for user_id, group in connection.execute(member):
+        groups[user_id].add(group)
+    return tuple(
+        User(
+            id=row.id,
+            email=row.email,
+            name=row.name or "",
+            locale=row.locale or "",
+            groups=frozenset(groups[row.id]),
+            disabled=row.disabled,
+            expires_at=row.expires_at,
+            created_at=row.created_at,
+            activated_at=row.activated_at,
+            last_seen_at=row.last_seen_at,
+        )
+        for row in connection.execute(query)
+    )
+
+
+class RealDirectory:
+    """Implements :class:`operations.ports.Directory`."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        """Take the engine of the worker's own process."""
+        self._engine = engine
+
+    def fetch_users(self, app: str) -> tuple[User, ...]:
+        """Return every user of *app* with their groups, by id."""
+        with reading(self._engine) as connection:
+            return fetch_users(connection, app)
+
+    def get_template(self, app: str, name: str) -> Template | None:
+        """Return the template *name* of *app*."""
+        statement = sa.select(templates).where(
+            templates.c.app == app, templates.c.name == name
+        )
+        with reading(self._engine) as connection:
+            row = connection.execute(statement).one_or_none()
+        if row is None:
+            return None
+        return Template(
+            name=row.name, subject=row.subject, text=row.text, html=row.html
+        )
+
+    def fetch_template_names(self, app: str) -> tuple[str, ...]:
+        """Return the names of all templates of *app*, for messages."""
+        statement = (
+            sa.select(templates.c.name)
+            .where(templates.c.app == app)
+            .order_by(templates.c.name)
+        )
+        with reading(self._engine) as connection:
+            return tuple(connection.execute(statement).scalars())
+
+    def get_app_name(self, app: str) -> str | None:
+        """Return the name people know *app* by."""
+        statement = sa.select(small_apps.c.name).where(small_apps.c.uid == app)
+        with reading(self._engine) as connection:
+            return connection.execute(statement).scalar_one_or_none()

@@ -1,0 +1,143 @@
+"""
+The process that reads one source into Parquet, within bounds of memory and time.
+
+``main`` takes a job, one line of JSON, on standard input, and answers with one
+object. It ends when standard input does: a worker that is killed leaves nothing
+behind. Whatever a source does to the memory of this process, to Polars or to a driver
+in C, the worker goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import threading
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from models.errors import StepError
+from operations.adapters.polars_io import (
+    convert_to_parquet,
+    explain_too_large,
+    make_scratch,
+    write_batches,
+)
+from operations.adapters.sources.inflate import (
+    GZIP,
+    TooLargeError,
+    find_other_compression,
+    gunzip,
+)
+from operations.data import Limits
+
+#: gzip within gzip: a file, and how it was sent.
+_MOST_LAYERS = 2
+
+#: Scratch files from here on are those of compression.
+_PLAIN = 1_000_000
+
+#: What is done before this process ends early.
+_on_end: list[Callable[[], None]] = []
+
+
+def main() -> None:
+    """Do the job on standard input."""
+    text = _read_line()
+    threading.Thread(target=_end_with_worker, daemon=True).start()
+    answer = _answer(json.loads(text))
+    # Polars has threads; nothing here has to be cleaned up.
+    data = json.dumps(answer).encode()
+    while data:
+        data = data[os.write(1, data) :]
+    os._exit(0)
+
+
+def _read_line() -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        more = os.read(0, 1 << 16)
+        if not more:
+            os._exit(1)
+        line += more
+    return line
+
+
+def _end_with_worker() -> None:
+    """Wait for the end of standard input, and end."""
+    while os.read(0, 1):
+        pass
+    for end in _on_end:
+        with suppress(Exception):
+            end()
+    os._exit(1)
+
+
+def _answer(job: Mapping[str, Any]) -> dict[str, object]:
+    """Return what came of *job*: its rows, or an error."""
+    limits = Limits(
+        **{**job["limits"], "time": timedelta(seconds=job["limits"]["time"])}
+    )
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What is mapped from files does not count.
+    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory, limits.memory))
+    target, shown = Path(job["target"]), str(job["shown"])
+    try:
+        if job["work"] == "query":
+            rows = _query(job, target, shown, limits)
+        else:
+            plain = _undo_compression(Path(job["path"]), target, shown, limits)
+            rows = convert_to_parquet(
+                plain, job["kind"], target, shown=shown, limits=limits
+            )
+    except StepError as error:
+        return {"error": str(error), "permanent": error.permanent}
+    except MemoryError:
+        return {"memory": True}
+    except OSError as error:
+        return {"errno": error.errno, "error": error.strerror or str(error)}
+    return {"rows": rows}
+
+
+def _query(job: Mapping[str, Any], target: Path, shown: str, limits: Limits) -> int:
+    # A driver that most of these processes do without, and half their start.
+    from operations.adapters.sources.sql_rows import open_query  # noqa: PLC0415
+
+    seconds = int(limits.time.total_seconds())
+    with open_query(job["url"], job["sql"], seconds=seconds, shown=shown) as query:
+        _on_end.append(query.cancel)
+        return write_batches(
+            query.names, query.iterate(), target, shown=shown, limits=limits
+        )
+
+
+def _undo_compression(path: Path, target: Path, shown: str, limits: Limits) -> Path:
+    """Return *path*, or a scratch file with what was in it before gzip."""
+    for layer in range(_MOST_LAYERS + 1):
+        with path.open("rb") as file:
+            head = file.read(8)
+            other = find_other_compression(head)
+            if other is not None or (head.startswith(GZIP) and layer == _MOST_LAYERS):
+                msg = (
+                    f"{shown}: compressed with {other or 'gzip, several times'}. "
+                    "Write it with gzip, or without compression."
+                )
+                raise StepError(msg, permanent=True)
+            if not head.startswith(GZIP):
+                return path
+            file.seek(0)
+            plain = make_scratch(target, _PLAIN + layer)
+            try:
+                with plain.open("wb") as draft:
+                    gunzip(file, draft, most=limits.bytes)
+            except TooLargeError:
+                raise explain_too_large(shown, limits) from None
+            except (zlib.error, EOFError) as error:
+                msg = f"{shown} cannot be read as gzip: {error}"
+                raise StepError(msg, permanent=True) from error
+        path = plain
+    return path

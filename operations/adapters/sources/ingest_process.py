@@ -1,0 +1,174 @@
+"""Runs ingest.py beside this file: one process for one source, ended in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from models.errors import StepError
+from operations.data import Limits, format_bytes
+
+#: Our packages are where this one is, installed or not.
+_PROGRAM = (
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); "
+    "from operations.adapters.sources.ingest import main; main()"
+)
+
+#: For a query to be canceled in its database, before the process is killed.
+_GRACE_S = 3.0
+
+#: Bytes of an answer, and of what a process that died said last.
+_LONGEST_ANSWER = 1 << 16
+
+#: What an allocator or a thread that cannot be started says.
+_OUT_OF_MEMORY = (
+    "memory allocation",
+    "out of memory",
+    "Cannot allocate",
+    "MemoryError",
+)
+
+
+def run_job(
+    job: Mapping[str, object],
+    *,
+    target: Path,
+    shown: str,
+    limits: Limits,
+    environment: Mapping[str, str] | None,
+    descriptors: Sequence[int] = (),
+) -> int:
+    """
+    Read a source in a process of its own; return the rows written to *target*.
+
+    Args:
+        job: ``work`` ("convert" or "query") and what it needs.
+
+        target: Does not exist yet. Scratch files beside it begin with its name.
+
+        shown: What messages call the source.
+
+        limits: Bounds; at the end of ``time`` the process is ended.
+
+        environment: Of the process; it needs none of our settings, which hold
+            secrets. None: ours.
+
+        descriptors: Open files that *job* names as ``/dev/fd/N``.
+
+    Raises:
+        StepError: Permanent for bad content and what is beyond *limits*, temporary
+            for what may pass.
+
+        OSError: Of the file system.
+    """
+    bounds = {**asdict(limits), "time": limits.time.total_seconds()}
+    line = json.dumps({**job, "target": str(target), "shown": shown, "limits": bounds})
+    with tempfile.TemporaryFile() as said:
+        code, answer = _run(line, limits, environment, descriptors, said)
+        if answer is None:
+            msg = f"{shown}: longer than {limits.time} (MINUTEHAND_SOURCE_TIMEOUT)."
+            raise StepError(msg, permanent=False)
+        if not answer:
+            said.seek(max(0, said.tell() - _LONGEST_ANSWER))
+            raise _explain_end(
+                code, said.read().decode(errors="replace"), shown, limits
+            )
+    found: dict[str, Any] = json.loads(answer)
+    if "rows" in found:
+        return int(found["rows"])
+    if "permanent" in found:
+        raise StepError(str(found["error"]), permanent=bool(found["permanent"]))
+    if "memory" in found:
+        raise _explain_memory(shown, limits)
+    raise OSError(found["errno"], found["error"])
+
+
+def _run(
+    line: str,
+    limits: Limits,
+    environment: Mapping[str, str] | None,
+    descriptors: Sequence[int],
+    said: IO[bytes],
+) -> tuple[int, bytes | None]:
+    """Return exit code and answer, which is None if it took too long."""
+    give_up_at = time.monotonic() + limits.time.total_seconds()
+    process = subprocess.Popen(
+        # -P: nothing is imported from the working directory.
+        [sys.executable, "-P", "-c", _PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=said,
+        pass_fds=descriptors,
+        env=environment,
+        # Ctrl-C is for the worker, which decides what becomes of this.
+        start_new_session=True,
+    )
+    # both are pipes
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        try:
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+        except BrokenPipeError:
+            return _end(process), b""
+        answer = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while len(answer) < _LONGEST_ANSWER:
+                if not selector.select(give_up_at - time.monotonic()):
+                    return 0, None
+                more = os.read(process.stdout.fileno(), _LONGEST_ANSWER)
+                if not more:
+                    break
+                answer += more
+        return _end(process), answer
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """End *process*, also in the middle of a query; return its exit code."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            try:
+                # The end of standard input cancels what runs.
+                pipe.close()
+            except BrokenPipeError:
+                continue
+    try:
+        return process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def _explain_end(code: int, said: str, shown: str, limits: Limits) -> StepError:
+    """Return the error about a process that ended without an answer."""
+    if any(words in said for words in _OUT_OF_MEMORY):
+        return _explain_memory(shown, limits)
+    if code == -signal.SIGKILL:
+        msg = f"{shown}: the process that read it was killed, perhaps for its memory."
+        return StepError(msg, permanent=False)
+    last = said.strip().rpartition("\n")[2][:200]
+    msg = f"{shown}: the process that read it ended with {code}: {last}"
+    return StepError(msg, permanent=code < 0)
+
+
+def _explain_memory(shown: str, limits: Limits) -> StepError:
+    msg = (
+        f"{shown}: reading it takes more than {format_bytes(limits.memory)} of memory "
+        "(MINUTEHAND_SOURCE_MAX_MEMORY). Take less, or ask the operator to raise the "
+        "bound."
+    )
+    return StepError(msg, permanent=True)

@@ -1,0 +1,120 @@
+"""
+Moves the pointers of a small app, each kind in one statement.
+
+A pointer moves only if it changes, so a repetition moves nothing and what was live
+before is kept.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from models.database.tables import app_documents, domains
+from models.errors import StepError
+from operations.data import Move
+
+
+def has_staged(connection: sa.Connection, app: str, kind: str) -> bool:
+    """Return whether *app* has anything staged of *kind*."""
+    found = (
+        sa.exists().where(domains.c.app == app, domains.c.staged_version.is_not(None))
+        if kind == "data"
+        else sa.exists().where(
+            app_documents.c.app == app,
+            app_documents.c.part == kind,
+            app_documents.c.staged.is_not(None),
+        )
+    )
+    return bool(connection.execute(sa.select(found)).scalar())
+
+
+def explain_nothing_staged(app: str, kind: str) -> StepError:
+    """Make the error for a *kind* that has nothing staged."""
+    hint = (
+        'Ask for "refresh" before "publish".'
+        if kind == "data"
+        else f'Apply a document "{kind}" first (minutehand apps apply).'
+    )
+    msg = f"small app {app!r} has nothing staged for {kind}. {hint}"
+    return StepError(msg, permanent=True)
+
+
+def publish_data(connection: sa.Connection, app: str, now: datetime) -> list[Move]:
+    """Point live data at what is staged; return what moved, by name."""
+    statement = (
+        sa.update(domains)
+        .where(
+            domains.c.app == app,
+            domains.c.staged_version.is_not(None),
+            domains.c.staged_version.is_distinct_from(domains.c.live_version),
+        )
+        .values(
+            previous_version=domains.c.live_version,
+            live_version=domains.c.staged_version,
+            published_at=now,
+        )
+        .returning(domains.c.name, domains.c.previous_version, domains.c.live_version)
+    )
+    rows = sorted(connection.execute(statement).all())
+    return [Move("data", name, before, after) for name, before, after in rows]
+
+
+def roll_back_data(connection: sa.Connection, app: str, now: datetime) -> list[Move]:
+    """Swap live data with what was live before; return what moved."""
+    statement = (
+        sa.update(domains)
+        .where(domains.c.app == app, domains.c.previous_version.is_not(None))
+        .values(
+            previous_version=domains.c.live_version,
+            live_version=domains.c.previous_version,
+            published_at=now,
+        )
+        .returning(domains.c.name, domains.c.previous_version, domains.c.live_version)
+    )
+    rows = sorted(connection.execute(statement).all())
+    return [Move("data", name, before, after) for name, before, after in rows]
+
+
+def publish_document(
+    connection: sa.Connection, app: str, kind: str, now: datetime
+) -> list[Move]:
+    """Copy the staged document to live; return whether as a move."""
+    statement = (
+        sa.update(app_documents)
+        .where(
+            app_documents.c.app == app,
+            app_documents.c.part == kind,
+            app_documents.c.staged.is_not(None),
+            app_documents.c.staged.is_distinct_from(app_documents.c.live),
+        )
+        .values(
+            previous=app_documents.c.live,
+            live=app_documents.c.staged,
+            published_at=now,
+        )
+    )
+    moved = connection.execute(statement).rowcount
+    return [Move(kind, kind, None, None)] if moved else []
+
+
+def roll_back_document(
+    connection: sa.Connection, app: str, kind: str, now: datetime
+) -> list[Move]:
+    """Swap the live document with the one before."""
+    statement = (
+        sa.update(app_documents)
+        .where(
+            app_documents.c.app == app,
+            app_documents.c.part == kind,
+            app_documents.c.previous.is_not(None),
+        )
+        .values(
+            previous=app_documents.c.live,
+            live=app_documents.c.previous,
+            published_at=now,
+        )
+    )
+    moved = connection.execute(statement).rowcount
+    return [Move(kind, kind, None, None)] if moved else []

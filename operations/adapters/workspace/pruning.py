@@ -1,0 +1,163 @@
+"""Removes versions beyond those to keep, and files that no version names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import domain_versions, domains
+
+#: A version this young stays whatever its rank: somebody may be about to read its
+#: file, which they found when it was still live. Who has opened it may read on.
+YOUNG = timedelta(minutes=15)
+
+
+def prune_versions(
+    engine: sa.Engine,
+    root: Path,
+    *,
+    keep: int,
+    before: datetime,
+    limit: int,
+    app: str | None = None,
+) -> int:
+    """
+    Remove at most *limit* versions, beyond the newest *keep* of each domain.
+
+    Args:
+        engine: Where versions are recorded.
+
+        root: Folder their paths are relative to.
+
+        keep: At least 0. What is staged, live or was live before stays anyway.
+
+        before: Aware UTC; versions made since then stay.
+
+        limit: Rows of one transaction.
+
+        app: Of this small app alone. None: of all.
+
+    Returns:
+        How many were removed.
+    """
+    ranked_versions = sa.select(
+        domain_versions.c.app,
+        domain_versions.c.domain,
+        domain_versions.c.version,
+        domain_versions.c.created_at,
+        sa.func.row_number()
+        .over(
+            partition_by=(domain_versions.c.app, domain_versions.c.domain),
+            order_by=domain_versions.c.version.desc(),
+        )
+        .label("rank"),
+    )
+    if app is not None:
+        ranked_versions = ranked_versions.where(domain_versions.c.app == app)
+    ranked = ranked_versions.subquery("ranked")
+    in_use = sa.exists().where(
+        domains.c.app == ranked.c.app,
+        domains.c.name == ranked.c.domain,
+        sa.or_(
+            domains.c.staged_version == ranked.c.version,
+            domains.c.live_version == ranked.c.version,
+            domains.c.previous_version == ranked.c.version,
+        ),
+    )
+    old = (
+        sa.select(ranked.c.app, ranked.c.domain, ranked.c.version)
+        .where(ranked.c.rank > keep, ranked.c.created_at < before, ~in_use)
+        .order_by(ranked.c.app, ranked.c.domain, ranked.c.version)
+        .limit(limit)
+    )
+    statement = (
+        sa.delete(domain_versions)
+        .where(
+            sa.tuple_(
+                domain_versions.c.app,
+                domain_versions.c.domain,
+                domain_versions.c.version,
+            ).in_(old)
+        )
+        .returning(domain_versions.c.path)
+    )
+    with writing(engine) as connection:
+        paths = connection.execute(statement).scalars().all()
+    # Rows first: a row without its file would be an error, a file without its row
+    # is found by prune_files.
+    for path in paths:
+        (root / path).unlink(missing_ok=True)
+    return len(paths)
+
+
+def count_bytes(engine: sa.Engine, app: str) -> int:
+    """Return how large all versions of a small app are together."""
+    statement = sa.select(sa.func.coalesce(sa.func.sum(domain_versions.c.bytes), 0))
+    with reading(engine) as connection:
+        total = connection.execute(statement.where(domain_versions.c.app == app))
+        return int(total.scalar_one())
+
+
+def prune_drafts(folder: Path, *, before: datetime) -> None:
+    """
+    Remove what was half written into *folder* and not touched since *before*.
+
+    Only for whoever may write there alone: the one heavy operation of its app.
+    """
+    for path in _find_old(folder, before):
+        if path.suffix != ".parquet":
+            path.unlink(missing_ok=True)
+
+
+def prune_files(engine: sa.Engine, root: Path, *, before: datetime, limit: int) -> int:
+    """
+    Remove at most *limit* files no version names, untouched since *before*.
+
+    Args:
+        engine: Where versions are recorded.
+
+        root: Folder of the workspace; it may not exist yet.
+
+        before: Aware UTC; a draft that is being written is younger.
+
+        limit: Files of one call.
+
+    Returns:
+        How many were removed.
+    """
+    removed = 0
+    for folder in sorted(root.glob("*/*/")):
+        old = list(_find_old(folder, before))
+        if not old:
+            continue
+        named = _fetch_named(engine, folder.relative_to(root).as_posix())
+        for path in old:
+            if path.relative_to(root).as_posix() in named:
+                continue
+            path.unlink(missing_ok=True)
+            removed += 1
+            if removed >= limit:
+                return removed
+    return removed
+
+
+def _find_old(folder: Path, before: datetime) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        # Only what we write: never a file that somebody put here.
+        if not path.name.endswith((".parquet", ".part", ".download")):
+            continue
+        changed_at = datetime.fromtimestamp(path.stat().st_mtime, tz=UTC)
+        if path.is_file() and changed_at < before:
+            yield path
+
+
+def _fetch_named(engine: sa.Engine, folder: str) -> set[str]:
+    statement = sa.select(domain_versions.c.path).where(
+        domain_versions.c.path.startswith(f"{folder}/", autoescape=True)
+    )
+    with reading(engine) as connection:
+        return set(connection.execute(statement).scalars())

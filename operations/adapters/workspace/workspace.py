@@ -1,0 +1,451 @@
+"""
+The workspace: versions as Parquet files, pointers to them in the database.
+
+A file is written under a temporary name, synced and renamed before any row names
+it; a row is removed before its file. So a crash leaves at most a file that nobody
+names, which maintenance removes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import domain_versions, domains, small_apps
+from models.errors import PlatformError, StepError, UnreachableError
+from operations.adapters.polars_io import read_figures
+from operations.adapters.workspace.paths import encode_name
+from operations.adapters.workspace.pointers import (
+    explain_nothing_staged,
+    has_staged,
+    publish_data,
+    publish_document,
+    roll_back_data,
+    roll_back_document,
+)
+from operations.adapters.workspace.pruning import (
+    YOUNG,
+    count_bytes,
+    prune_drafts,
+    prune_files,
+    prune_versions,
+)
+from operations.data import Domain, DomainSummary, Draft, Fingerprint, Move, Version
+from operations.ports import Guard, Retention
+from operations.running.platform_errors import blaming_platform, find_platform_error
+
+_CHUNK = 1 << 20
+
+#: Versions of each domain that stay besides those in use, while there is room.
+KEEP = Retention().versions
+
+#: Versions that a refresh removes after it: more than it makes, so that what an older
+#: program left becomes less, too.
+_PRUNED_AT_ONCE = 500
+
+#: Without room, versions stay only for as long as a reader takes to open one.
+_BARELY_READ = timedelta(minutes=1)
+
+_staged = domain_versions.alias("staged")
+_live = domain_versions.alias("live")
+
+#: What a version's row says, in the order of _make_version.
+_COLUMNS = (
+    "version",
+    "path",
+    "rows",
+    "bytes",
+    "created_at",
+    "source_digest",
+    "etag",
+    "last_modified",
+)
+
+
+class RealWorkspace:
+    """Implements :class:`operations.ports.Workspace` on a folder and the database."""
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        root: Path,
+        *,
+        most_bytes: int = 20 << 30,
+        keep: int = KEEP,
+    ) -> None:
+        """
+        Make it; nothing is opened or created.
+
+        Args:
+            engine: Of the worker's own process.
+
+            root: Shared by all workers; one small app has one folder in it.
+
+            most_bytes: Of all versions of one small app.
+
+            keep: Versions of each domain besides those in use, while there is room.
+        """
+        self._engine = engine
+        self._most_bytes = most_bytes
+        self._keep = keep
+        self._root = root
+
+    def fetch_domains(self, app: str) -> tuple[Domain, ...]:
+        """Return the domains of *app* there are now, by name."""
+        statement = (
+            sa.select(
+                domains.c.name,
+                domains.c.source,
+                small_apps.c.source_folder,
+                *(_staged.c[name].label(f"staged_{name}") for name in _COLUMNS),
+                *(_live.c[name].label(f"live_{name}") for name in _COLUMNS),
+            )
+            .select_from(
+                domains.join(small_apps, small_apps.c.uid == domains.c.app)
+                .outerjoin(_staged, _is_version(_staged, "staged_version"))
+                .outerjoin(_live, _is_version(_live, "live_version"))
+            )
+            .where(domains.c.app == app)
+            .order_by(domains.c.name)
+        )
+        with reading(self._engine) as connection:
+            rows = connection.execute(statement).mappings().all()
+        return tuple(
+            Domain(
+                name=row["name"],
+                source=row["source"],
+                staged=self._make_version(row, "staged"),
+                live=self._make_version(row, "live"),
+                folder=_path_or_none(row["source_folder"]),
+            )
+            for row in rows
+        )
+
+    def _make_version(
+        self, row: Mapping[str, object] | sa.RowMapping, side: str
+    ) -> Version | None:
+        found = {name: row[f"{side}_{name}"] for name in _COLUMNS}
+        number, path, size = found["version"], found["path"], found["bytes"]
+        created_at, rows = found["created_at"], found["rows"]
+        if number is None:
+            return None
+        # columns of the table that are never null
+        assert isinstance(number, int)
+        assert isinstance(rows, int)
+        assert isinstance(size, int)
+        assert isinstance(created_at, datetime)
+        return Version(
+            number=number,
+            path=self._root / str(path),
+            rows=rows,
+            size=size,
+            created_at=created_at,
+            fingerprint=Fingerprint(
+                source=str(found["source_digest"] or ""),
+                etag=_text_or_none(found["etag"]),
+                last_modified=_text_or_none(found["last_modified"]),
+            ),
+        )
+
+    def draft_path(self, app: str, domain: str) -> Path:
+        """Return a new temporary path, in the folder of the domain's versions."""
+        folder = self._root / encode_name(app) / encode_name(domain)
+        if not folder.is_dir():
+            self._refuse_if_gone()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # What a killed worker left would fill the disk before maintenance comes.
+            prune_drafts(folder, before=datetime.now(UTC) - YOUNG)
+        except OSError as error:
+            raise self._blame(error) from error
+        return folder / f".{uuid4()}.part"
+
+    def discard(self, paths: Sequence[Path]) -> None:
+        """Remove drafts that will not be staged; missing ones are fine."""
+        for path in paths:
+            # Called when something went wrong, which must not be hidden: maintenance
+            # removes what stays.
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def stage(
+        self,
+        app: str,
+        drafts: Sequence[Draft],
+        *,
+        operation_id: UUID,
+        now: datetime,
+        guard: Guard,
+    ) -> dict[str, int]:
+        """Make *drafts* the staged versions, all of them or none."""
+        if not drafts:
+            return {}
+        numbers: dict[str, int] = {}
+        try:
+            # Hashing takes long for large files: never inside the transaction.
+            self._check_room(app, drafts, now)
+            digests = {draft.domain: _sync_and_hash(draft.path) for draft in drafts}
+            with writing(self._engine) as connection:
+                guard(connection)
+                for draft in drafts:
+                    digest = digests[draft.domain]
+                    numbers[draft.domain] = self._record(
+                        connection, app, draft, digest, operation_id, now
+                    )
+        except OSError as error:
+            raise self._blame(error) from error
+        # Whatever went wrong, a renamed file stays: if the connection broke during
+        # the commit, a row may name it. If none does, maintenance removes it.
+
+        # Not only once a day: a refresh each minute would leave 1,440 versions. What
+        # cannot be removed now, maintenance removes.
+        with suppress(OSError, UnreachableError):
+            self._prune_app(app, keep=self._keep, before=now - YOUNG)
+        return numbers
+
+    def _prune_app(self, app: str, *, keep: int, before: datetime) -> None:
+        prune_versions(
+            self._engine,
+            self._root,
+            keep=keep,
+            before=before,
+            limit=_PRUNED_AT_ONCE,
+            app=app,
+        )
+
+    def _check_room(self, app: str, drafts: Sequence[Draft], now: datetime) -> None:
+        """Refuse more than an app may have, after removing all that nobody needs."""
+        added = sum(draft.path.stat().st_size for draft in drafts)
+        used = count_bytes(self._engine, app)
+        if used + added > self._most_bytes:
+            self._prune_app(app, keep=0, before=now - _BARELY_READ)
+            used = count_bytes(self._engine, app)
+        if used + added > self._most_bytes:
+            msg = (
+                f"small app {app!r} has {used:,} bytes of data versions in use, "
+                f"this refresh makes {added:,} more, and an app may have "
+                f"{self._most_bytes:,}. Refresh less data, remove domains, or ask for "
+                "a higher MINUTEHAND_WORKSPACE_PER_APP."
+            )
+            raise StepError(msg, permanent=True)
+
+    def _record(
+        self,
+        connection: sa.Connection,
+        app: str,
+        draft: Draft,
+        digest: str,
+        operation_id: UUID,
+        now: datetime,
+    ) -> int:
+        """Give *draft* its name, a row, and the staged pointer; return its number."""
+        number, path = self._reserve(connection, app, draft)
+        draft.path.replace(path)
+        _sync_folder(path.parent)
+        fingerprint = draft.reading.fingerprint
+        connection.execute(
+            sa.insert(domain_versions).values(
+                app=app,
+                domain=draft.domain,
+                version=number,
+                path=path.relative_to(self._root).as_posix(),
+                rows=draft.reading.rows,
+                bytes=path.stat().st_size,
+                sha256=digest,
+                source_digest=fingerprint.source,
+                etag=fingerprint.etag,
+                last_modified=fingerprint.last_modified,
+                operation_id=operation_id,
+                created_at=now,
+            )
+        )
+        connection.execute(
+            sa.update(domains)
+            .where(domains.c.app == app, domains.c.name == draft.domain)
+            .values(staged_version=number)
+        )
+        return number
+
+    def _reserve(
+        self, connection: sa.Connection, app: str, draft: Draft
+    ) -> tuple[int, Path]:
+        """Return the next version number and its file, made empty: it is ours now."""
+        newest = connection.execute(
+            sa.select(sa.func.max(domain_versions.c.version)).where(
+                domain_versions.c.app == app, domain_versions.c.domain == draft.domain
+            )
+        ).scalar()
+        number = (newest or 0) + 1
+        while True:
+            path = draft.path.parent / f"{number}.parquet"
+            try:
+                path.open("xb").close()
+            except FileExistsError:
+                # Left by a crash, or of a transaction that is not through yet;
+                # never overwrite it, for a row may name it soon.
+                number += 1
+            else:
+                return number, path
+
+    def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
+        """Return those of *kinds* of which *app* has anything staged."""
+        with reading(self._engine) as connection:
+            return tuple(kind for kind in kinds if has_staged(connection, app, kind))
+
+    def publish(
+        self,
+        app: str,
+        kinds: Sequence[str],
+        *,
+        now: datetime,
+        guard: Guard,
+        notify: bool = False,  # noqa: ARG002 - kept from the original; nobody listens
+    ) -> tuple[Move, ...]:
+        """Point live at what is staged, for *kinds*, in one transaction."""
+        if "data" in kinds:
+            self._check_files(app)
+        moves: list[Move] = []
+        with writing(self._engine) as connection:
+            guard(connection)
+            for kind in kinds:
+                if not has_staged(connection, app, kind):
+                    raise explain_nothing_staged(app, kind)
+                moves += (
+                    publish_data(connection, app, now)
+                    if kind == "data"
+                    else publish_document(connection, app, kind, now)
+                )
+        return tuple(moves)
+
+    def _check_files(self, app: str) -> None:
+        """Refuse to publish data that is gone, before anything moves."""
+        for domain in self.fetch_domains(app):
+            if domain.staged is not None and not domain.staged.path.is_file():
+                self._refuse_if_gone()
+                msg = (
+                    f"domain {domain.name!r}: the file of staged version "
+                    f"{domain.staged.number} is gone ({domain.staged.path}). "
+                    "Refresh it."
+                )
+                raise StepError(msg, permanent=True)
+
+    def roll_back(
+        self, app: str, kinds: Sequence[str], *, now: datetime
+    ) -> tuple[Move, ...]:
+        """Swap live with what was live before, for all of *kinds* that has a before."""
+        moves: list[Move] = []
+        with writing(self._engine) as connection:
+            for kind in kinds:
+                moves += (
+                    roll_back_data(connection, app, now)
+                    if kind == "data"
+                    else roll_back_document(connection, app, kind, now)
+                )
+        return tuple(moves)
+
+    def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
+        """Return figures and the first *head* rows of the live version of *domain*."""
+        version = domain.live
+        if version is None:
+            msg = f"domain {domain.name!r} was never published."
+            raise StepError(msg, permanent=True)
+        try:
+            columns, rows = read_figures(version.path, head=head)
+        except FileNotFoundError as error:
+            self._refuse_if_gone()
+            msg = (
+                f"domain {domain.name!r}: the file of live version {version.number} "
+                f"is gone ({version.path}). Refresh and publish it."
+            )
+            raise StepError(msg, permanent=True) from error
+        except OSError as error:
+            raise self._blame(error) from error
+        return DomainSummary(
+            domain=domain.name, version=version, columns=columns, head=rows
+        )
+
+    def _refuse_if_gone(self) -> None:
+        """
+        Tell a workspace that is not mounted from one that has lost a file.
+
+        Raises:
+            PlatformError: Nothing is in it, though there should be.
+        """
+        try:
+            if any(self._root.iterdir()):
+                return
+        except FileNotFoundError:
+            pass  # as empty as can be
+        except OSError as error:
+            raise self._blame(error) from error
+        with reading(self._engine) as connection:
+            known = connection.execute(sa.select(domain_versions.c.app).limit(1))
+            if known.first() is None:
+                return
+        # Written to, it would hide what is in it once it is mounted again.
+        msg = (
+            f"the workspace {self._root} is empty, and should have data in it: is it"
+            " mounted? If it was emptied on purpose, make a folder in it"
+        )
+        raise PlatformError(msg)
+
+    def _blame(self, error: OSError) -> PlatformError:
+        found = find_platform_error(error, folder=self._root, name="workspace")
+        wrong = error.strerror or str(error)
+        return found or PlatformError(
+            f"the workspace {self._root} does not serve: {wrong}"
+        )
+
+    def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
+        """Remove versions beyond the newest *keep* of each domain, but those in use."""
+        with blaming_platform(self._root, "workspace"):
+            return prune_versions(
+                self._engine, self._root, keep=keep, before=now - YOUNG, limit=limit
+            )
+
+    def prune_files(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* files no version names, untouched since *before*."""
+        with blaming_platform(self._root, "workspace"):
+            return prune_files(self._engine, self._root, before=before, limit=limit)
+
+
+def _is_version(side: sa.FromClause, pointer: str) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        side.c.app == domains.c.app,
+        side.c.domain == domains.c.name,
+        side.c.version == domains.c[pointer],
+    )
+
+
+def _path_or_none(value: str | None) -> Path | None:
+    return None if value is None else Path(value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _sync_and_hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames in *folder* survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,160 @@
+"""
+What becomes of operations when the database is a backup that was put back.
+
+Whatever was live then may have run to its end in what was lost. Nobody can tell, so
+none of it runs by itself: an operator decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from models.database.engine import db_now
+from models.database.tables import (
+    deliveries,
+    domain_versions,
+    domains,
+    operation_steps,
+    operations,
+)
+from models.operation_state import LIVE_STATES, OperationState, Reason, StepState
+from operations.ports import DeliveryState
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """
+    What was live and is not any more.
+
+    Args:
+        operations: How many were canceled, by the state they were in.
+
+        mails: Marks that became ``uncertain``.
+    """
+
+    operations: Mapping[str, int]
+    mails: int
+
+
+def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settled:
+    """
+    Cancel whatever is not final, and mark mails on their way as uncertain.
+
+    Args:
+        connection: In a transaction, while no worker lives.
+
+        reason: Begins with ``Reason.RESTORED``.
+
+        error: For who looks at one of them: what is not known, and what to do.
+    """
+    live = operations.c.state.in_(sorted(LIVE_STATES))
+    counted = connection.execute(
+        sa.select(operations.c.state, sa.func.count().label("operations"))
+        .where(live)
+        .group_by(operations.c.state)
+        .order_by(operations.c.state)
+    )
+    counts = {row.state: row.operations for row in counted}
+    open_steps = operation_steps.c.state.in_([StepState.PENDING, StepState.RUNNING])
+    connection.execute(
+        sa.update(operation_steps)
+        .where(
+            open_steps,
+            operation_steps.c.operation_id.in_(sa.select(operations.c.id).where(live)),
+        )
+        .values(state=StepState.SKIPPED, finished_at=db_now())
+    )
+    connection.execute(
+        sa.update(operations)
+        .where(live)
+        .values(
+            state=OperationState.CANCELED,
+            reason=reason,
+            error=error,
+            finished_at=db_now(),
+        )
+    )
+    # Also of what was canceled before, and whose worker had not stopped yet.
+    connection.execute(
+        sa.update(operations)
+        .where(operations.c.claim_token.is_not(None))
+        .values(claim_token=None, lease_expires_at=None)
+    )
+    marked = connection.execute(
+        sa.update(deliveries)
+        .where(deliveries.c.state == DeliveryState.SENDING)
+        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now())
+    )
+    return Settled(counts, marked.rowcount)
+
+
+def count_held(connection: sa.Connection) -> int:
+    """Return how many operations a worker holds under a lease that has not run out."""
+    return connection.execute(
+        sa.select(sa.func.count()).where(
+            operations.c.claim_token.is_not(None),
+            operations.c.lease_expires_at > db_now(),
+        )
+    ).scalar_one()
+
+
+def get_last_recorded_at(connection: sa.Connection) -> datetime | None:
+    """Return when an operation was last recorded, but by ``minutehand restored``."""
+    last: datetime | None = connection.execute(
+        sa.select(sa.func.max(operations.c.recorded_at)).where(
+            sa.or_(
+                operations.c.state != OperationState.MISSED,
+                ~operations.c.reason.startswith(Reason.RESTORED.value),
+            )
+        )
+    ).scalar_one()
+    return last
+
+
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """A version that the database points at, and whose file is not in the workspace."""
+
+    app: str
+    domain: str
+    use: str
+    version: int
+
+
+def find_lost_files(connection: sa.Connection, root: Path) -> list[LostFile]:
+    """
+    Return the versions in use without a file below *root*.
+
+    A backup may be older than the workspace beside it: what was pruned since is gone.
+    """
+    found = []
+    for use in ("live", "staged", "previous"):
+        rows = connection.execute(
+            sa.select(
+                domain_versions.c.app,
+                domain_versions.c.domain,
+                domain_versions.c.version,
+                domain_versions.c.path,
+            )
+            .join_from(
+                domains,
+                domain_versions,
+                sa.and_(
+                    domain_versions.c.app == domains.c.app,
+                    domain_versions.c.domain == domains.c.name,
+                    domain_versions.c.version == domains.c[f"{use}_version"],
+                ),
+            )
+            .order_by(domain_versions.c.app, domain_versions.c.domain)
+        )
+        found += [
+            LostFile(row.app, row.domain, use, row.version)
+            for row in rows
+            if not (root / row.path).is_file()
+        ]
+    return found

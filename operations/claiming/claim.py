@@ -1,0 +1,385 @@
+"""
+A worker's claim on an operation: take it, keep it, write under it, give it up.
+
+Each function is one conditional statement (or one transaction that begins with
+one) and returns whether it won. Everything but the claim itself needs its token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, NoReturn
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from models.database.engine import db_now, writing
+from models.database.postgresql import execute_at_once
+from models.database.tables import operations
+from models.errors import CanceledError, ClaimLostError
+from models.operation_state import OperationState, Queue, Reason
+from operations.claiming.statements import (
+    CLAIMED,
+    claim_and_begin_statement,
+    claim_statement,
+)
+
+#: How long an operation stays claimed without a sign of life; renewed each 10 s.
+LEASE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """
+    An operation that is ours while the lease holds.
+
+    Args:
+        document: The action as it was when the occurrence was recorded.
+
+        action_active: Whether the action is still there and switched on. None: deleted.
+
+        begun: How many steps were written down with the claim, for the first time.
+
+        claimed_at: Aware UTC, the database's clock.
+
+        lease: How long a sign of life keeps it ours.
+    """
+
+    operation_id: UUID
+    token: UUID
+    attempt: int
+    attempts_allowed: int
+    action_uid: str
+    app: str
+    queue: str
+    trigger: str
+    triggered_by: str
+    occurrence: datetime
+    user_id: str | None
+    event_at: datetime | None
+    details: dict[str, Any]
+    document: dict[str, Any]
+    action_active: bool | None
+    claimed_at: datetime
+    lease: timedelta = LEASE
+    begun: int = 0
+
+
+def claim(
+    engine: sa.Engine,
+    operation_id: UUID,
+    *,
+    worker: str,
+    lease: timedelta = LEASE,
+    prepare: Callable[[sa.Connection, Claim], None] | None = None,
+) -> Claim | None:
+    """
+    Try to take an operation for one attempt.
+
+    Args:
+        engine: Of the worker.
+
+        operation_id: Which is also the id of the Celery task that brought it.
+
+        worker: Name for the operator, such as ``celery@host``.
+
+        lease: How long it is ours without renewal.
+
+        prepare: Writes down the steps, in the same transaction. Not called on
+            PostgreSQL, where the statement that claims does it: see ``Claim.begun``.
+
+    Returns:
+        None if somebody else has it, it is final, not due to be sent, or another
+        heavy operation of the app is claimed. The message is then dropped: the
+        table sends it again when its time has come.
+    """
+    values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
+    try:
+        if prepare is None or engine.dialect.name != "postgresql":
+            held = _take(engine, values, lease, prepare)
+        else:
+            held = _take_and_begin(engine, values, lease)
+    except sa.exc.IntegrityError:
+        held = None  # another heavy one was claimed between our look and our write
+    if held is None:
+        _hand_back(engine, operation_id)
+    return held
+
+
+def _take(
+    engine: sa.Engine,
+    values: dict[str, object],
+    lease: timedelta,
+    prepare: Callable[[sa.Connection, Claim], None] | None,
+) -> Claim | None:
+    with writing(engine) as connection:
+        row = connection.execute(claim_statement(lease), values).one_or_none()
+        if row is None:
+            return None
+        held = _make_claim(row, lease)
+        if prepare is not None:
+            prepare(connection, held)
+        return held
+
+
+def _take_and_begin(
+    engine: sa.Engine, values: dict[str, object], lease: timedelta
+) -> Claim | None:
+    row = execute_at_once(engine, claim_and_begin_statement(lease), values)
+    return None if row is None else _make_claim(row, lease, begun=row.begun)
+
+
+def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:
+    return Claim(
+        operation_id=row.id,
+        token=row.claim_token,
+        details=row.details or {},
+        **{name: getattr(row, name) for name in CLAIMED if name != "details"},
+        document=row.document,
+        action_active=row.action_active,
+        claimed_at=row.claimed_at,
+        lease=lease,
+        begun=begun,
+    )
+
+
+def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
+    """Let the leader send a heavy operation again, whose message we now drop."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(operations)
+            .where(
+                operations.c.id == operation_id,
+                operations.c.state == OperationState.QUEUED,
+                operations.c.queue == Queue.HEAVY,
+            )
+            .values(state=OperationState.PENDING)
+        )
+
+
+def renew(
+    engine: sa.Engine, tokens: Collection[UUID], *, lease: timedelta = LEASE
+) -> set[UUID]:
+    """
+    Extend the leases of *tokens*; return those that are still ours.
+
+    Also of what was canceled: it is ours until we let go of it.
+    """
+    if not tokens:
+        return set()
+    with writing(engine) as connection:
+        held = connection.execute(_renew_statement(lease), {"tokens": list(tokens)})
+        return set(held.scalars())
+
+
+@cache
+def _renew_statement(lease: timedelta) -> sa.Executable:
+    return (
+        sa.update(operations)
+        .where(operations.c.claim_token.in_(sa.bindparam("tokens", expanding=True)))
+        .values(lease_expires_at=db_now(lease))
+        .returning(operations.c.claim_token)
+    )
+
+
+def guard(connection: sa.Connection, held: Claim) -> datetime:
+    """
+    Lock the operation for the rest of the transaction, if it is still ours.
+
+    Returns:
+        The database's clock, aware UTC.
+
+    Raises:
+        CanceledError: Somebody canceled it.
+
+        ClaimLostError: Somebody else runs it, or it is final.
+    """
+    now: datetime | None = connection.execute(
+        _guard_statement(held.lease), _ours(held)
+    ).scalar_one_or_none()
+    if now is None:
+        raise_lost(connection, held)
+    return now
+
+
+@cache
+def _guard_statement(lease: timedelta) -> sa.Executable:
+    return (
+        sa.update(operations)
+        .where(*_IS_OURS)
+        .values(lease_expires_at=db_now(lease))
+        .returning(db_now())
+    )
+
+
+#: What every write under a claim is conditional on; ``_ours`` binds it.
+_IS_OURS = (
+    operations.c.id == sa.bindparam("held_id"),
+    operations.c.claim_token == sa.bindparam("held_token"),
+    operations.c.state == OperationState.RUNNING,
+)
+
+
+def _ours(held: Claim) -> dict[str, UUID]:
+    return {"held_id": held.operation_id, "held_token": held.token}
+
+
+def raise_lost(connection: sa.Connection, held: Claim) -> NoReturn:
+    """
+    Say why a write under *held* found nothing to change.
+
+    Raises:
+        CanceledError, ClaimLostError: As ``guard``.
+    """
+    state = connection.execute(
+        sa.select(operations.c.state).where(operations.c.id == held.operation_id)
+    ).scalar_one_or_none()
+    if state == OperationState.CANCELED:
+        msg = f"operation {held.operation_id} was canceled"
+        raise CanceledError(msg)
+    msg = f"operation {held.operation_id} is no longer ours (it is {state or 'gone'})"
+    raise ClaimLostError(msg)
+
+
+def finish(
+    connection: sa.Connection,
+    held: Claim,
+    state: OperationState,
+    *,
+    reason: str | None = None,
+    error: str | None = None,
+) -> bool:
+    """Make the operation final; False if it is no longer ours, and nothing changed."""
+    values = finish_values(held, state, reason=reason, error=error)
+    return connection.execute(finish_statement(), values).rowcount == 1
+
+
+def finish_values(
+    held: Claim,
+    state: OperationState,
+    *,
+    reason: str | None = None,
+    error: str | None = None,
+) -> dict[str, object]:
+    """Return the parameters of ``finish_statement``."""
+    return {
+        **_ours(held),
+        "final_state": state,
+        "final_reason": reason,
+        "final_error": error,
+    }
+
+
+@cache
+def finish_statement() -> sa.Update:
+    """Return what makes an operation final, if it is still ours."""
+    return (
+        sa.update(operations)
+        .where(*_IS_OURS)
+        .values(
+            claim_token=None,
+            lease_expires_at=None,
+            state=sa.bindparam("final_state"),
+            reason=sa.bindparam("final_reason"),
+            error=sa.bindparam("final_error"),
+            finished_at=db_now(),
+        )
+    )
+
+
+def retry_later(
+    connection: sa.Connection, held: Claim, *, delay: timedelta, error: str
+) -> bool:
+    """Put the operation back for another attempt after *delay*; False if not ours."""
+    return _leave(
+        connection,
+        held,
+        state=OperationState.PENDING,
+        reason=Reason.STEP_FAILED,
+        error=error,
+        send_at=db_now(delay),
+    )
+
+
+def postpone(
+    connection: sa.Connection,
+    held: Claim,
+    *,
+    delay: timedelta,
+    reason: str,
+    error: str,
+) -> bool:
+    """
+    Put the operation back for after *delay*, as if this attempt had not been made.
+
+    For what the action is not to blame for, however often it happens.
+
+    Args:
+        connection: In a transaction.
+
+        held: The claim; it ends.
+
+        delay: From now, by the database's clock.
+
+        reason: A ``Reason``, and free text after ": ".
+
+        error: For the operator, in full.
+
+    Returns:
+        False if it is no longer ours, and nothing changed.
+    """
+    return _leave(
+        connection,
+        held,
+        state=OperationState.PENDING,
+        attempt=operations.c.attempt - 1,
+        send_at=db_now(delay),
+        reason=reason,
+        error=error,
+    )
+
+
+def give_back(engine: sa.Engine, held: Claim) -> bool:
+    """Put the operation back at once, as if never claimed: this worker stops."""
+    with writing(engine) as connection:
+        given_back = _leave(
+            connection,
+            held,
+            state=OperationState.PENDING,
+            attempt=operations.c.attempt - 1,
+            send_at=db_now(),
+        )
+        if not given_back:
+            let_go(connection, held)
+        return given_back
+
+
+def let_go(connection: sa.Connection, held: Claim) -> None:
+    """
+    Say that nothing runs any more under a claim on what was canceled.
+
+    Until then, or until the lease runs out, nobody else may take the operation if it
+    is tried again, nor another heavy one of its app.
+    """
+    connection.execute(
+        sa.update(operations)
+        .where(
+            operations.c.id == held.operation_id,
+            operations.c.claim_token == held.token,
+            operations.c.state != OperationState.RUNNING,
+        )
+        .values(claim_token=None, lease_expires_at=None)
+    )
+
+
+def _leave(connection: sa.Connection, held: Claim, **values: object) -> bool:
+    left = connection.execute(
+        sa.update(operations)
+        .where(*_IS_OURS)
+        .values(claim_token=None, lease_expires_at=None, **values),
+        _ours(held),
+    )
+    return left.rowcount == 1

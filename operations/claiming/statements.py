@@ -1,0 +1,155 @@
+"""The statements by which a worker claims an operation; claim.py executes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from models.database.engine import db_now
+from models.database.tables import (
+    operation_steps,
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
+from models.event import EventName
+from models.operation import OperationModel
+from models.operation_state import OperationState, Queue, StepState
+
+#: Columns of the operation that a claim returns.
+CLAIMED = (
+    "attempt",
+    "attempts_allowed",
+    "action_uid",
+    "app",
+    "queue",
+    "trigger",
+    "triggered_by",
+    "occurrence",
+    "user_id",
+    "event_at",
+    "details",
+)
+
+
+@cache
+def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
+    """Win if it waits to run or its worker's lease ran out, and attempts are left."""
+    other = operations.alias("other")
+    heavy_runs = sa.exists().where(
+        other.c.app == operations.c.app,
+        # word for word as in the index, or SQLite would not use it
+        sa.text("other.queue = 'heavy' AND other.claim_token IS NOT NULL"),
+        other.c.id != operations.c.id,
+    )
+    waits = sa.and_(
+        sa.or_(  # IN would have to be expanded at each execution
+            operations.c.state == OperationState.PENDING,
+            operations.c.state == OperationState.QUEUED,
+        ),
+        # Canceled and tried again: the worker of then may be at it still.
+        operations.c.claim_token.is_(None),
+    )
+    lost = operations.c.state == OperationState.RUNNING
+    return (
+        sa.update(operations)
+        .where(
+            operations.c.id == sa.bindparam("operation_id"),
+            sa.or_(
+                sa.and_(waits, operations.c.send_at <= db_now()),
+                sa.and_(lost, operations.c.lease_expires_at <= db_now()),
+            ),
+            operations.c.attempt < operations.c.attempts_allowed,
+            sa.or_(operations.c.queue != Queue.HEAVY, ~heavy_runs),
+        )
+        .values(
+            state=OperationState.RUNNING,
+            reason=None,
+            attempt=operations.c.attempt + 1,
+            claim_token=sa.bindparam("token"),
+            lease_expires_at=db_now(lease),
+            worker=sa.bindparam("worker"),
+            started_at=sa.func.coalesce(operations.c.started_at, db_now()),
+        )
+        .returning(
+            operations.c.id,
+            operations.c.claim_token,
+            *(operations.c[name] for name in CLAIMED),
+            *_look_up_action(),
+            db_now().label("claimed_at"),
+        )
+    )
+
+
+def _look_up_action() -> Iterator[sa.Label[Any]]:
+    """Give the action as it was then, and whether it is still there and active."""
+    revision = scheduled_action_revisions
+    document = (
+        sa.select(revision.c.document)
+        .where(
+            revision.c.uid == operations.c.action_uid,
+            revision.c.revision == operations.c.action_revision,
+        )
+        .scalar_subquery()
+    )
+    active = (
+        sa.select(scheduled_actions.c.active)
+        .where(
+            scheduled_actions.c.uid == operations.c.action_uid,
+            scheduled_actions.c.deleted_at.is_(None),
+        )
+        .scalar_subquery()
+    )
+    yield document.label("document")
+    yield active.label("action_active")
+
+
+@cache
+def claim_and_begin_statement(lease: timedelta) -> sa.Select[Any]:
+    """
+    Claim, and write down the steps if this is the first attempt; for PostgreSQL.
+
+    Where more is to be looked at (whether a user came back, whether the action is
+    still there) nothing is written down, and ``begun`` is 0.
+    """
+    claimed = claim_statement(lease).cte("claimed")
+    asked = sa.cast(claimed.c.document, JSONB)
+    names = sa.literal(list(OperationModel.model_fields), sa.ARRAY(sa.Text))
+    steps = sa.func.unnest(names).table_valued(
+        sa.column("name", sa.Text), with_ordinality="place", name="steps"
+    )
+    steps = steps.render_derived()
+    position = sa.func.row_number().over(order_by=steps.c.place) - 1
+    first = position == 0
+    chosen = (
+        sa.select(
+            claimed.c.id,
+            position,
+            steps.c.name,
+            sa.case((first, StepState.RUNNING), else_=StepState.PENDING),
+            sa.case((first, 1), else_=0),
+            sa.case((first, db_now())),
+        )
+        .join_from(claimed, steps, asked["operations"].has_key(steps.c.name))
+        .where(
+            claimed.c.attempt == 1,
+            claimed.c.action_active,
+            asked["when"]["after"].astext.is_distinct_from(EventName.USER_LAST_SEEN),
+        )
+    )
+    columns = ["operation_id", "position", "name", "state", "attempt", "started_at"]
+    begun = (
+        insert(operation_steps)
+        .from_select(columns, chosen)
+        .on_conflict_do_nothing()
+        .returning(operation_steps.c.position)
+        .cte("begun")
+    )
+    count = sa.select(sa.func.count()).select_from(begun).scalar_subquery()
+    return sa.select(claimed, count.label("begun"))

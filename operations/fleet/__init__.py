@@ -1,0 +1,1 @@
+"""Who works here: the installation, its processes, and strangers on its broker."""

@@ -1,0 +1,196 @@
+"""
+Who works: a row for each scheduler and worker that runs, which each renews itself.
+
+A process that stops takes its row away. One that was killed leaves it, and is known
+by the age of its last sign.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database.engine import Clock, db_now, read_clock, read_host_clock
+from models.database.tables import processes
+
+#: Between two signs of life.
+RENEW_EVERY = timedelta(seconds=20)
+
+#: Longer without a sign, and a process counts as gone: three signs may be lost, and
+#: who looks after two minutes sees it.
+ALIVE_FOR = timedelta(seconds=90)
+
+#: Rows of those that ended without a word are kept for so long, for people.
+KEPT_FOR = timedelta(days=1)
+
+
+class Role(StrEnum):
+    """What a process is for."""
+
+    SCHEDULER = "scheduler"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """
+    A process as it tells of itself.
+
+    Args:
+        role: What it is for.
+
+        name: As an operator knows it, such as ``quick@host``.
+
+        hostname: Of its host.
+
+        pid: Its own; in containers everyone is 1.
+
+        version: Of the program.
+
+        revision: The newest schema that the program knows.
+
+        settings: Those that all processes of its role must agree on, by variable;
+            secrets as digests.
+
+        queues: From which it takes operations.
+
+        concurrency: How many it runs at a time; None: it runs none.
+
+        clock_skew_s: Host clock minus database clock, in seconds.
+
+        free_bytes: Of the workspace; None: not known, or not used.
+
+        id: Random, for each start.
+    """
+
+    role: Role
+    name: str
+    hostname: str
+    pid: int
+    version: str
+    revision: str
+    settings: Mapping[str, str]
+    queues: Sequence[str] = ()
+    concurrency: int | None = None
+    clock_skew_s: float | None = None
+    free_bytes: int | None = None
+    id: UUID = field(default_factory=uuid4)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A process as its row tells of it; *age* is that of its last sign."""
+
+    process: Process
+    started_at: datetime
+    heartbeat_at: datetime
+    age: timedelta
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its last sign is young enough."""
+        return self.age <= ALIVE_FOR
+
+
+def measure_free(folder: Path) -> int | None:
+    """
+    Return the bytes that are free where *folder* is, or will be; may take as long as
+    its file system.
+
+    Returns:
+        None if it cannot be told.
+    """
+    there = next((each for each in (folder, *folder.parents) if each.exists()), None)
+    try:
+        return None if there is None else shutil.disk_usage(there).free
+    except OSError:
+        return None
+
+
+def record_sign(
+    connection: sa.Connection,
+    process: Process,
+    *,
+    host_clock: Clock = read_host_clock,
+) -> None:
+    """
+    Write that *process* is alive, and forget those that have not been for a day.
+
+    Args:
+        connection: In a transaction of its own.
+
+        process: As it is now.
+
+        host_clock: Of its host, compared with the database's.
+    """
+    skew = host_clock() - read_clock(connection)
+    process = replace(process, clock_skew_s=skew.total_seconds())
+    changing = {
+        "queues": list(process.queues),
+        "concurrency": process.concurrency,
+        "settings": dict(process.settings),
+        "clock_skew_s": process.clock_skew_s,
+        "free_bytes": process.free_bytes,
+        "heartbeat_at": db_now(),
+    }
+    connection.execute(
+        insert(processes)
+        .values(
+            id=process.id,
+            role=process.role.value,
+            name=process.name,
+            hostname=process.hostname,
+            pid=process.pid,
+            version=process.version,
+            revision=process.revision,
+            started_at=db_now(),
+            **changing,
+        )
+        .on_conflict_do_update(index_elements=["id"], set_=changing)
+    )
+    connection.execute(
+        sa.delete(processes).where(processes.c.heartbeat_at < db_now(-KEPT_FOR))
+    )
+
+
+def record_end(connection: sa.Connection, process: Process) -> None:
+    """Take the row of *process* away: it stops."""
+    connection.execute(sa.delete(processes).where(processes.c.id == process.id))
+
+
+def fetch_processes(connection: sa.Connection) -> list[Seen]:
+    """Return every process whose row is there, schedulers first, alive or not."""
+    rows = connection.execute(
+        sa.select(processes, db_now().label("now")).order_by(
+            processes.c.role, processes.c.name, processes.c.started_at
+        )
+    )
+    return [_read(row) for row in rows]
+
+
+def _read(row: sa.Row[Any]) -> Seen:
+    process = Process(
+        role=Role(row.role),
+        name=row.name,
+        hostname=row.hostname,
+        pid=row.pid,
+        version=row.version,
+        revision=row.revision,
+        settings=row.settings,
+        queues=tuple(row.queues),
+        concurrency=row.concurrency,
+        clock_skew_s=row.clock_skew_s,
+        free_bytes=row.free_bytes,
+        id=row.id,
+    )
+    age = row.now - row.heartbeat_at
+    return Seen(process, row.started_at, row.heartbeat_at, age)

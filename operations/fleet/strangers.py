@@ -1,0 +1,91 @@
+"""Messages in our queues that are not ours: written down by workers, for doctor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database.engine import db_now, read_clock
+from models.database.tables import strangers
+
+#: Workers write down what they still meet once a minute; what is older is over.
+_FRESH = timedelta(minutes=5)
+
+_KEPT = timedelta(days=1)
+
+
+class Reason(StrEnum):
+    """Why a message is not ours."""
+
+    OTHER_INSTALLATION = "other installation"
+    UNKNOWN_TASK = "unknown task"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """
+    What is in *queue* (its name on the broker) and not ours.
+
+    *name* is the other installation's id, the task's name, or what is wrong.
+    """
+
+    queue: str
+    reason: Reason
+    name: str
+
+    @property
+    def hint(self) -> str:
+        """What it means, and what to do."""
+        queue, name = self.queue, self.name
+        purge = f"celery --app celery_app purge -Q {queue}"
+        match self.reason:
+            case Reason.OTHER_INSTALLATION:
+                return (
+                    f"Installation {name} sends to {queue} too. Give each a "
+                    "MINUTEHAND_QUEUE_PREFIX or a broker of its own. If that one is "
+                    f"gone: {purge} (what is ours is sent again)."
+                )
+            case Reason.UNKNOWN_TASK:
+                return (
+                    f"Somebody sends the task {name!r} to {queue}, where no worker of "
+                    "ours knows it. Send it to a queue of its own project. To be rid "
+                    f"of it: {purge} (what is ours is sent again)."
+                )
+            case Reason.UNREADABLE:
+                return (
+                    f"A message in {queue} cannot be read: {name}. Find out who sends "
+                    f"to our queues. To be rid of it: {purge} (what is ours is sent "
+                    "again)."
+                )
+
+
+def record_stranger(
+    connection: sa.Connection, stranger: Stranger, *, worker: str
+) -> None:
+    """Write down that *worker* has met *stranger* now; forget those of yesterday."""
+    now = read_clock(connection)
+    connection.execute(sa.delete(strangers).where(strangers.c.seen_at < now - _KEPT))
+    values = {"worker": worker, "seen_at": db_now()}
+    connection.execute(
+        insert(strangers)
+        .values(
+            queue=stranger.queue, reason=stranger.reason, name=stranger.name, **values
+        )
+        .on_conflict_do_update(index_elements=["queue", "reason", "name"], set_=values)
+    )
+
+
+def fetch_strangers(connection: sa.Connection) -> list[Stranger]:
+    """Return what workers have met within five minutes, by queue."""
+    since = read_clock(connection) - _FRESH
+    rows = connection.execute(
+        sa.select(strangers)
+        .where(strangers.c.seen_at >= since)
+        .order_by(strangers.c.queue, strangers.c.reason, strangers.c.name)
+    )
+    return [Stranger(row.queue, Reason(row.reason), row.name) for row in rows]

@@ -1,0 +1,224 @@
+"""
+Mails to frozen recipients, each marked before and after it leaves.
+
+SMTP knows no exactly-once. We choose not to repeat: a mail whose fate is unknown
+is reported as uncertain and never sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from models.errors import PostponedError, StepError
+from models.occurrence import str_to_uuid
+from models.operation_state import Reason
+from operations.mail.message import Mail, Outcome
+from operations.ports import DeliveryState, SendMail, StepContext, StepResult
+from operations.recipients import Resolution, User, resolve, resolve_triggering_user
+
+#: Where a step keeps the ids of its recipients for its next attempt.
+MEMO_KEY = "recipients"
+
+
+#: Where a step that runs again for some recipients alone keeps who they are, and what
+#: it told before: see uncertain.py.
+RESENT_KEY = "resent"
+
+
+def freeze_recipients(context: StepContext) -> Resolution:
+    """
+    Return who gets the mails of this step: resolved once, the same in every attempt.
+
+    The ids are frozen, not the people: a changed address is used, and a user who
+    was deleted since the first attempt is a warning.
+
+    Returns:
+        Users with an address, ordered by id, and a warning for each name that
+        stands for nobody.
+    """
+    users = context.ports.directory.fetch_users(context.app)
+    frozen = context.memo.get(MEMO_KEY)
+    if isinstance(frozen, dict):
+        ids, warnings = _read_memo(frozen)
+    else:
+        found = _resolve(context, users)
+        ids = [user.id for user in found.users]
+        warnings = list(found.warnings)
+        context.remember(MEMO_KEY, {"ids": list(ids), "warnings": list(warnings)})
+
+    by_id = {user.id: user for user in users}
+    gone = [user_id for user_id in ids if user_id not in by_id]
+    present = [by_id[user_id] for user_id in ids if user_id in by_id]
+    return Resolution(
+        users=tuple(user for user in present if user.email),
+        warnings=(
+            *warnings,
+            *(f"User {user_id!r} was deleted meanwhile." for user_id in gone),
+            *(f"User {u.id!r} has no email address." for u in present if not u.email),
+        ),
+    )
+
+
+def _resolve(context: StepContext, users: Sequence[User]) -> Resolution:
+    if context.user_id is not None:
+        return resolve_triggering_user(
+            context.recipients, users, context.user_id, now=context.now
+        )
+    if context.recipients is None:
+        return Resolution(users=(), warnings=("The action names no recipients.",))
+
+    return resolve(context.recipients, users, now=context.now)
+
+
+def _read_memo(frozen: dict[str, JsonValue]) -> tuple[list[str], list[str]]:
+    ids, warnings = frozen["ids"], frozen["warnings"]
+    # freeze_recipients wrote both as lists of texts
+    assert isinstance(ids, list)
+    assert isinstance(warnings, list)
+    return [str(each) for each in ids], [str(each) for each in warnings]
+
+
+def make_message_id(context: StepContext, step: str, user: User) -> str:
+    """Return the Message-ID, without brackets: the same in every attempt."""
+    return f"{str_to_uuid(f'{context.operation_id} | {step} | {user.id}')}@minutehand"
+
+
+@dataclass(slots=True)
+class _Report:
+    """What became of the mails; user ids, and for failures the reason as well."""
+
+    sent: list[str] = field(default_factory=list)
+    sent_before: list[str] = field(default_factory=list)
+    uncertain: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    deferred: list[tuple[str, str]] = field(default_factory=list)
+
+
+def deliver(
+    context: StepContext, mails: Sequence[tuple[User, Mail]], warnings: Sequence[str]
+) -> StepResult:
+    """
+    Send *mails*, each at most once over all attempts of the operation.
+
+    Args:
+        context: The step's.
+
+        mails: Rendered, in the order they go.
+
+        warnings: Carried into the result.
+
+    Returns:
+        ``sent``: how many have left, over all attempts; ``uncertain`` and
+        ``failed``: the users concerned; ``warnings``.
+
+    Raises:
+        PostponedError: The mail server does not serve, whatever it is given.
+
+        StepError: Temporary if the server was away or put a mail off (what was
+            sent stays sent); permanent if it refused every mail.
+    """
+    resent = context.memo.get(RESENT_KEY)
+    if isinstance(resent, dict):
+        # An operator asked for these again; the others are done with.
+        mails = [(user, mail) for user, mail in mails if user.id in _list(resent, "to")]
+    report = _Report()
+    with context.ports.mailer.session() as send:
+        for done, (user, mail) in enumerate(mails):
+            context.progress(done, len(mails), user.id)
+            _deliver_one(context, send, user, mail, report)
+    context.progress(len(mails), len(mails))
+
+    if report.deferred:
+        # Raised after the last mail: one full mailbox must not keep the others back.
+        user_id, reason = report.deferred[0]
+        msg = (
+            f"{len(report.deferred)} of {len(mails)} mails were put off; "
+            f"the first is to {user_id!r}: {reason}"
+        )
+        raise StepError(msg, permanent=False)
+    if report.failed and len(report.failed) == len(mails):
+        user_id, reason = report.failed[0]
+        msg = f"every mail was refused; the first is to {user_id!r}: {reason}"
+        raise StepError(msg, permanent=True)
+
+    result: StepResult = {
+        "sent": len(report.sent) + len(report.sent_before),
+        "uncertain": list(report.uncertain),
+        "failed": [
+            {"user": user_id, "error": reason} for user_id, reason in report.failed
+        ],
+        "warnings": list(warnings),
+    }
+    return _add_to_former(resent, result) if isinstance(resent, dict) else result
+
+
+def _list(value: Mapping[str, JsonValue], key: str) -> list[JsonValue]:
+    found = value.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _add_to_former(resent: dict[str, JsonValue], result: StepResult) -> StepResult:
+    """Return *result* and what the step told before of all others."""
+    former = resent.get("result")
+    if not isinstance(former, dict):
+        return result
+    again = _list(resent, "to")
+    before, now = former.get("sent"), result["sent"]
+    # deliver wrote both as numbers
+    assert isinstance(before, int)
+    assert isinstance(now, int)
+    others = [each for each in _list(former, "uncertain") if each not in again]
+    failed = [
+        each
+        for each in _list(former, "failed")
+        if not (isinstance(each, dict) and each.get("user") in again)
+    ]
+    return {
+        **result,
+        "sent": before + now,
+        "uncertain": [*others, *_list(result, "uncertain")],
+        "failed": [*failed, *_list(result, "failed")],
+    }
+
+
+def _deliver_one(
+    context: StepContext, send: SendMail, user: User, mail: Mail, report: _Report
+) -> None:
+    # Mark first: if we die between the two, the next attempt finds the mark and
+    # does not repeat the mail; the other way round it would be sent twice.
+    found = context.deliveries.start(user.id)
+    if found is DeliveryState.SENT:
+        report.sent_before.append(user.id)
+        return
+    if found is DeliveryState.UNCERTAIN:
+        report.uncertain.append(user.id)
+        return
+
+    sending = send(mail, now=context.now)
+    match sending.outcome:
+        case Outcome.SENT:
+            context.deliveries.sent(user.id)
+            report.sent.append(user.id)
+        case Outcome.UNCERTAIN:
+            context.deliveries.uncertain(user.id, sending.detail)
+            report.uncertain.append(user.id)
+        case Outcome.REFUSED:
+            context.deliveries.failed(user.id, sending.detail)
+            report.failed.append((user.id, sending.detail))
+        case Outcome.DEFERRED:
+            context.deliveries.failed(user.id, sending.detail)
+            report.deferred.append((user.id, sending.detail))
+        case Outcome.UNREACHABLE:
+            # The next mails would wait for the same dead server, one deadline each.
+            context.deliveries.failed(user.id, sending.detail)
+            if sending.retry_in is not None:
+                raise PostponedError(
+                    sending.detail,
+                    delay=sending.retry_in,
+                    reason=Reason.MAIL_SERVER_AWAY,
+                )
+            msg = f"the mail server could not be reached: {sending.detail}"
+            raise StepError(msg, permanent=False)

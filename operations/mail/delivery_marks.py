@@ -1,0 +1,90 @@
+"""
+The marks that keep a mail from being sent twice, one row a recipient.
+
+``sending`` is committed before a mail leaves, ``sent`` after. A ``sending`` that
+is found later was left by a worker that died between the two: nobody knows
+whether the mail left, so it becomes ``uncertain`` and is never sent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database.engine import db_now, writing
+from models.database.tables import deliveries
+from operations.claiming.claim import Claim, guard
+from operations.ports import DeliveryState
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryMarks:
+    """The marks of one step of one operation, under its claim; see ports.Deliveries."""
+
+    engine: sa.Engine
+    held: Claim
+    step: str
+
+    def start(self, recipient_id: str) -> DeliveryState:
+        """Commit ``sending`` and say what was found: NEW, SENT or UNCERTAIN."""
+        with writing(self.engine) as connection:
+            guard(connection, self.held)
+            found = connection.execute(
+                sa.select(deliveries.c.state).where(*self._is(recipient_id))
+            ).scalar_one_or_none()
+            if found == DeliveryState.SENT:
+                return DeliveryState.SENT
+            if found in {DeliveryState.SENDING, DeliveryState.UNCERTAIN}:
+                self._mark(connection, recipient_id, DeliveryState.UNCERTAIN)
+                return DeliveryState.UNCERTAIN
+            self._mark(connection, recipient_id, DeliveryState.SENDING)
+            return DeliveryState.NEW
+
+    def sent(self, recipient_id: str) -> None:
+        """Mark the mail as taken by the mail server."""
+        self._settle(recipient_id, DeliveryState.SENT)
+
+    def failed(self, recipient_id: str, error: str) -> None:
+        """Mark that the mail did not leave, for certain; a retry may send it."""
+        self._settle(recipient_id, DeliveryState.FAILED, error)
+
+    def uncertain(self, recipient_id: str, error: str) -> None:
+        """Mark that the mail may or may not have left; it is never sent again."""
+        self._settle(recipient_id, DeliveryState.UNCERTAIN, error)
+
+    def _settle(
+        self, recipient_id: str, state: DeliveryState, error: str | None = None
+    ) -> None:
+        with writing(self.engine) as connection:
+            guard(connection, self.held)
+            self._mark(connection, recipient_id, state, error)
+
+    def _mark(
+        self,
+        connection: sa.Connection,
+        recipient_id: str,
+        state: DeliveryState,
+        error: str | None = None,
+    ) -> None:
+        values = {"state": state, "error": error, "updated_at": db_now()}
+        connection.execute(
+            insert(deliveries)
+            .values(
+                operation_id=self.held.operation_id,
+                step=self.step,
+                recipient=recipient_id,
+                **values,
+            )
+            .on_conflict_do_update(
+                index_elements=["operation_id", "step", "recipient"], set_=values
+            )
+        )
+
+    def _is(self, recipient_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return (
+            deliveries.c.operation_id == self.held.operation_id,
+            deliveries.c.step == self.step,
+            deliveries.c.recipient == recipient_id,
+        )

@@ -1,0 +1,135 @@
+"""
+Mail templates: Jinja2 in a sandbox, for templates are written by admins. Pure.
+
+A template sees texts, numbers and times, never an object of ours, and what it
+makes is bounded. The time and memory it takes are not: no sandbox of Python can
+bound them. So workers render in a process that
+has limits (operations/adapters/renderer.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from models.errors import StepError
+from operations.mail.message import Rendered, Template
+
+#: Characters a part may have; a mail beyond this is refused by most servers anyway.
+LONGEST = 2_000_000
+
+#: Memory and CPU that rendering may take, as whoever renders has to enforce: a mail
+#: of ``LONGEST`` characters takes a tenth of it, and a millisecond.
+MEMORY_BYTES = 256 << 20
+CPU_S = 5
+
+#: What RFC 5322 allows a header line, so that a subject never has to be folded oddly.
+LONGEST_SUBJECT = 998
+
+
+#: Characters of an error: it may quote what the template made.
+_LONGEST_ERROR = 500
+
+#: What a template may raise: its own errors, and Python's from a wrong operand,
+#: index, filter argument or format, from nesting too deep, or a number too long.
+_MISTAKES = (
+    TemplateError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    MemoryError,
+)
+
+
+class MailTemplate:
+    """A template of a small app, compiled once and rendered for each recipient."""
+
+    def __init__(self, template: Template) -> None:
+        """
+        Compile the parts of *template*.
+
+        Raises:
+            StepError: Permanent: no body, or a part that is not Jinja2.
+        """
+        if template.text is None and template.html is None:
+            msg = f"template {template.name!r} has neither text nor html."
+            raise StepError(msg, permanent=True)
+
+        self._name = template.name
+        plain = ImmutableSandboxedEnvironment(
+            undefined=StrictUndefined, autoescape=False
+        )
+        escaping = ImmutableSandboxedEnvironment(
+            undefined=StrictUndefined, autoescape=True
+        )
+        self._parts = {
+            "subject": self._compile(plain, "subject", template.subject),
+            "text": self._compile(plain, "text", template.text),
+            "html": self._compile(escaping, "html", template.html),
+        }
+
+    def _compile(
+        self, sandbox: ImmutableSandboxedEnvironment, part: str, source: str | None
+    ) -> Any:
+        if source is None:
+            return None
+        try:
+            return sandbox.from_string(source)
+        except _MISTAKES as error:
+            raise self._explain(part, error) from error
+
+    def _explain(self, part: str, error: Exception) -> StepError:
+        line = getattr(error, "lineno", None)
+        where = f"{part}, line {line}" if line else part
+        said = str(error)[:_LONGEST_ERROR] or type(error).__name__
+        if isinstance(error, MemoryError):
+            said = (
+                f"needs more than {MEMORY_BYTES >> 20} MiB of memory. Make less of it"
+            )
+        elif isinstance(error, RecursionError):
+            said = "is nested too deep, or a macro calls itself without end"
+        msg = f"template {self._name!r} ({where}): {said}"
+        return StepError(msg, permanent=True)
+
+    def render(self, values: Mapping[str, object]) -> Rendered:
+        """
+        Return the mail for *values*.
+
+        Args:
+            values: Texts, numbers, times, and dicts and lists of them.
+
+        Raises:
+            StepError: Permanent: a name that is not there, something the sandbox
+                forbids, a part that is too long, or more memory than there is.
+        """
+        subject = self._render("subject", values) or ""
+        # A line break would begin a header of the recipient's choice.
+        subject = " ".join(subject.split())[:LONGEST_SUBJECT]
+        return Rendered(
+            subject, self._render("text", values), self._render("html", values)
+        )
+
+    def _render(self, part: str, values: Mapping[str, object]) -> str | None:
+        template = self._parts[part]
+        if template is None:
+            return None
+        pieces: list[str] = []
+        length = 0
+        try:
+            for piece in template.generate(values):
+                pieces.append(piece)
+                length += len(piece)
+                if length > LONGEST:
+                    msg = f"longer than {LONGEST:,} characters"
+                    raise SecurityError(msg)
+        except _MISTAKES as error:
+            raise self._explain(part, error) from error
+        return "".join(pieces)

@@ -1,0 +1,329 @@
+"""
+Mails whose fate is not known, and what an operator decides about them.
+
+SMTP knows no exactly-once: a worker that dies between handing a mail over and
+marking it leaves it ``uncertain``, and nothing of ours ever sends it again. Somebody
+who knows says that it arrived, or has it sent again, under the same operation, the
+same Message-ID and the same marks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from models.database.engine import db_now, reading, writing
+from models.database.tables import deliveries, operation_steps, operations
+from models.errors import ConflictError, NotFoundError
+from models.operation_state import OperationState, StepState
+from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
+from operations.mail.deliver import RESENT_KEY
+from operations.ports import DeliveryState
+from operations.running.step_records import RETURN_KEY
+
+#: Of what is over, and may have left mails behind.
+_RESENT_STATES = frozenset({*RETRIED_STATES, OperationState.SUCCEEDED})
+
+
+@dataclass(frozen=True, slots=True)
+class MailSelection:
+    """
+    Which mails are meant; None, or nothing, leaves a field open.
+
+    Args:
+        since: Compared with the last change of the mark, inclusive.
+
+        until: The same, exclusive.
+    """
+
+    app: str | None = None
+    action_uid: str | None = None
+    operation_id: UUID | None = None
+    recipients: frozenset[str] = frozenset()
+    state: DeliveryState | None = DeliveryState.UNCERTAIN
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(slots=True)
+class Resolved:
+    """How many mails were decided about, and why others were not, by operation."""
+
+    done: int = 0
+    refused: dict[UUID, str] = field(default_factory=dict)
+
+
+def fetch_mails(
+    connection: sa.Connection, wanted: MailSelection, *, limit: int
+) -> list[sa.Row[Any]]:
+    """Return mails with their operation, the latest change first."""
+    columns = operations.c
+    return list(
+        connection.execute(
+            sa.select(
+                deliveries,
+                columns.app,
+                columns.action_uid,
+                columns.triggered_by,
+                columns.occurrence,
+                columns.state.label("operation_state"),
+            )
+            .join_from(deliveries, operations)
+            .where(*_match(wanted))
+            .order_by(deliveries.c.updated_at.desc(), deliveries.c.recipient)
+            .limit(limit)
+        )
+    )
+
+
+def count_mails(connection: sa.Connection, wanted: MailSelection) -> dict[str, int]:
+    """Return how many mails are meant, by state."""
+    rows = connection.execute(
+        sa.select(deliveries.c.state, sa.func.count())
+        .join_from(deliveries, operations)
+        .where(*_match(wanted))
+        .group_by(deliveries.c.state)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def _match(wanted: MailSelection) -> list[sa.ColumnElement[bool]]:
+    columns = deliveries.c
+    found: list[sa.ColumnElement[bool]] = []
+    if wanted.state is DeliveryState.UNCERTAIN:
+        # word for word as in the index, or SQLite would not use it
+        found.append(sa.text("deliveries.state = 'uncertain'"))  # type: ignore[arg-type]
+    elif wanted.state is not None:
+        found.append(columns.state == wanted.state)
+    for column, value in (
+        (operations.c.app, wanted.app),
+        (operations.c.action_uid, wanted.action_uid),
+        (columns.operation_id, wanted.operation_id),
+    ):
+        if value is not None:
+            found.append(column == value)
+    if wanted.recipients:
+        found.append(columns.recipient.in_(sorted(wanted.recipients)))
+    if wanted.since is not None:
+        found.append(columns.updated_at >= wanted.since)
+    if wanted.until is not None:
+        found.append(columns.updated_at < wanted.until)
+    return found
+
+
+def resolve_mails(
+    engine: sa.Engine, wanted: MailSelection, *, resend: bool, by: str | None
+) -> Resolved:
+    """
+    Decide about the uncertain mails of *wanted*, one operation at a time.
+
+    Args:
+        engine: Each operation is a transaction of its own.
+
+        wanted: Of state UNCERTAIN.
+
+        resend: They are sent again; else they have arrived.
+
+        by: Who says so.
+    """
+    with reading(engine) as connection:
+        ids = connection.execute(
+            sa.select(deliveries.c.operation_id, operations.c.recorded_at)
+            .join_from(deliveries, operations)
+            .where(*_match(wanted))
+            .distinct()
+            .order_by(operations.c.recorded_at)
+        ).all()
+    resolved = Resolved()
+    decide = resend_mails if resend else confirm_mails
+    for row in ids:
+        try:
+            with writing(engine) as connection:
+                resolved.done += decide(
+                    connection, row.operation_id, recipients=wanted.recipients, by=by
+                )
+        except (ConflictError, NotFoundError) as error:
+            resolved.refused[row.operation_id] = str(error)
+    return resolved
+
+
+def confirm_mails(
+    connection: sa.Connection,
+    operation_id: UUID,
+    *,
+    recipients: Collection[str] = (),
+    by: str | None,
+) -> int:
+    """
+    Take it that uncertain mails of an operation have arrived: they are ``sent``.
+
+    Args:
+        connection: In a transaction of its own.
+
+        operation_id: Of any state; its worker may be at others of its mails.
+
+        recipients: Ids of users; none: all whose mail is uncertain.
+
+        by: Who says so.
+
+    Returns:
+        How many.
+
+    Raises:
+        NotFoundError: No such operation, or the mail to one of *recipients* is not
+            uncertain.
+    """
+    _lock(connection, operation_id)
+    _find_uncertain(connection, operation_id, recipients)
+    return _settle(connection, operation_id, recipients, DeliveryState.SENT, by)
+
+
+def resend_mails(
+    connection: sa.Connection,
+    operation_id: UUID,
+    *,
+    recipients: Collection[str] = (),
+    by: str | None,
+) -> int:
+    """
+    Have uncertain mails of an operation sent again, and nothing else of it.
+
+    The row is reopened. Only the steps with such mails run, and send to these
+    recipients alone; then the operation is again in the state in which it was.
+
+    Args:
+        connection: In a transaction of its own.
+
+        operation_id: Of an operation that is final.
+
+        recipients: Ids of users; none: all whose mail is uncertain.
+
+        by: Who asks for it.
+
+    Returns:
+        How many.
+
+    Raises:
+        NotFoundError: As ``confirm_mails``.
+
+        ConflictError: The operation is not final, or its worker has not stopped, or
+            its ``overlap`` lets nothing run beside another that is live.
+    """
+    row = _lock(connection, operation_id)
+    if row.state not in _RESENT_STATES or row.claim_token is not None:
+        msg = (
+            f"operation {operation_id} is {row.state}, or its worker has not stopped:"
+            " its mails cannot be sent again now"
+        )
+        raise ConflictError(msg)
+    found = _find_uncertain(connection, operation_id, recipients)
+    count = _settle(connection, operation_id, recipients, DeliveryState.FAILED, by)
+    for step, users in found.items():
+        _reopen_step(connection, operation_id, step, users)
+    details = dict(row.details or {})
+    # A resend that failed is still on its way to where the first one began.
+    details.setdefault(
+        RETURN_KEY, {"state": row.state, "reason": row.reason, "error": row.error}
+    )
+    reopened = connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == operation_id, ~is_beside_live())
+        .values(**REOPENED, details=details)
+    ).rowcount
+    if not reopened:
+        msg = (
+            f"another run of the action of operation {operation_id} is under way,"
+            " and its overlap is skip: wait for it"
+        )
+        raise ConflictError(msg)
+    return count
+
+
+def _lock(connection: sa.Connection, operation_id: UUID) -> sa.Row[Any]:
+    """Hold an operation: its worker marks no mail until the commit."""
+    row = connection.execute(
+        sa.select(operations).where(operations.c.id == operation_id).with_for_update()
+    ).one_or_none()
+    if row is None:
+        msg = f"there is no operation {operation_id}"
+        raise NotFoundError(msg)
+    return row
+
+
+def _find_uncertain(
+    connection: sa.Connection, operation_id: UUID, recipients: Collection[str]
+) -> dict[str, list[str]]:
+    """Return the recipients of uncertain mails by step."""
+    wanted = MailSelection(operation_id=operation_id, recipients=frozenset(recipients))
+    rows = connection.execute(
+        sa.select(deliveries.c.step, deliveries.c.recipient)
+        .join_from(deliveries, operations)
+        .where(*_match(wanted))
+        .order_by(deliveries.c.recipient)
+    ).all()
+    missing = set(recipients) - {row.recipient for row in rows}
+    if missing or not rows:
+        whom = f" to {', '.join(map(repr, sorted(missing)))}" if missing else ""
+        msg = f"operation {operation_id} has no uncertain mail{whom}"
+        raise NotFoundError(msg)
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for step, recipient in rows:
+        found[step].append(recipient)
+    return found
+
+
+def _settle(
+    connection: sa.Connection,
+    operation_id: UUID,
+    recipients: Collection[str],
+    state: DeliveryState,
+    by: str | None,
+) -> int:
+    query = (
+        sa.update(deliveries)
+        .where(
+            deliveries.c.operation_id == operation_id,
+            deliveries.c.state == DeliveryState.UNCERTAIN,
+        )
+        .values(
+            state=state,
+            resolved_by=by,
+            resolved_at=db_now(),
+            updated_at=db_now(),
+            error=None,
+        )
+    )
+    if recipients:
+        query = query.where(deliveries.c.recipient.in_(sorted(recipients)))
+    return connection.execute(query).rowcount
+
+
+def _reopen_step(
+    connection: sa.Connection, operation_id: UUID, step: str, users: Sequence[str]
+) -> None:
+    """Let a step run again, for *users* alone; it keeps what it has told."""
+    here = (
+        operation_steps.c.operation_id == operation_id,
+        operation_steps.c.name == step,
+    )
+    row = connection.execute(sa.select(operation_steps).where(*here)).one()
+    memo = dict(row.memo or {})
+    before = memo.get(RESENT_KEY, {})
+    memo[RESENT_KEY] = {
+        # Those of an earlier one that failed are still to get it.
+        "to": sorted({*before.get("to", ()), *users}),
+        "state": before.get("state", row.state),
+        "result": before.get("result", row.result),
+        "error": before.get("error", row.error),
+    }
+    connection.execute(
+        sa.update(operation_steps)
+        .where(*here)
+        .values(state=StepState.PENDING, finished_at=None, error=None, memo=memo)
+    )

@@ -1,0 +1,1 @@
+"""Notices of failures: how they are grouped, kept, and worded."""

@@ -1,0 +1,217 @@
+"""
+Failures that nobody was told of, and the causes that last, in the database.
+
+Read and written by the leader alone, under its fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
+from models.database.tables import deliveries, notices, operations
+from models.operation_state import FINAL_STATES, OperationState, Trigger
+from operations.notices.grouping import (
+    FIRST_PAUSE,
+    FORGET_AFTER,
+    Notice,
+    NoticeKind,
+    Open,
+    Trouble,
+    make_trouble,
+)
+
+#: What was finished so long before the last look may have been committed after it.
+OVERLAP = timedelta(minutes=10)
+
+#: Marks of mails of operations that are still under way are looked at for so long.
+_MARK_AGE = timedelta(days=1)
+
+#: Characters of an error that are read: its first line is told.
+_ERROR_READ = 1_000
+
+_READ = (
+    operations.c.id,
+    operations.c.app,
+    operations.c.action_uid,
+    operations.c.triggered_by,
+    operations.c.state,
+    operations.c.reason,
+    sa.func.substr(operations.c.error, 1, _ERROR_READ).label("error"),
+    operations.c.occurrence,
+    operations.c.finished_at,
+    operations.c.details,
+)
+
+
+def fetch_troubles(
+    connection: sa.Connection,
+    *,
+    since: datetime,
+    apps: Collection[str] | None,
+    limit: int,
+) -> list[Trouble]:
+    """
+    Return what failed, was missed or left mails uncertain, and nobody was told of.
+
+    Args:
+        connection: In the transaction that tells somebody.
+
+        since: The last look, aware UTC; what finished a little before counts too.
+
+        apps: Of these. None: of all.
+
+        limit: At most so many, the oldest first; of uncertain mails as many again.
+            What somebody else is writing at this moment is left for the next look.
+    """
+    bounds: list[sa.ColumnElement[bool]] = [
+        operations.c.finished_at > since - OVERLAP,
+        operations.c.trigger != Trigger.NOTICE,
+        # Told of, tried again by hand, and failed again: that is news.
+        sa.or_(
+            operations.c.noticed_at.is_(None),
+            operations.c.noticed_at < operations.c.finished_at,
+        ),
+    ]
+    if apps is not None:
+        bounds.append(operations.c.app.in_(apps))
+    failed = connection.execute(
+        sa.select(*_READ)
+        # word for word as in the index, or SQLite would not use it
+        .where(sa.text("operations.state IN ('failed', 'missed')"), *bounds)
+        .order_by(operations.c.finished_at, operations.c.id)
+        .limit(limit)
+        # Whoever tries many again holds them in an order of its own: wait for nobody.
+        .with_for_update(skip_locked=True)
+    ).all()
+    troubles = [make_trouble(row, _KINDS[row.state]) for row in failed]
+    marks = (
+        sa.select(deliveries.c.operation_id, sa.func.count().label("mails"))
+        .where(
+            sa.text("deliveries.state = 'uncertain'"),
+            deliveries.c.updated_at > since - _MARK_AGE,
+        )
+        .group_by(deliveries.c.operation_id)
+        .subquery()
+    )
+    done = sorted(FINAL_STATES - {OperationState.FAILED, OperationState.MISSED})
+    uncertain = connection.execute(
+        sa.select(*_READ, marks.c.mails)
+        .join_from(marks, operations, operations.c.id == marks.c.operation_id)
+        .where(operations.c.state.in_(done), *bounds)
+        .order_by(operations.c.finished_at, operations.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True, of=operations)
+    ).all()
+    return troubles + [
+        make_trouble(row, NoticeKind.UNCERTAIN, mails=row.mails) for row in uncertain
+    ]
+
+
+_KINDS = {
+    OperationState.FAILED.value: NoticeKind.FAILED,
+    OperationState.MISSED.value: NoticeKind.MISSED,
+}
+
+
+def mark_noticed(connection: sa.Connection, troubles: Sequence[Trouble]) -> None:
+    """Store that somebody was told how these operations ended, this time."""
+    columns: dict[str, sa.types.TypeEngine[Any]] = {"id": Identifier, "at": UtcDateTime}
+    told = json_rows(connection.dialect.name, columns, "told")
+    connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == told.c.id)
+        .values(noticed_at=told.c.at),
+        {
+            "told": make_rows_json(
+                [{"id": each.operation_id, "at": each.at} for each in troubles]
+            )
+        },
+    )
+
+
+def fetch_open(connection: sa.Connection) -> Open:
+    """Return the causes that last."""
+    columns = [notices.c[each.name] for each in fields(Notice)]
+    rows = connection.execute(
+        sa.select(*columns).where(sa.text("notices.closed_at IS NULL"))
+    )
+    found: Open = {}
+    for row in rows.mappings():
+        kind = NoticeKind(row["kind"])
+        notice = Notice(**{**row, "kind": kind})
+        found[notice.scope, kind, notice.cause_key] = notice
+    return found
+
+
+def store_notice(connection: sa.Connection, notice: Notice) -> None:
+    """Write *notice* as it is now; a cause that is open twice is refused."""
+    values = asdict(notice)
+    connection.execute(
+        insert(notices)
+        .values(**values)
+        .on_conflict_do_update(index_elements=["id"], set_=values)
+    )
+
+
+def close_notice(connection: sa.Connection, notice: Notice, *, now: datetime) -> None:
+    """Store that the cause is over."""
+    connection.execute(
+        sa.update(notices).where(notices.c.id == notice.id).values(closed_at=now)
+    )
+
+
+def forget_old_notices(connection: sa.Connection, *, now: datetime) -> None:
+    """Remove causes of which nothing was heard for long."""
+    connection.execute(sa.delete(notices).where(notices.c.last_at < now - FORGET_AFTER))
+
+
+def is_stale(notice: Notice, *, now: datetime) -> bool:
+    """Tell whether a cause is told and over that no success can end: lost mails."""
+    return (
+        notice.kind is NoticeKind.UNCERTAIN
+        and not notice.untold
+        and notice.told_at is not None
+        and now - notice.told_at >= FIRST_PAUSE
+    )
+
+
+@cache
+def _succeeded_statement(dialect: str) -> sa.Select[Any]:
+    columns: dict[str, sa.types.TypeEngine[Any]] = {
+        "uid": sa.Text(),
+        "occurrence": UtcDateTime,
+        "last_at": UtcDateTime,
+    }
+    asked = json_rows(dialect, columns, "asked")
+    later = sa.exists().where(
+        operations.c.action_uid == asked.c.uid,
+        # The one that failed last, if it was tried again, or one after it.
+        operations.c.occurrence >= asked.c.occurrence,
+        operations.c.state == OperationState.SUCCEEDED,
+        operations.c.finished_at > asked.c.last_at,
+    )
+    return sa.select(asked.c.uid).where(later)
+
+
+def find_succeeded(connection: sa.Connection, notice: Notice) -> set[str]:
+    """Return the actions of *notice* that have succeeded since they failed last."""
+    asked: Sequence[dict[str, object]] = [
+        {
+            "uid": uid,
+            "occurrence": datetime.fromisoformat(action["occurrence"]),
+            "last_at": datetime.fromisoformat(action["last_at"]),
+        }
+        for uid, action in notice.actions.items()
+    ]
+    found = connection.execute(
+        _succeeded_statement(connection.dialect.name), {"asked": make_rows_json(asked)}
+    )
+    return set(found.scalars())

@@ -1,0 +1,190 @@
+"""
+Record operations: one row for each occurrence, whoever decides it.
+
+Duplicates are refused by the primary key, which is derived from the occurrence:
+nobody checks first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import cache
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database.engine import (
+    Identifier,
+    Json,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+)
+from models.database.tables import operations
+from models.decision import NewOperation
+from models.operation_state import (
+    OperationState,
+    Overlap,
+    Reason,
+)
+
+#: How many operations of one action and user ``overlap: queue`` holds (design: 100).
+QUEUE_LIMIT = 100
+
+_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
+    "id": Identifier,
+    "action_uid": sa.Text(),
+    "action_revision": sa.Integer(),
+    "app": sa.Text(),
+    "trigger": sa.Text(),
+    "triggered_by": sa.Text(),
+    "occurrence": UtcDateTime,
+    "user_id": sa.Text(),
+    "event_at": UtcDateTime,
+    "queue": sa.Text(),
+    "overlap": sa.Text(),
+    "state": sa.Text(),
+    "reason": sa.Text(),
+    "details": Json,
+}
+
+
+def record(
+    connection: sa.Connection,
+    new: Sequence[NewOperation],
+    *,
+    fence: int | None = None,
+) -> dict[UUID, OperationState]:
+    """
+    Insert operations; those already there stay as they are.
+
+    Runs in the caller's transaction, which holds the rows of the actions
+    concerned: what ``overlap`` finds live cannot change before the commit.
+
+    Args:
+        connection: In that transaction.
+
+        new: In order of occurrence within each action.
+
+        fence: Of the leadership that decided them; None: recorded by hand.
+
+    Returns:
+        The ids that were inserted, in no particular order, and the state of each.
+    """
+    if not new:
+        return {}
+    decided = _decide_overlap(connection, new)
+    rows = make_rows_json(
+        [dict(zip(_COLUMNS, _read(row), strict=True)) for row in decided]
+    )
+    statement = _insert_statement(connection.dialect.name)
+    result = connection.execute(statement, {"rows": rows, "fence": fence})
+    return {id_: _STATES[state] for id_, state in result.all()}
+
+
+_read = attrgetter(*_COLUMNS)
+
+#: By what is stored; calling an enum costs ten times as much.
+_STATES = {state.value: state for state in OperationState}
+
+
+@cache
+def _insert_statement(dialect: str) -> sa.Executable:
+    rows = json_rows(dialect, _COLUMNS)
+    final = rows.c.state.in_([OperationState.SKIPPED, OperationState.MISSED])
+    selected = sa.select(
+        *rows.c,
+        db_now(),
+        db_now(),
+        sa.case((final, db_now())),
+        sa.bindparam("fence", type_=sa.BigInteger),
+        # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+    ).where(sa.true())
+    names = [*_COLUMNS, "recorded_at", "send_at", "finished_at", "fence"]
+    return (
+        insert(operations)
+        .from_select(names, selected)
+        .on_conflict_do_nothing(index_elements=["id"])
+        .returning(operations.c.id, operations.c.state)
+    )
+
+
+def _decide_overlap(
+    connection: sa.Connection, new: Sequence[NewOperation]
+) -> list[NewOperation]:
+    """Turn into ``skipped`` what may not run beside what is live, or beside another."""
+    exclusive = {
+        row.action_uid
+        for row in new
+        if row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
+    }
+    if not exclusive:
+        return list(new)
+    live = _count_live(connection, exclusive)
+    judged = [
+        row
+        for row in new
+        if row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
+    ]
+    # What was recorded before is not inserted again, and must not keep others out.
+    known = _find_known(connection, [row.id for row in judged])
+    waiting: Counter[tuple[str, str | None]] = Counter(
+        (row.action_uid, row.user_id) for row in judged if row.id not in known
+    )
+    decided = []
+    for row in new:
+        if (
+            row.state is not OperationState.PENDING
+            or row.overlap is Overlap.ALLOW
+            or row.id in known
+        ):
+            decided.append(row)
+            continue
+        key = (row.action_uid, row.user_id)
+        waiting[key] -= 1
+        if row.overlap is Overlap.QUEUE:
+            refused = live[key] >= QUEUE_LIMIT
+            live[key] += 1
+        else:
+            # of several in one tick the latest runs
+            refused = live[key] > 0 or waiting[key] > 0
+        decided.append(_skip(row) if refused else row)
+    return decided
+
+
+def _find_known(connection: sa.Connection, ids: Sequence[UUID]) -> set[UUID]:
+    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
+    found = connection.execute(
+        sa.select(operations.c.id).where(operations.c.id.in_(sa.select(given.c.id))),
+        {"given": make_rows_json([{"id": each} for each in ids])},
+    )
+    return set(found.scalars())
+
+
+def _skip(row: NewOperation) -> NewOperation:
+    full = row.overlap is Overlap.QUEUE
+    reason = Reason.QUEUE_FULL if full else Reason.OVERLAP
+    return replace(row, state=OperationState.SKIPPED, reason=reason)
+
+
+def _count_live(
+    connection: sa.Connection, action_uids: Collection[str]
+) -> Counter[tuple[str, str | None]]:
+    uids = json_rows(connection.dialect.name, {"uid": sa.Text()}, "uids")
+    found = connection.execute(
+        sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())
+        .where(
+            # word for word as in the index, or SQLite would not use it
+            sa.text("operations.state IN ('pending', 'queued', 'running')"),
+            operations.c.action_uid.in_(sa.select(uids.c.uid)),
+        )
+        .group_by(operations.c.action_uid, operations.c.user_id),
+        {"uids": make_rows_json([{"uid": uid} for uid in action_uids])},
+    )
+    return Counter({(uid, user): count for uid, user, count in found})

@@ -1,0 +1,477 @@
+"""
+Run a claimed operation: its steps in order, each recorded before and after.
+
+Everything is written under the claim, so a worker that was frozen, cut off or
+overtaken changes nothing when it wakes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from itertools import zip_longest
+
+import sqlalchemy as sa
+import structlog
+from pydantic import JsonValue, ValidationError
+
+from models.database.engine import reading, writing
+from models.database.tables import users
+from models.errors import (
+    CanceledError,
+    ClaimLostError,
+    PostponedError,
+    StepError,
+    StepSkippedError,
+    TimeLimitError,
+    UnreachableError,
+)
+from models.event import EventName
+from models.operation import RefreshModel
+from models.operation_state import OperationState, Reason, StepState, Trigger
+from models.scheduled_action import ScheduledActionModel
+from models.when import AfterEventModel, OnEventModel
+from operations.back_off import make_pause
+from operations.claiming.claim import (
+    Claim,
+    finish,
+    guard,
+    let_go,
+    postpone,
+    raise_lost,
+    retry_later,
+)
+from operations.mail.delivery_marks import DeliveryMarks
+from operations.ports import Ports, StepContext, StepResult
+from operations.running.platform_errors import find_platform_error
+from operations.running.step_records import (
+    RETURN_KEY,
+    KeptStep,
+    end_resend,
+    finish_last_step,
+    finish_step,
+    prepare_steps,
+    record_progress,
+    remember,
+    skip_open_steps,
+    start_step,
+    suspend_step,
+)
+from operations.steps import STEPS
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: Pause before the second attempt of an operation whose step failed; then twice that.
+RETRY_DELAY = timedelta(seconds=30)
+
+#: Pause before an operation is tried again that met trouble of the platform; then
+#: twice that, and so on, up to the limit.
+PLATFORM_DELAY = timedelta(seconds=30)
+PLATFORM_DELAY_LIMIT = timedelta(minutes=5)
+
+#: Key in a step's memo: how often it has waited for the platform.
+_WAITS = "platform waits"
+
+#: Progress is written, and cancellation noticed, this often at most.
+PROGRESS_EVERY_S = 1.0
+
+StepFunction = Callable[[StepContext, object], StepResult]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """
+    One attempt at one operation by this worker.
+
+    Args:
+        engine: Opened in this process.
+
+        held: The claim; every write needs it.
+
+        ports: The world, for the steps.
+
+        steps: Step functions by name, in no particular order.
+
+        monotonic: Seconds, to space out progress.
+    """
+
+    engine: sa.Engine
+    held: Claim
+    ports: Ports
+    steps: Mapping[str, StepFunction] = field(default_factory=lambda: STEPS)
+    monotonic: Callable[[], float] = time.monotonic
+    _step: str | None = None
+    _todo: list[KeptStep] | None = None
+    _action: ScheduledActionModel | None = None
+    _is_overdue: Callable[[], bool] = lambda: False
+    _memo: dict[str, JsonValue] = field(default_factory=dict)
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Write down the steps in the transaction of the claim, and start the first."""
+        if self._find_obstacle(connection) is None:
+            with suppress(ValidationError):  # ``run`` meets it again, and says so
+                self._start(connection)
+
+    def run(
+        self, is_overdue: Callable[[], bool] = lambda: False
+    ) -> OperationState | None:
+        """
+        Run what is left of the operation.
+
+        Args:
+            is_overdue: Whether its time is up, asked between steps, at each progress
+                and when a step fails: what it says of its failure may be untrue then.
+
+        Returns:
+            The state it was left in; None if it was taken from us meanwhile.
+
+        Raises:
+            TimeLimitError: *is_overdue* said so; call ``fail``.
+        """
+        self._is_overdue = is_overdue
+        state: OperationState | None
+        try:
+            return self._run()
+        except CanceledError:
+            # whoever canceled it has closed its steps
+            log.info(Event.OPERATION_CANCELED, task_id=str(self.held.operation_id))
+            state = OperationState.CANCELED
+        except ClaimLostError:
+            log.warning(Event.CLAIM_LOST, task_id=str(self.held.operation_id))
+            state = None
+        with writing(self.engine) as connection:
+            let_go(connection, self.held)
+        return state
+
+    def fail(
+        self, error: str, *, reason: Reason = Reason.STEP_FAILED
+    ) -> OperationState | None:
+        """
+        Make the operation final after an error nobody expected; keep its text.
+
+        Returns:
+            FAILED; None if it was taken from us meanwhile.
+        """
+        with writing(self.engine) as connection:
+            if not finish(
+                connection,
+                self.held,
+                OperationState.FAILED,
+                reason=reason,
+                error=error,
+            ):
+                let_go(connection, self.held)
+                return None
+            if self._step is not None:
+                finish_step(
+                    connection, self.held, self._step, StepState.FAILED, error=error
+                )
+            skip_open_steps(connection, self.held.operation_id)
+        return OperationState.FAILED
+
+    def _run(self) -> OperationState:
+        if self._todo is None:
+            self._todo = self._find_begun()
+        if self._todo is None:
+            with writing(self.engine) as connection:
+                guard(connection, self.held)
+                obstacle = self._find_obstacle(connection)
+                if obstacle is None:
+                    self._start(connection)
+            if obstacle is not None:
+                return self._finish(*obstacle)
+        todo = self._todo
+        if not todo:  # its last worker died between the last step and the end
+            return self._finish(OperationState.SUCCEEDED)
+        action = self._read_action()
+        for step, following in zip_longest(todo, todo[1:]):
+            state = self._run_step(
+                action, step, None if following is None else following.name
+            )
+            if state is not None:
+                return state
+        return OperationState.SUCCEEDED
+
+    def _find_begun(self) -> list[KeptStep] | None:
+        """Return the steps, if all were written down for us when we claimed."""
+        if self.held.begun == 0:
+            return None
+        names = self._read_action().operations.step_names
+        if self.held.begun != len(names):
+            return None
+        return [KeptStep(name, StepState.PENDING, {}) for name in names]
+
+    def _start(self, connection: sa.Connection) -> None:
+        """Find out which steps are left, and mark the first of them running."""
+        names = self._read_action().operations.step_names
+        self._todo = prepare_steps(connection, self.held, names)
+
+    def _read_action(self) -> ScheduledActionModel:
+        if self._action is None:
+            self._action = _parse(json.dumps(self.held.document))
+        return self._action
+
+    def _find_obstacle(
+        self, connection: sa.Connection
+    ) -> tuple[OperationState, str] | None:
+        """Say why the operation must not run any more, if so."""
+        held = self.held
+        if RETURN_KEY in held.details:  # an operator asked for its mails once more
+            return None
+        if held.action_active is None:
+            return OperationState.CANCELED, Reason.ACTION_DELETED
+        if not held.action_active and held.trigger != Trigger.MANUAL:
+            return OperationState.CANCELED, Reason.ACTION_INACTIVE
+        when = held.document.get("when", {})
+        if (
+            held.event_at is not None
+            and held.user_id is not None
+            and "after" in when
+            and when["after"] == EventName.USER_LAST_SEEN
+        ):
+            seen_at = connection.execute(
+                sa.select(users.c.last_seen_at).where(
+                    users.c.app == held.app, users.c.id == held.user_id
+                )
+            ).scalar_one_or_none()
+            if seen_at is not None and seen_at > held.event_at:
+                came_back = f"{Reason.NO_LONGER_TRUE}: the user was seen again"
+                return OperationState.SKIPPED, came_back
+        return None
+
+    def _run_step(
+        self, action: ScheduledActionModel, step: KeptStep, following: str | None
+    ) -> OperationState | None:
+        """
+        Run one step, and start the *following* one in the transaction that ends it.
+
+        Returns:
+            None to go on; else the state in which the operation was left.
+        """
+        self._step = step.name
+        self.check_time()
+        context = self._make_context(action, step)
+        arguments = action.operations.arguments_of(step.name)
+        if self.held.details.get("force") and isinstance(arguments, RefreshModel):
+            arguments = arguments.model_copy(update={"force": True})
+        try:
+            result = self.steps[step.name](context, arguments)
+        except (MemoryError, OSError, UnreachableError, StepError) as error:
+            self.check_time()
+            ours = _find_ours(error)
+            if ours is not None:
+                return self._wait_for_platform(step, ours)
+            if not isinstance(error, StepError):
+                raise
+            return self._handle_failure(step.name, error)
+        except PostponedError as error:
+            self.check_time()
+            return self._postpone(step.name, error)
+        except StepSkippedError as error:
+            return self._finish(
+                OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
+            )
+        self._end_step(step.name, following, dict(result))
+        return None
+
+    def check_time(self) -> None:
+        """
+        Go on only if there is time left.
+
+        Raises:
+            TimeLimitError: There is none.
+        """
+        if self._is_overdue():
+            raise TimeLimitError
+
+    def _end_step(self, name: str, following: str | None, result: JsonValue) -> None:
+        held = self.held
+        if following is None and RETURN_KEY in held.details:
+            with writing(self.engine) as connection:
+                guard(connection, held)
+                finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
+                end_resend(connection, held)
+            return
+        if following is None:
+            if not finish_last_step(self.engine, held, name, result=result):
+                with reading(self.engine) as connection:
+                    raise_lost(connection, held)
+            return
+        with writing(self.engine) as connection:
+            guard(connection, held)
+            # in this order: each reads the clock, and nothing starts before it may
+            finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
+            start_step(connection, held, following)
+
+    def _handle_failure(self, name: str, error: StepError) -> OperationState:
+        """Put the operation back for another attempt, or let it fail."""
+        held = self.held
+        left = held.attempts_allowed - held.attempt
+        again = not error.permanent and left > 0
+        text = str(error)
+        log.warning(Event.STEP_FAILED, step=name, error=text, again=again)
+        with writing(self.engine) as connection:
+            guard(connection, held)
+            finish_step(connection, held, name, StepState.FAILED, error=text)
+            if again:
+                delay = make_pause(RETRY_DELAY, left=left)
+                retry_later(connection, held, delay=delay, error=f"{name}: {text}")
+                return OperationState.PENDING
+            skip_open_steps(connection, held.operation_id)
+            reason = f"{Reason.STEP_FAILED}: {name}"
+            finish(
+                connection,
+                held,
+                OperationState.FAILED,
+                reason=reason,
+                error=f"{name}: {text}",
+            )
+        return OperationState.FAILED
+
+    def _postpone(
+        self,
+        name: str,
+        error: PostponedError,
+        memo: dict[str, JsonValue] | None = None,
+    ) -> OperationState:
+        """
+        Put the operation back, for it waits for something; this was no attempt.
+
+        With *memo* in place of what the step remembers, if it is given.
+        """
+        delay_s = round(error.delay.total_seconds(), 3)
+        log.warning(
+            Event.OPERATION_POSTPONED, step=name, error=str(error), delay_s=delay_s
+        )
+        with writing(self.engine) as connection:
+            guard(connection, self.held)
+            suspend_step(connection, self.held, name, str(error))
+            if memo is not None:
+                remember(connection, self.held, name, memo)
+            postpone(
+                connection,
+                self.held,
+                delay=error.delay,
+                reason=error.reason,
+                error=f"{name}: {error}",
+            )
+        return OperationState.PENDING
+
+    def _wait_for_platform(self, step: KeptStep, text: str) -> OperationState:
+        """Put the operation back until what we run on may serve again."""
+        waits = step.memo.get(_WAITS, 0)
+        assert isinstance(waits, int)  # written below
+        # Before it overflows, it is longer than the longest.
+        delay = min(PLATFORM_DELAY * 2 ** min(waits, 10), PLATFORM_DELAY_LIMIT)
+        error = PostponedError(text, delay=delay, reason=f"{Reason.PLATFORM}: {text}")
+        return self._postpone(step.name, error, {**self._memo, _WAITS: waits + 1})
+
+    def put_back(self, error: UnreachableError) -> bool:
+        """
+        Let the operation wait for a database that did not take what we had to say.
+
+        Returns:
+            Whether it is put back; if not, its lease runs out.
+        """
+        text = str(error)
+        with suppress(UnreachableError), writing(self.engine) as connection:
+            return postpone(
+                connection,
+                self.held,
+                delay=PLATFORM_DELAY,
+                reason=f"{Reason.PLATFORM}: {text}",
+                error=text,
+            )
+        return False
+
+    def _finish(
+        self, state: OperationState, reason: str | None = None
+    ) -> OperationState:
+        with writing(self.engine) as connection:
+            guard(connection, self.held)
+            skip_open_steps(connection, self.held.operation_id)
+            finish(connection, self.held, state, reason=reason)
+        return state
+
+    def _make_context(
+        self, action: ScheduledActionModel, step: KeptStep
+    ) -> StepContext:
+        held = self.held
+        self._memo = memo = dict(step.memo)
+
+        def keep(key: str, value: JsonValue) -> None:
+            memo[key] = value
+            with writing(self.engine) as connection:
+                guard(connection, held)
+                remember(connection, held, step.name, memo)
+
+        def hold(connection: sa.Connection) -> None:
+            guard(connection, held)
+
+        event = None
+        if isinstance(action.when, OnEventModel):
+            event = action.when.on
+        elif isinstance(action.when, AfterEventModel):
+            event = action.when.after
+        return StepContext(
+            operation_id=held.operation_id,
+            app=held.app,
+            action_uid=held.action_uid,
+            action_name=action.name,
+            occurrence=None if held.trigger == Trigger.MANUAL else held.occurrence,
+            user_id=held.user_id,
+            trigger=Trigger(held.trigger),
+            triggered_by=held.triggered_by,
+            attempt=held.attempt,
+            now=held.claimed_at,
+            event=event,
+            event_at=held.event_at,
+            recipients=action.recipients,
+            memo=memo,
+            remember=keep,
+            progress=_Progress(self, step.name),
+            guard=hold,
+            deliveries=DeliveryMarks(self.engine, held, step.name),
+            ports=self.ports,
+            details=held.details,
+        )
+
+
+def _find_ours(error: Exception) -> str | None:
+    """Say what is wrong with the platform, if *error* is nothing else."""
+    if isinstance(error, UnreachableError):
+        return str(error)
+    ours = find_platform_error(error)
+    return None if ours is None else str(ours)
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str) -> ScheduledActionModel:
+    """Actions come again each day or minute, and reading one costs most of a run."""
+    return ScheduledActionModel.model_validate(json.loads(text))
+
+
+class _Progress:
+    """Writes progress and notices cancellation; see ports.Progress."""
+
+    def __init__(self, attempt: Attempt, step: str) -> None:
+        self._attempt = attempt
+        self._step = step
+        self._written_at = float("-inf")
+
+    def __call__(self, done: int, total: int, note: str = "") -> None:
+        self._attempt.check_time()
+        now = self._attempt.monotonic()
+        if now - self._written_at < PROGRESS_EVERY_S and done < total:
+            return
+        self._written_at = now
+        progress: dict[str, JsonValue] = {"done": done, "total": total, "note": note}
+        with writing(self._attempt.engine) as connection:
+            guard(connection, self._attempt.held)
+            record_progress(connection, self._attempt.held, self._step, progress)

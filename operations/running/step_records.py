@@ -1,0 +1,310 @@
+"""
+What is kept of the steps of an operation: written under its claim, in its order.
+
+Call ``guard`` first in the same transaction, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from psycopg.types.json import Jsonb
+from pydantic import JsonValue
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from models.database.engine import (
+    Identifier,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+    writing,
+)
+from models.database.postgresql import execute_at_once
+from models.database.tables import deliveries, operation_steps, operations
+from models.operation_state import OperationState, StepState
+from operations.claiming.claim import Claim, finish, finish_statement, finish_values
+from operations.mail.deliver import RESENT_KEY
+from operations.ports import DeliveryState
+
+#: Where an operation that runs again to send some mails keeps what it returns to.
+RETURN_KEY = "return_to"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStep:
+    """A step as an earlier attempt left it."""
+
+    name: str
+    state: StepState
+    memo: dict[str, JsonValue]
+
+
+def prepare_steps(
+    connection: sa.Connection, held: Claim, names: Sequence[str]
+) -> list[KeptStep]:
+    """
+    Write down the steps, or find what an earlier attempt left, and start the first.
+
+    Returns:
+        Those that are left to run, as they were before this attempt.
+    """
+    if held.attempt == 1:
+        inserted = connection.execute(
+            _insert_statement(tuple(names)), {"held_id": held.operation_id}
+        )
+        if len(inserted.all()) == len(names):
+            return [KeptStep(name, StepState.PENDING, {}) for name in names]
+        # an attempt that was given back counts as none, but its steps are there
+    steps = _fetch_kept(connection, held)
+    if not steps:  # a worker died right after its claim
+        connection.execute(
+            _insert_statement(tuple(names)), {"held_id": held.operation_id}
+        )
+        steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
+    left = [step for step in steps if step.state is not StepState.SUCCEEDED]
+    if RETURN_KEY in held.details:  # the others stay as they are
+        left = [step for step in left if RESENT_KEY in step.memo]
+    if left:
+        start_step(connection, held, left[0].name)
+    return left
+
+
+@cache
+def _insert_statement(names: tuple[str, ...]) -> sa.Executable:
+    """Insert steps of which the first runs, for the first time."""
+    rows = [
+        sa.select(
+            sa.bindparam("held_id", type_=Identifier),
+            sa.literal_column(str(position), sa.Integer),
+            sa.literal(name, sa.Text),
+            sa.literal(StepState.PENDING if position else StepState.RUNNING, sa.Text),
+            sa.literal_column("0" if position else "1", sa.Integer),
+            sa.cast(sa.null(), UtcDateTime) if position else db_now(),
+        )
+        for position, name in enumerate(names)
+    ]
+    # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+    selected = sa.union_all(*rows[:-1], rows[-1].where(sa.true()))
+    columns = ["operation_id", "position", "name", "state", "attempt", "started_at"]
+    return (
+        insert(operation_steps)
+        .from_select(columns, selected)
+        .on_conflict_do_nothing()
+        # the number of rows is not known of an INSERT in every dialect
+        .returning(operation_steps.c.position)
+    )
+
+
+def _fetch_kept(connection: sa.Connection, held: Claim) -> list[KeptStep]:
+    rows = connection.execute(
+        sa.select(operation_steps)
+        .where(operation_steps.c.operation_id == held.operation_id)
+        .order_by(operation_steps.c.position)
+    )
+    return [KeptStep(r.name, StepState(r.state), r.memo or {}) for r in rows]
+
+
+def start_step(connection: sa.Connection, held: Claim, name: str) -> None:
+    """Mark a step running; call ``guard`` first in the same transaction."""
+    _write_step(
+        connection,
+        held,
+        name,
+        "started_at",
+        state=StepState.RUNNING,
+        attempt=held.attempt,
+        finished_at=None,
+        error=None,
+    )
+
+
+def finish_step(
+    connection: sa.Connection,
+    held: Claim,
+    name: str,
+    state: StepState,
+    *,
+    result: JsonValue = None,
+    error: str | None = None,
+) -> None:
+    """Mark a step final; call ``guard`` first in the same transaction."""
+    _write_step(
+        connection, held, name, "finished_at", state=state, result=result, error=error
+    )
+
+
+def suspend_step(connection: sa.Connection, held: Claim, name: str, error: str) -> None:
+    """Mark a step as waiting to run again; call ``guard`` first."""
+    _write_step(connection, held, name, state=StepState.PENDING, error=error)
+
+
+def finish_last_step(
+    engine: sa.Engine, held: Claim, name: str, *, result: JsonValue
+) -> bool:
+    """
+    Mark a step and its operation succeeded, at once.
+
+    Returns:
+        False if the operation is no longer ours, and nothing changed.
+    """
+    if engine.dialect.name != "postgresql":
+        with writing(engine) as connection:
+            if not finish(connection, held, OperationState.SUCCEEDED):
+                return False
+            finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
+        return True
+    values = {
+        **finish_values(held, OperationState.SUCCEEDED),
+        "step": name,
+        "new_state": StepState.SUCCEEDED,
+        "new_result": None if result is None else Jsonb(result),
+        "new_error": None,
+    }
+    return execute_at_once(engine, _last_step_statement(), values) is not None
+
+
+@cache
+def _last_step_statement() -> ReturningUpdate[Any]:
+    """Do in one statement what SQLite needs two for."""
+    ended = finish_statement().returning(operations.c.id).cte("ended")
+    return (
+        _step_statement("finished_at", ("state", "result", "error"))
+        .where(
+            operation_steps.c.operation_id == sa.select(ended.c.id).scalar_subquery()
+        )
+        .returning(operation_steps.c.operation_id)
+    )
+
+
+def end_resend(connection: sa.Connection, held: Claim) -> None:
+    """
+    Make steps and operation again what they were before mails were sent again.
+
+    Call ``guard`` first in the same transaction.
+    """
+    former = held.details[RETURN_KEY]
+    here = operation_steps.c.operation_id == held.operation_id
+    for row in connection.execute(sa.select(operation_steps).where(here)).all():
+        memo = dict(row.memo or {})
+        kept = memo.pop(RESENT_KEY, None)
+        if kept is not None:
+            connection.execute(
+                sa.update(operation_steps)
+                .where(here, operation_steps.c.name == row.name)
+                .values(state=kept["state"], error=kept["error"], memo=memo)
+            )
+    details = {key: each for key, each in held.details.items() if key != RETURN_KEY}
+    connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == held.operation_id)
+        .values(details=details or None)
+    )
+    finish(
+        connection,
+        held,
+        OperationState(former["state"]),
+        reason=former["reason"],
+        error=former["error"],
+    )
+
+
+def record_progress(
+    connection: sa.Connection, held: Claim, name: str, progress: dict[str, JsonValue]
+) -> None:
+    """Show how far a step is; call ``guard`` first in the same transaction."""
+    _write_step(connection, held, name, progress=progress)
+    connection.execute(
+        sa.update(operations)
+        .where(operations.c.id == held.operation_id)
+        .values(progress={"step": name, **progress})
+    )
+
+
+def remember(
+    connection: sa.Connection, held: Claim, name: str, memo: dict[str, JsonValue]
+) -> None:
+    """Keep *memo* for the next attempt; call ``guard`` first."""
+    _write_step(connection, held, name, memo=memo)
+
+
+def _write_step(
+    connection: sa.Connection,
+    held: Claim,
+    name: str,
+    clock_column: str | None = None,
+    **values: object,
+) -> None:
+    """Write *values*, and the time into *clock_column*."""
+    connection.execute(
+        _step_statement(clock_column, tuple(values)),
+        {
+            "held_id": held.operation_id,
+            "step": name,
+            **{f"new_{column}": value for column, value in values.items()},
+        },
+    )
+
+
+@cache
+def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Update:
+    statement = (
+        sa.update(operation_steps)
+        .where(
+            operation_steps.c.operation_id == sa.bindparam("held_id"),
+            operation_steps.c.name == sa.bindparam("step"),
+        )
+        .values({column: sa.bindparam(f"new_{column}") for column in columns})
+    )
+    if clock_column is None:
+        return statement
+    return statement.values({clock_column: db_now()})
+
+
+def skip_open_steps(connection: sa.Connection, operation_id: UUID) -> None:
+    """Close what will not run any more; lock the operation first."""
+    skip_steps_of(connection, [operation_id])
+
+
+def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> None:
+    """Close the open steps of many operations; lock these first."""
+    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
+    ids = {"given": make_rows_json([{"id": each} for each in operation_ids])}
+    connection.execute(
+        sa.update(operation_steps)
+        .where(
+            operation_steps.c.operation_id.in_(sa.select(given.c.id)),
+            operation_steps.c.state.in_([StepState.PENDING, StepState.RUNNING]),
+        )
+        .values(state=StepState.SKIPPED, finished_at=db_now()),
+        ids,
+    )
+    # Whoever was about to send can no longer say whether it did.
+    connection.execute(
+        sa.update(deliveries)
+        .where(
+            deliveries.c.operation_id.in_(sa.select(given.c.id)),
+            deliveries.c.state == DeliveryState.SENDING,
+        )
+        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now()),
+        ids,
+    )
+
+
+def abandon_steps(connection: sa.Connection, operation_id: UUID, *, error: str) -> None:
+    """Mark as failed what a lost worker left running, and skip the rest."""
+    connection.execute(
+        sa.update(operation_steps)
+        .where(
+            operation_steps.c.operation_id == operation_id,
+            operation_steps.c.state == StepState.RUNNING,
+        )
+        .values(state=StepState.FAILED, finished_at=db_now(), error=error)
+    )
+    skip_open_steps(connection, operation_id)

@@ -1,0 +1,108 @@
+"""
+What keeps a recorded operation from being sent, for people who ask.
+
+The rules are those of order.py, which decides in one statement and cannot say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from models.database.engine import read_clock
+from models.database.tables import operations
+from models.operation_state import OperationState, Overlap, Queue
+from operations.sending.order import Message, fetch_sendable
+
+#: Operations looked at for those that should have been sent.
+_LOOKED_AT = 1000
+
+
+def find_hindrances(
+    connection: sa.Connection, operation_ids: Collection[UUID]
+) -> dict[UUID, str]:
+    """
+    Return what each of these operations waits for, as far as the table knows.
+
+    Left out are those that may be sent now, for they wait for the leader and the
+    broker, and those that were sent within the share of their app: they wait for a
+    worker.
+    """
+    rows = connection.execute(
+        sa.select(operations).where(
+            operations.c.id.in_(operation_ids),
+            operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
+        )
+    ).all()
+    found = {
+        row.id: _find_hindrance(connection, row)
+        if row.state == OperationState.PENDING
+        else _find_line(connection, row)
+        for row in rows
+    }
+    return {id_: text for id_, text in found.items() if text is not None}
+
+
+def _find_line(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
+    """Say that an app waits behind itself, and behind how much."""
+    if row.lane == 0:
+        return None
+    other = operations.c
+    ahead = connection.execute(
+        sa.select(sa.func.count()).where(
+            # word for word as in the index, or SQLite would not use it
+            sa.text(
+                "(operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
+            ),
+            other.state == OperationState.QUEUED,
+            other.app == row.app,
+            other.lane == row.lane,
+            sa.or_(
+                other.sent_at < row.sent_at,
+                sa.and_(other.sent_at == row.sent_at, other.send_at < row.send_at),
+            ),
+        )
+    ).scalar_one()
+    return (
+        f"in line behind {ahead} of its own app, which has more under way than its "
+        "share of the slots (MINUTEHAND_APP_SHARE)"
+    )
+
+
+def _find_hindrance(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
+    if row.send_at > read_clock(connection):
+        return f"it is to be sent at {row.send_at:%F %T}Z"
+    if row.claim_token is not None:
+        return "it was canceled and tried again, and its worker has not stopped yet"
+    other = operations.c
+    under_way = (
+        other.id != row.id,
+        sa.or_(other.state == OperationState.QUEUED, other.claim_token.is_not(None)),
+    )
+    if row.queue == Queue.HEAVY:
+        query = sa.select(other.id).where(
+            other.app == row.app, other.queue == Queue.HEAVY, *under_way
+        )
+        if first := connection.execute(query.limit(1)).scalar():
+            return f"heavy operation {first} of the app is not over"
+    if row.overlap == Overlap.QUEUE:
+        query = sa.select(other.id).where(
+            other.action_uid == row.action_uid,
+            other.user_id.is_not_distinct_from(row.user_id),
+            *under_way,
+        )
+        if first := connection.execute(query.limit(1)).scalar():
+            return f"operation {first} of the action is not over"
+    return None
+
+
+def fetch_unsent(connection: sa.Connection, *, older_than: timedelta) -> list[Message]:
+    """Return what could have been sent for so long, and was not; the oldest first."""
+    limit = read_clock(connection) - older_than
+    messages, _more = fetch_sendable(connection, limit=_LOOKED_AT)
+    late = [each for each in messages if each.send_at and each.send_at <= limit]
+    return sorted(late, key=lambda each: each.send_at or limit)

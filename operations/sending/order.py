@@ -1,0 +1,299 @@
+"""
+From the table to the broker: what may be sent now, and that it was sent.
+
+A row that is recorded and not sent is found again by the same query, so a crash
+anywhere between loses nothing; it is sent again under the same id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from operator import itemgetter
+from typing import Any
+from uuid import UUID
+from zlib import crc32
+
+import sqlalchemy as sa
+
+from models.database.engine import (
+    Identifier,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+)
+from models.database.tables import operations, processes
+from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
+from operations.fleet.processes import ALIVE_FOR, Role
+
+#: Slots that are assumed while no worker says how many it has.
+_SLOTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """
+    One operation on its way to the broker; ``id`` is the Celery task id.
+
+    Args:
+        send_at: When it was to be sent, UTC. None: nobody asks what became of it.
+
+        lane: Of its queue, from 0; see operation_state.LANES.
+    """
+
+    id: UUID
+    queue: Queue
+    triggered_by: str
+    attempt: int
+    send_at: datetime | None = field(default=None, compare=False)
+    lane: int = 0
+
+
+#: By what is stored; calling an enum costs ten times as much.
+_QUEUES = {queue.value: queue for queue in Queue}
+
+
+@cache
+def _sendable_statement() -> sa.CompoundSelect[Any]:
+    """What people asked for, and what was scheduled, each the oldest first."""
+    return sa.union_all(
+        sa.select(_select_sendable("operations.trigger = 'manual'").subquery()),
+        sa.select(_select_sendable("operations.trigger <> 'manual'").subquery()),
+    )
+
+
+def _select_sendable(of: str) -> sa.Select[Any]:
+    """What waits, oldest first, but for what would only wait in a worker's slot."""
+    other = operations.alias("other")
+    # Literal, word for word as in the indexes: SQLite proves nothing about a value
+    # that is bound later, and would look through every operation there is.
+    heavy_apps = sa.select(other.c.app).where(
+        sa.text(
+            "other.queue = 'heavy'"
+            " AND (other.state = 'queued' OR other.claim_token IS NOT NULL)"
+        )
+    )
+    same_under_way = sa.exists().where(
+        other.c.action_uid == operations.c.action_uid,
+        other.c.user_id.is_not_distinct_from(operations.c.user_id),
+        sa.or_(
+            other.c.state == OperationState.QUEUED, other.c.claim_token.is_not(None)
+        ),
+        sa.text(
+            "(other.state IN ('pending', 'queued', 'running')"
+            " OR other.claim_token IS NOT NULL)"
+        ),
+    )
+    return (
+        sa.select(
+            operations.c.id,
+            operations.c.queue,
+            operations.c.triggered_by,
+            operations.c.attempt,
+            operations.c.send_at,
+            operations.c.app,
+            operations.c.action_uid,
+            operations.c.user_id,
+            operations.c.overlap,
+            operations.c.trigger,
+        )
+        .where(
+            sa.text("operations.state = 'pending'"),
+            sa.text(of),
+            operations.c.send_at <= db_now(),
+            # canceled and tried again, while its worker has not noticed
+            operations.c.claim_token.is_(None),
+            sa.or_(
+                operations.c.queue != Queue.HEAVY,
+                operations.c.app.not_in(heavy_apps),
+            ),
+            sa.or_(operations.c.overlap != Overlap.QUEUE, ~same_under_way),
+        )
+        .order_by(
+            operations.c.send_at, operations.c.recorded_at, operations.c.occurrence
+        )
+        .limit(sa.bindparam("limit", type_=sa.Integer))
+    )
+
+
+def fetch_sendable(
+    connection: sa.Connection, *, limit: int, share: int | None = None
+) -> tuple[list[Message], bool]:
+    """
+    Return what may be sent now, *limit* rows looked at of each trigger at most.
+
+    What people asked for comes first, then the oldest. At most one heavy operation
+    of an app, and one ``overlap: queue`` operation of an action and user; the others
+    follow when it is final. Of what waits equally long, as all that a tick records at
+    once, the apps take turns.
+
+    Args:
+        connection: In the transaction of the leader.
+
+        limit: Of scheduled operations, and of manual ones.
+
+        share: How many quick operations of an app may be under way in the first lane
+            (as many again that people asked for); the others line up in the lanes
+            behind. None: all go to the first lane.
+
+    Returns:
+        The messages, and whether another look may find more.
+    """
+    found = connection.execute(_sendable_statement(), {"limit": limit})
+    rows = found.all()  # all at once: the driver takes twice as long row by row
+    places = _Places(connection, share) if rows and share is not None else None
+    messages: list[tuple[bool, datetime, int, Message]] = []
+    turns: Counter[tuple[datetime, str]] = Counter()
+    scheduled = 0
+    taken: set[tuple[str, ...] | tuple[str, str | None]] = set()
+    for row in rows:
+        id_, queue, text, attempt, send_at, app, action_uid, user, overlap, trigger = (
+            row
+        )
+        is_scheduled = trigger != Trigger.MANUAL
+        scheduled += is_scheduled
+        keys: list[tuple[str, ...] | tuple[str, str | None]] = []
+        if queue == Queue.HEAVY:
+            keys.append((app,))
+        if overlap == Overlap.QUEUE:
+            keys.append((action_uid, user))
+        if not taken.isdisjoint(keys):
+            continue
+        taken.update(keys)
+        turns[send_at, app] += 1
+        lane = 0
+        if places is not None and queue == Queue.QUICK:
+            lane = places.give(app, is_scheduled=is_scheduled)
+        message = Message(id_, _QUEUES[queue], text, attempt, send_at, lane)
+        messages.append((is_scheduled, send_at, turns[send_at, app], message))
+    messages.sort(key=itemgetter(0, 1, 2))  # stable: an app's own order stays
+    more = bool(messages) and limit in {scheduled, len(rows) - scheduled}
+    return [message for *_order, message in messages], more
+
+
+def fetch_share(connection: sa.Connection, part: float) -> int | None:
+    """
+    Return how many slots of the quick queue *part* of them are; at least one.
+
+    Args:
+        connection: Any.
+
+        part: From 0 to 1, the part of the slots that one app may take while others
+            wait. 1: None is returned, for there is nothing to share.
+    """
+    if part >= 1:
+        return None
+    rows = connection.execute(
+        sa.select(processes.c.queues, processes.c.concurrency).where(
+            processes.c.role == Role.WORKER,
+            processes.c.heartbeat_at > db_now(-ALIVE_FOR),
+        )
+    )
+    slots = sum(count or 1 for queues, count in rows if Queue.QUICK in queues)
+    return max(1, int((slots or _SLOTS) * part))
+
+
+class _Places:
+    """
+    Gives out the places of the first lane of the quick queue, so many to an app.
+
+    Whoever has more to do than its share waits behind itself, not before others.
+    """
+
+    def __init__(self, connection: sa.Connection, share: int) -> None:
+        self._share = share
+        self._used: Counter[tuple[str, bool]] = Counter()
+        for app, trigger, count in connection.execute(_under_way_statement()):
+            self._used[app, trigger != Trigger.MANUAL] += count
+
+    def give(self, app: str, *, is_scheduled: bool) -> int:
+        """Return the lane for one more operation of *app*."""
+        if self._used[app, is_scheduled] < self._share:
+            self._used[app, is_scheduled] += 1
+            return 0
+        return find_back_lane(app)
+
+
+def find_back_lane(app: str) -> int:
+    """Return where what exceeds the share of *app* lines up: always the same lane."""
+    return 1 + crc32(app.encode()) % (LANES[Queue.QUICK] - 1)
+
+
+@cache
+def _under_way_statement() -> sa.Select[Any]:
+    return (
+        sa.select(operations.c.app, operations.c.trigger, sa.func.count())
+        .where(
+            # word for word as in the index, or SQLite would not use it
+            sa.text(
+                "operations.queue = 'quick' AND operations.lane = 0 AND"
+                " (operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
+            )
+        )
+        .group_by(operations.c.app, operations.c.trigger)
+    )
+
+
+@cache
+def _sent_statement(dialect: str) -> sa.Executable:
+    columns: dict[str, sa.types.TypeEngine[Any]] = {
+        "id": Identifier,
+        "attempt": sa.Integer(),
+        "lane": sa.Integer(),
+        "send_at": UtcDateTime,
+    }
+    sent = json_rows(dialect, columns, "sent")
+    return (
+        sa.update(operations)
+        .where(
+            operations.c.id == sent.c.id,
+            # A worker may have been faster: claimed already, or done, or waiting
+            # for its next attempt. Then the row is past our message.
+            operations.c.attempt == sent.c.attempt,
+            operations.c.state == OperationState.PENDING,
+            # Or it was claimed and put back, as if never claimed: it is to be sent
+            # again, and nothing carries it now.
+            sa.or_(sent.c.send_at.is_(None), operations.c.send_at == sent.c.send_at),
+        )
+        .values(
+            state=OperationState.QUEUED,
+            sent_at=db_now(),
+            sends=operations.c.sends + 1,
+            lane=sent.c.lane,
+        )
+    )
+
+
+@cache
+def _overtaken_statement(dialect: str) -> sa.Executable:
+    sent = json_rows(dialect, {"id": Identifier, "lane": sa.Integer()}, "sent")
+    return (
+        sa.update(operations)
+        .where(operations.c.id == sent.c.id, operations.c.sent_at.is_(None))
+        .values(sent_at=db_now(), sends=operations.c.sends + 1, lane=sent.c.lane)
+    )
+
+
+def mark_sent(connection: sa.Connection, messages: Sequence[Message]) -> int:
+    """
+    Mark *messages* as handed to the broker; return how many were still waiting.
+
+    Those that a worker claimed before we could say so keep their state.
+    """
+    if not messages:
+        return 0
+    dialect = connection.dialect.name
+    rows = make_rows_json(
+        [
+            {"id": m.id, "attempt": m.attempt, "lane": m.lane, "send_at": m.send_at}
+            for m in messages
+        ]
+    )
+    queued = connection.execute(_sent_statement(dialect), {"sent": rows}).rowcount
+    if queued < len(messages):
+        connection.execute(_overtaken_statement(dialect), {"sent": rows})
+    return queued

@@ -1,0 +1,1 @@
+"""What doctor looks at: examine goes through checks/, each of which gives findings."""

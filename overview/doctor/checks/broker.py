@@ -1,0 +1,31 @@
+"""Whether the broker answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from models.errors import BrokerUnreachableError
+from overview.doctor.finding import Finding, Health, View
+
+
+def look_at_broker(view: View) -> Iterator[Finding]:
+    """Ask the broker of who looks; an empty queue that is gone is declared again."""
+    settings = view.settings
+    if settings.broker_url.startswith("memory"):
+        yield Finding("broker", Health.GOOD, "within minutehand up")
+        return
+    # Celery takes half a second to import.
+    app = import_module("celery_app.app").make_app(settings)
+    sender = import_module("celery_app.sender").CelerySender(
+        app, timeout=settings.broker_timeout
+    )
+    try:
+        sender.find_empty_queues()
+    except BrokerUnreachableError as error:
+        found = str(error).removesuffix(".")
+        yield Finding("broker", Health.BAD, f"{found}. Start it, or mend its URL.")
+    else:
+        yield Finding("broker", Health.GOOD, "answers, and has all queues")
+    finally:
+        sender.close()

@@ -1,0 +1,14 @@
+"""What workers met in our queues that is not ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from operations.fleet.strangers import fetch_strangers
+from overview.doctor.finding import Finding, Health, View
+
+
+def look_at_strangers(view: View) -> Iterator[Finding]:
+    """Name who else uses queues of ours, and what to do."""
+    for each in fetch_strangers(view.connection):
+        yield Finding(f"queue {each.queue}", Health.BAD, each.hint)

@@ -1,0 +1,22 @@
+"""Whether anybody takes the tasks that actions send elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from actions.foreign_queues import fetch_task_queues
+from overview.doctor.finding import Finding, Health, View
+
+
+def look_at_tasks(view: View) -> Iterator[Finding]:
+    """Ask the brokers of the queues that ``run_task`` names."""
+    queues = fetch_task_queues(view.connection)
+    if not queues:
+        return
+    # Celery takes half a second to import.
+    look = import_module("celery_app.foreign_queues").look_at_task_queues
+    for found in look(queues, view.settings):
+        bad = Health.DOUBTFUL if found.is_reachable else Health.BAD
+        health = Health.GOOD if found.is_well else bad
+        yield Finding(found.subject, health, found.detail)

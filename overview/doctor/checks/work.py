@@ -1,0 +1,174 @@
+"""Whether what is to run is sent, taken, and comes through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from actions.listing import fetch_quarantined
+from models.operation_state import OperationState, Queue
+from operations.fleet.processes import Role, Seen, fetch_processes
+from operations.listing import fetch_stuck
+from operations.sending.hindrances import fetch_unsent
+from overview.doctor.finding import Finding, Health, View
+from overview.figures import (
+    Backlog,
+    count_uncertain,
+    fetch_backlog,
+    fetch_held,
+    fetch_troubles,
+    find_oldest,
+    find_scheduled_queues,
+    find_takers,
+)
+from overview.words import format_age, show_instant
+
+#: To be sent for so long, with nothing in the way; the leader looks each second.
+_UNSENT = timedelta(minutes=1)
+
+#: Sent and not claimed for so long: is there a worker that has time?
+_UNCLAIMED = timedelta(minutes=5)
+
+#: Apps or kinds of trouble that are named one by one.
+_NAMED = 10
+
+
+def look_at_quarantine(view: View) -> Iterator[Finding]:
+    """Look for actions that the tick leaves out."""
+    for row in fetch_quarantined(view.connection):
+        reason = row.quarantine_reason
+        end = "" if reason.endswith((".", "?")) else "."
+        found = f"{row.uid} ({row.app}): {reason}{end} Post it again."
+        yield Finding("quarantine", Health.DOUBTFUL, found)
+
+
+def look_at_outbox(view: View) -> Iterator[Finding]:
+    """Look for what should have been sent."""
+    unsent = fetch_unsent(view.connection, older_than=_UNSENT)
+    if unsent:
+        oldest = unsent[0].send_at
+        assert oldest is not None  # what waits was to be sent at some time
+        since = show_instant(oldest)
+        found = f"{len(unsent)} wait to be sent, the oldest since {since}"
+        hint = "Does a scheduler lead, and does the broker answer?"
+        yield Finding("outbox", Health.BAD, f"{found}. {hint}")
+
+
+def look_at_queues(view: View) -> Iterator[Finding]:
+    """Look for queues that nobody takes from, or not fast enough."""
+    connection = view.connection
+    seen = fetch_processes(connection)
+    backlog = fetch_backlog(connection)
+    stuck = {
+        queue: (count, oldest)
+        for queue, count, oldest in fetch_stuck(connection, older_than=_UNCLAIMED)
+    }
+    scheduled = find_scheduled_queues(connection)
+    for queue in Queue:
+        waiting = [
+            each
+            for each in backlog
+            if each.queue is queue and each.state is not OperationState.RUNNING
+        ]
+        found = _describe_waiting(view, waiting)
+        takers = find_takers(seen, queue)
+        subject = f"queue {queue.value}"
+        if not takers:
+            yield _judge_untaken(queue, found, seen, scheduled=queue in scheduled)
+        elif queue in stuck:
+            count, oldest = stuck[queue]
+            yield Finding(
+                subject,
+                Health.DOUBTFUL,
+                f"{count} sent and not claimed, the oldest {show_instant(oldest)}: "
+                f"{_describe_takers(takers)} cannot keep up, or hang. {found}",
+            )
+        else:
+            yield Finding(subject, Health.GOOD, f"{_describe_takers(takers)}; {found}")
+
+
+def _judge_untaken(
+    queue: Queue, waiting: str, seen: Sequence[Seen], *, scheduled: bool
+) -> Finding:
+    """Judge a queue without a worker: bad if anything is or will be on it."""
+    subject = f"queue {queue.value}"
+    is_empty = waiting == _NOTHING
+    if is_empty and not scheduled:
+        found = "no worker takes it, and nothing is scheduled on it"
+        return Finding(subject, Health.GOOD, found)
+    found = "no worker takes it" + ("" if is_empty else f"; {waiting}")
+    last = min(
+        (
+            each.age
+            for each in seen
+            if each.process.role is Role.WORKER and queue.value in each.process.queues
+        ),
+        default=None,
+    )
+    if last is not None:
+        found += f"; the last gave a sign {format_age(last)} ago"
+    todo = (
+        f"Start one: minutehand worker -Q {queue.value}. (One that cannot reach its "
+        "broker takes nothing either.)"
+    )
+    return Finding(subject, Health.BAD, f"{found}. {todo}")
+
+
+_NOTHING = "nothing waits"
+
+
+def _describe_waiting(view: View, waiting: Sequence[Backlog]) -> str:
+    count = sum(each.count for each in waiting)
+    if not count:
+        return _NOTHING
+    oldest = find_oldest(waiting)
+    if oldest is None:
+        return f"{count} wait for their next attempt"
+    by_app: Counter[str] = Counter()
+    for each in waiting:
+        by_app[each.app] += each.count
+    (app, most), *others = by_app.most_common(2)
+    share = f"all of app {app}" if not others else f"{most} of app {app}"
+    return f"{count} wait, {share}, the oldest for {format_age(view.now - oldest)}"
+
+
+def _describe_takers(takers: Sequence[Seen]) -> str:
+    slots = sum(each.process.concurrency or 0 for each in takers)
+    workers = "1 worker" if len(takers) == 1 else f"{len(takers)} workers"
+    return f"{workers}, {slots} at a time"
+
+
+def look_at_held(view: View) -> Iterator[Finding]:
+    """Look for what waits until what we run on serves again, and say what that is."""
+    held = fetch_held(view.connection)
+    if held is not None:
+        many = (
+            "1 operation waits" if held.count == 1 else f"{held.count} operations wait"
+        )
+        apps = "1 app" if held.apps == 1 else f"{held.apps} apps"
+        age = format_age(view.now - held.since)
+        error = held.error.removesuffix(".")
+        found = f"{error}; {many}, of {apps}, the oldest for {age}"
+        yield Finding("platform", Health.BAD, found)
+
+
+def look_at_troubles(view: View) -> Iterator[Finding]:
+    """Look at what failed, was missed or became uncertain within the last hour."""
+    troubles = fetch_troubles(view.connection)
+    for each in troubles[:_NAMED]:
+        what = "mails uncertain" if each.state == "uncertain" else each.state
+        ago = format_age(view.now - each.latest_at)
+        why = f" ({each.reason})" if each.reason else ""
+        found = f"app {each.app}: {each.count} {what}{why}, the last {ago} ago"
+        yield Finding("last hour", Health.DOUBTFUL, found)
+    if len(troubles) > _NAMED:
+        found = f"{len(troubles) - _NAMED} more kinds: minutehand status --json"
+        yield Finding("last hour", Health.DOUBTFUL, found)
+    if not troubles:
+        found = "nothing failed, was missed or is uncertain"
+        yield Finding("last hour", Health.GOOD, found)
+    uncertain = count_uncertain(view.connection)
+    if uncertain:
+        found = f"of {uncertain} nobody knows whether they were sent; they are not sent"
+        yield Finding("mails", Health.DOUBTFUL, f"{found} again by themselves")

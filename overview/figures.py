@@ -1,0 +1,305 @@
+"""
+What waits, what went wrong lately and who takes what: the figures behind every face.
+
+Each function takes a connection and returns plain data. The queries use the partial
+indexes of what is live and what failed, so that they cost what waits, not what is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from models.database.engine import db_now
+from models.database.tables import deliveries, operations, scheduled_actions
+from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
+from operations.fleet.processes import Role, Seen
+from operations.ports import DeliveryState
+
+#: What counts as lately.
+LATELY = timedelta(hours=1)
+
+_LIVE = sa.text("operations.state IN ('pending', 'queued', 'running')")
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """
+    What is not final of one app in one queue and state.
+
+    Args:
+        count: How many operations.
+
+        waiting_since: When the oldest was to be sent that no worker has taken, aware
+            UTC. None: none of them waits; those that run do not, nor those whose
+            next attempt is still to come.
+    """
+
+    queue: Queue
+    app: str
+    state: OperationState
+    count: int
+    waiting_since: datetime | None
+
+
+def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
+    """Return what is not final, by queue, app and state."""
+    kept = operations.c
+    # What was never tried waits since it was recorded: a message that was lost and
+    # sent again has waited since its first.
+    since = sa.case((kept.attempt == 0, kept.recorded_at), else_=kept.send_at)
+    waits = sa.and_(kept.state != OperationState.RUNNING, kept.send_at <= db_now())
+    rows = connection.execute(
+        sa.select(
+            kept.queue,
+            kept.app,
+            kept.state,
+            sa.func.count(),
+            sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
+        )
+        .where(_LIVE)
+        .group_by(kept.queue, kept.app, kept.state)
+        .order_by(kept.queue, kept.app, kept.state)
+    )
+    return [
+        Backlog(Queue(queue), app, OperationState(state), count, waiting_since)
+        for queue, app, state, count, waiting_since in rows
+    ]
+
+
+def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
+    """Return since when the oldest of *backlog* waits; None if nothing does."""
+    return min((b.waiting_since for b in backlog if b.waiting_since), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """
+    Operations that wait because what we run on does not serve.
+
+    Args:
+        count: How many operations.
+
+        apps: Of how many apps.
+
+        since: When the first of them was recorded, aware UTC.
+
+        error: What one of them met, in full.
+    """
+
+    count: int
+    apps: int
+    since: datetime
+    error: str
+
+
+def fetch_held(connection: sa.Connection) -> Held | None:
+    """Return what waits for the platform; None: nothing does."""
+    kept = operations.c
+    count, apps, since, error = connection.execute(
+        sa.select(
+            sa.func.count(),
+            sa.func.count(kept.app.distinct()),
+            sa.func.min(kept.recorded_at, type_=kept.recorded_at.type),
+            sa.func.max(sa.func.coalesce(kept.error, kept.reason)),
+        ).where(
+            # word for word as in the index, or SQLite would not use it
+            sa.text("state = 'pending'"),
+            kept.reason.startswith(f"{Reason.PLATFORM}:"),
+        )
+    ).one()
+    return Held(count, apps, since, error) if count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """
+    Operations of an app that failed or were missed, or mails that are uncertain.
+
+    Args:
+        state: ``failed``, ``missed`` or ``uncertain``.
+
+        reason: As the operations have it; of mails, the step.
+
+        count: How many operations, or mails.
+
+        latest_at: When it happened last, aware UTC.
+    """
+
+    app: str
+    state: str
+    reason: str
+    count: int
+    latest_at: datetime
+
+
+def fetch_troubles(
+    connection: sa.Connection, *, within: timedelta = LATELY
+) -> list[Trouble]:
+    """Return what went wrong *within* that time, by app and reason, most first."""
+    failed = sa.select(
+        operations.c.app,
+        operations.c.state,
+        sa.func.coalesce(operations.c.reason, ""),
+        sa.func.count(),
+        sa.func.max(operations.c.finished_at, type_=operations.c.finished_at.type),
+    ).where(
+        # word for word as in the index, or SQLite would not use it
+        sa.text("operations.state IN ('failed', 'missed')"),
+        operations.c.finished_at >= db_now(-within),
+    )
+    uncertain = (
+        sa.select(
+            operations.c.app,
+            deliveries.c.state,
+            deliveries.c.step,
+            sa.func.count(),
+            sa.func.max(deliveries.c.updated_at, type_=deliveries.c.updated_at.type),
+        )
+        .join(operations, operations.c.id == deliveries.c.operation_id)
+        .where(_UNCERTAIN, deliveries.c.updated_at >= db_now(-within))
+    )
+    found = [
+        Trouble(*row)
+        for query in (
+            failed.group_by(operations.c.app, operations.c.state, operations.c.reason),
+            uncertain.group_by(operations.c.app, deliveries.c.state, deliveries.c.step),
+        )
+        for row in connection.execute(query)
+    ]
+    return sorted(found, key=lambda each: (-each.count, each.app, each.reason))
+
+
+#: Word for word as in the index, or SQLite would not use it.
+_UNCERTAIN = sa.text(f"deliveries.state = '{DeliveryState.UNCERTAIN}'")
+
+
+def count_uncertain(connection: sa.Connection) -> int:
+    """Return how many mails nobody knows of whether they were sent, however old."""
+    return connection.execute(
+        sa.select(sa.func.count()).select_from(deliveries).where(_UNCERTAIN)
+    ).scalar_one()
+
+
+class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own
+    """The seconds from the first to the second instant, inside a statement."""
+
+    type = sa.Float()
+    inherit_cache = True
+    name = "seconds_between"
+
+
+@compiles(seconds_between, "postgresql")
+def _postgresql_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
+    first, second = (compiler.process(each, **options) for each in element.clauses)
+    return f"extract(epoch FROM ({second} - {first}))"
+
+
+@compiles(seconds_between, "sqlite")
+def _sqlite_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
+    first, second = (compiler.process(each, **options) for each in element.clauses)
+    return f"((julianday({second}) - julianday({first})) * 86400.0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """
+    How long the operations of a queue took that were recorded lately.
+
+    Args:
+        start_lag: For each of the bounds that were asked for: how many began so many
+            seconds after they were recorded, or sooner; last, how many began.
+
+        run_time: The same from their beginning to their end.
+    """
+
+    start_lag: Sequence[int]
+    run_time: Sequence[int]
+
+
+def fetch_spread(
+    connection: sa.Connection, bounds: Sequence[float], *, within: timedelta = LATELY
+) -> dict[Queue, Spread]:
+    """Return the spread of what was recorded *within* that time, for *bounds* in s."""
+    kept = operations.c
+    lag = seconds_between(kept.recorded_at, kept.started_at)
+    ran = seconds_between(kept.started_at, kept.finished_at)
+
+    def count(length: seconds_between) -> list[sa.ColumnElement[int]]:
+        each = [sa.func.sum(sa.case((length <= bound, 1), else_=0)) for bound in bounds]
+        return [*each, sa.func.count(length)]
+
+    rows = connection.execute(
+        sa.select(kept.queue, *count(lag), *count(ran))
+        .where(kept.recorded_at >= db_now(-within))
+        .group_by(kept.queue)
+    )
+    size = len(bounds) + 1
+    return {
+        Queue(queue): Spread(tuple(counts[:size]), tuple(counts[size:]))
+        for queue, *counts in rows
+    }
+
+
+def count_finished(
+    connection: sa.Connection, *, within: timedelta = LATELY
+) -> dict[tuple[OperationState, str], int]:
+    """
+    Return how many operations became final *within* that time, by state and reason.
+
+    Of failed and missed ones that is so, whenever they were recorded. Others count if
+    they were recorded within it: an index on every end would cost each operation.
+    Reasons are without what follows a colon.
+    """
+    kept = operations.c
+    troubled = sa.text("operations.state IN ('failed', 'missed')")
+    others = sorted(FINAL_STATES - {OperationState.FAILED, OperationState.MISSED})
+    counted: Counter[tuple[OperationState, str]] = Counter()
+    for where in (
+        (troubled, kept.finished_at >= db_now(-within)),
+        (kept.state.in_(others), kept.recorded_at >= db_now(-within)),
+    ):
+        query = sa.select(kept.state, kept.reason, sa.func.count()).where(*where)
+        for state, reason, count in connection.execute(
+            query.group_by(kept.state, kept.reason)
+        ):
+            head = (reason or "").partition(":")[0]
+            counted[OperationState(state), head] += count
+    return counted
+
+
+def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
+    """Return the queues on which something will be sent as things are."""
+    kept = scheduled_actions.c
+    will_run = (
+        kept.active,
+        kept.paused_at.is_(None),
+        kept.quarantined_at.is_(None),
+        kept.deleted_at.is_(None),
+        sa.or_(kept.next_due_at.is_not(None), kept.event.is_not(None)),
+    )
+    return {
+        queue
+        for queue in Queue
+        if connection.execute(
+            sa.select(sa.exists().where(kept.queue == queue, *will_run))
+        ).scalar()
+    }
+
+
+def find_takers(seen: Sequence[Seen], queue: Queue) -> list[Seen]:
+    """Return the workers that are alive and take from *queue*."""
+    return [
+        each
+        for each in seen
+        if each.process.role is Role.WORKER
+        and each.is_alive
+        and queue.value in each.process.queues
+    ]
