@@ -173,14 +173,14 @@ class Leader:
         self._renew_at = asked_at + self._heartbeat_s
 
     def _ours(self) -> dict[str, object]:
-        return {"held_token": self._token, "held_fence": self._fence}
+        return {"our_token": self._token, "our_fence": self._fence}
 
 
 #: What every write of a leader is conditional on; ``Leader._ours`` binds it.
 _IS_OURS = (
     leases.c.name == LEASE_NAME,
-    leases.c.holder == sa.bindparam("held_token", type_=Identifier),
-    leases.c.fence == sa.bindparam("held_fence", type_=sa.BigInteger),
+    leases.c.holder == sa.bindparam("our_token", type_=Identifier),
+    leases.c.fence == sa.bindparam("our_fence", type_=sa.BigInteger),
 )
 
 # Built once: a leader asks several times a second, a standby each second.

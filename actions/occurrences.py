@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from actions.when import FINDERS
+from actions.when import RULES
 from actions.when.cron import LOOKBACK
 from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
@@ -39,7 +39,7 @@ _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 
 
-class Finder(Protocol):
+class Series(Protocol):
     """A Rule or a Schedule: all that the searches below ask for."""
 
     def next_from(self, instant: datetime) -> datetime | None:
@@ -156,7 +156,7 @@ def make_schedule(timing: TimingModel) -> Schedule:
             in never raises.
     """
     return Schedule(
-        rules=tuple(FINDERS[type(rule)](rule) for rule in timing.when),
+        rules=tuple(RULES[type(rule)](rule) for rule in timing.when),
         starts_at=None if timing.starts_at is None else _as_utc(timing.starts_at),
         ends_at=None if timing.ends_at is None else _as_utc(timing.ends_at),
         excluded=merge_days(timing.excluded),
@@ -189,23 +189,23 @@ def parse_timing(text: str) -> Schedule:
         raise RuleError(say(error)) from None
 
 
-def find_each(finder: Finder, start: datetime, end: datetime) -> Iterator[datetime]:
+def find_each(series: Series, start: datetime, end: datetime) -> Iterator[datetime]:
     """Yield the occurrences in ``[start, end)`` one by one; both aware, any zone."""
     end = _as_utc(end)
-    occurrence = finder.next_from(_as_utc(start))
+    occurrence = series.next_from(_as_utc(start))
     while occurrence is not None and occurrence < end:
         yield occurrence
-        occurrence = finder.next_from(occurrence + _SECOND)
+        occurrence = series.next_from(occurrence + _SECOND)
 
 
 def find_occurrences(
-    finder: Finder, start: datetime, end: datetime, *, limit: int | None = None
+    series: Series, start: datetime, end: datetime, *, limit: int | None = None
 ) -> list[datetime]:
     """
     Return the occurrences in ``[start, end)``, oldest first, without jitter.
 
     Args:
-        finder: A Schedule or one Rule.
+        series: A Schedule or one Rule.
 
         start: Aware, any zone; inclusive.
 
@@ -213,21 +213,21 @@ def find_occurrences(
 
         limit: The most to return. None: all of them.
     """
-    return list(islice(find_each(finder, start, end), limit))
+    return list(islice(find_each(series, start, end), limit))
 
 
 def count_occurrences(
-    finder: Finder, start: datetime, end: datetime, *, limit: int = 1000
+    series: Series, start: datetime, end: datetime, *, limit: int = 1000
 ) -> int:
     """
     Return how many occurrences lie in ``[start, end)``, but never more than *limit*.
 
     So *limit* as an answer means "that many or more"; ask with one more to tell.
     """
-    return sum(1 for _ in islice(find_each(finder, start, end), limit))
+    return sum(1 for _ in islice(find_each(series, start, end), limit))
 
 
-def find_last(finder: Finder, after: datetime, until: datetime) -> datetime | None:
+def find_last(series: Series, after: datetime, until: datetime) -> datetime | None:
     """
     Return the latest occurrence in ``(after, until]``; None if there is none.
 
@@ -235,7 +235,7 @@ def find_last(finder: Finder, after: datetime, until: datetime) -> datetime | No
     for a year of a rule that is due every second.
 
     Args:
-        finder: A Schedule or one Rule.
+        series: A Schedule or one Rule.
 
         after: Aware, any zone; exclusive.
 
@@ -243,7 +243,7 @@ def find_last(finder: Finder, after: datetime, until: datetime) -> datetime | No
     """
     until = _as_utc(until)
     # Occurrences are whole seconds, so the first that can be later is the next one.
-    latest = finder.next_from(_as_utc(after).replace(microsecond=0) + _SECOND)
+    latest = series.next_from(_as_utc(after).replace(microsecond=0) + _SECOND)
     if latest is None or latest > until:
         return None
 
@@ -251,7 +251,7 @@ def find_last(finder: Finder, after: datetime, until: datetime) -> datetime | No
     empty_from = until.replace(microsecond=0) + _SECOND
     probe = latest + _SECOND
     while probe < empty_from:
-        found = finder.next_from(probe)
+        found = series.next_from(probe)
         if found is None or found > until:
             empty_from = probe
         else:

@@ -26,10 +26,10 @@ from sqlalchemy.dialects.postgresql import insert
 from actions.due_action import ActionRevision
 from actions.due_rows import advance, quarantine
 from actions.occurrences import Schedule, find_each, next_due, parse_timing
-from actions.when.calendar import CalendarFinder
-from actions.when.cron import CronFinder
-from actions.when.due_date import DueDateFinder
-from actions.when.interval import IntervalFinder
+from actions.when.calendar import CalendarRule
+from actions.when.cron import CronRule
+from actions.when.due_date import DueDateRule
+from actions.when.interval import IntervalRule
 from actions.when.rule import Rule
 from models.database.engine import db_now, read_clock
 from models.database.tables import scheduled_actions, zones
@@ -284,10 +284,10 @@ def _find(schedule: Schedule, rule: Rule, now: datetime) -> list[datetime]:
 
 def _read_with(model: TimeModel, rule: Rule, zone: ZoneInfo) -> Rule:
     """Return *rule*, made of *model*, as it would be in *zone*."""
-    if isinstance(rule, DueDateFinder) and isinstance(model, DueDateModel):
+    if isinstance(rule, DueDateRule) and isinstance(model, DueDateModel):
         return replace(rule, due_at=parse_due_date(model.due_date, zone), zone=zone)
-    if isinstance(rule, IntervalFinder) and isinstance(model, IntervalModel):
+    if isinstance(rule, IntervalRule) and isinstance(model, IntervalModel):
         assert model.anchor is not None  # whoever stores an interval gives it one
         return replace(rule, anchor=parse_due_date(model.anchor, zone), zone=zone)
-    assert isinstance(rule, CronFinder | CalendarFinder)  # there are four kinds
+    assert isinstance(rule, CronRule | CalendarRule)  # there are four kinds
     return replace(rule, zone=zone)

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 from cronsim import CronSim
 
-from actions.when import FINDERS
-from models.rules.cron import CronRule
+from actions.when import RULES
+from models.expressions.cron import CronExpression
 from models.when import CalendarModel, CronModel, IntervalModel, TimeModel
 
 ZONE = "Europe/Paris"
@@ -65,12 +65,12 @@ def measure(ask: Callable[[datetime], object]) -> float:
 
 def measure_ours(model: TimeModel) -> float:
     """Return the cost of ``next_from`` of a rule that is parsed already."""
-    return measure(FINDERS[type(model)](model).next_from)
+    return measure(RULES[type(model)](model).next_from)
 
 
 def measure_parsing(rule: str) -> float:
     """Return the cost of reading *rule*."""
-    return measure(lambda _: CronRule.parse(rule))
+    return measure(lambda _: CronExpression.parse(rule))
 
 
 def measure_croniter(rule: str, zone: ZoneInfo) -> tuple[float, float]:

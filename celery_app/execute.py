@@ -18,7 +18,7 @@ from celery_app.time_limit import noticing_time_limit
 from celery_app.worker import Worker
 from models.errors import TimeLimitError, UnreachableError
 from models.operation_state import FINAL_STATES, OperationState, Reason
-from operations.claiming.claim import Claim, claim
+from operations.claiming.claim import Claim, claim_operation
 from operations.running.attempt import Attempt
 from telemetry import OPERATIONS_FINISHED, Event
 
@@ -44,16 +44,16 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
     if attempt is None:
         log.info(Event.OPERATION_NOT_CLAIMED, task_id=task_id, worker=worker_name)
         return
-    held = attempt.held
+    claim = attempt.claim
     began_at = worker.monotonic()
-    worker.heart.add(held)
+    worker.heart.add(claim)
     with structlog.contextvars.bound_contextvars(
         task_id=task_id,
-        action_uid=held.action_uid,
-        app=held.app,
-        queue=held.queue,
+        action_uid=claim.action_uid,
+        app=claim.app,
+        queue=claim.queue,
         worker=worker_name,
-        attempt=held.attempt,
+        attempt=claim.attempt,
     ):
         try:
             state = _run(attempt)
@@ -64,7 +64,7 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
                 return
             state = OperationState.PENDING
         finally:
-            worker.heart.remove(held)
+            worker.heart.remove(claim)
         if state is not None:
             duration_s = round(worker.monotonic() - began_at, 3)
             log.info(Event.OPERATION_FINISHED, state=state, duration_s=duration_s)
@@ -105,21 +105,21 @@ def _begin(worker: Worker, operation_id: UUID, worker_name: str) -> Attempt | No
     """Claim an operation and write down its steps in one transaction."""
     begun: list[Attempt] = []
 
-    def make(held: Claim) -> Attempt:
-        return Attempt(worker.engine, held, worker.ports, monotonic=worker.monotonic)
+    def make(claim: Claim) -> Attempt:
+        return Attempt(worker.engine, claim, worker.ports, monotonic=worker.monotonic)
 
-    def prepare(connection: sa.Connection, held: Claim) -> None:
-        attempt = make(held)
+    def prepare(connection: sa.Connection, claim: Claim) -> None:
+        attempt = make(claim)
         attempt.prepare(connection)
         begun.append(attempt)
 
-    held = claim(
+    claim = claim_operation(
         worker.engine,
         operation_id,
         worker=worker_name,
         lease=worker.lease,
         prepare=prepare,
     )
-    if held is None:
+    if claim is None:
         return None
-    return begun.pop() if begun else make(held)
+    return begun.pop() if begun else make(claim)

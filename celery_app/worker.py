@@ -66,10 +66,10 @@ class Heart:
         self._stopped = threading.Event()
         self._started = False
 
-    def add(self, held: Claim) -> None:
-        """Keep *held* alive from now on."""
+    def add(self, claim: Claim) -> None:
+        """Keep *claim* alive from now on."""
         with self._lock:
-            self._claims[held.token] = held
+            self._claims[claim.token] = claim
             if not self._started:
                 self._started = True
                 self.start_beating()
@@ -78,10 +78,10 @@ class Heart:
         """Call ``beat`` in a moment, and again and again until stopped."""
         threading.Thread(target=self._run, name="operation-leases", daemon=True).start()
 
-    def remove(self, held: Claim) -> None:
-        """Keep *held* alive no longer."""
+    def remove(self, claim: Claim) -> None:
+        """Keep *claim* alive no longer."""
         with self._lock:
-            self._claims.pop(held.token, None)
+            self._claims.pop(claim.token, None)
 
     def stop(self) -> None:
         """Stop renewing, and give back what still runs so that others take it."""
@@ -89,10 +89,10 @@ class Heart:
         with self._lock:
             claims = list(self._claims.values())
             self._claims.clear()
-        ids = [str(held.operation_id) for held in claims]
-        for number, held in enumerate(claims):
+        ids = [str(claim.operation_id) for claim in claims]
+        for number, claim in enumerate(claims):
             try:
-                given_back = give_back(self._engine, held)
+                given_back = give_back(self._engine, claim)
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The others would wait for the same.
                 log.warning(
@@ -107,7 +107,7 @@ class Heart:
         with self._lock:
             tokens = set(self._claims)
         try:
-            held = renew(self._engine, tokens, lease=self._lease)
+            claim = renew(self._engine, tokens, lease=self._lease)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             # The next beat tries again; the lease outlasts several.
             expected = isinstance(error, UnreachableError)
@@ -116,8 +116,8 @@ class Heart:
         with self._lock:
             # What has just ended is no longer ours either, and removed in a moment:
             # lost is what the beat before did not find.
-            lost = self._missing & self._claims.keys() - held
-            self._missing = tokens - held
+            lost = self._missing & self._claims.keys() - claim
+            self._missing = tokens - claim
             for token in lost:
                 gone = self._claims.pop(token)
                 log.warning(Event.CLAIM_LOST, task_id=str(gone.operation_id))

@@ -17,6 +17,8 @@ from pydantic import (
 
 from models.errors import RuleError
 from models.event import EventText
+from models.expressions.calendar import CalendarExpression
+from models.expressions.cron import CronExpression
 from models.fields.document import (
     Complaint,
     DocumentModel,
@@ -30,8 +32,6 @@ from models.fields.duration import Duration, parse_interval
 from models.fields.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
 from models.fields.instants import parse_due_date
 from models.fields.zone import load_zone
-from models.rules.calendar import CalendarRule
-from models.rules.cron import CronRule
 
 #: Where the default zone stands in the context of a validation.
 DEFAULT_TIMEZONE = "default_timezone"
@@ -64,7 +64,7 @@ def _check_due_date(text: str, info: ValidationInfo) -> str:
 class CronModel(_ZonedModel):
     """A cron rule of five fields, read in *timezone* (an IANA name)."""
 
-    cron_rule: Annotated[RuleText, parsed_by(CronRule.parse)] = Field(
+    cron_rule: Annotated[RuleText, parsed_by(CronExpression.parse)] = Field(
         examples=["0 7 * * 1"]
     )
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
@@ -103,7 +103,7 @@ class IntervalModel(_ZonedModel):
 class CalendarModel(_ZonedModel):
     """An OnCalendar expression of systemd; *timezone* is its zone if it has none."""
 
-    calendar: Annotated[RuleText, parsed_by(CalendarRule.parse)] = Field(
+    calendar: Annotated[RuleText, parsed_by(CalendarExpression.parse)] = Field(
         examples=["Mon..Fri *-*-* 09:00:00"]
     )
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
@@ -233,7 +233,7 @@ def _make_shape_error(value: object) -> RuleError:
 
 def _is_cron(text: str) -> bool:
     try:
-        CronRule.parse(text[:100])
+        CronExpression.parse(text[:100])
     except RuleError:
         return False
 

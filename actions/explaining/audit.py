@@ -2,7 +2,7 @@
 An independent check: what the rules say against what was recorded.
 
 Reads cron rules anew (with cronsim) and intervals with plain arithmetic, not with the
-finders that the tick uses, so that a mistake there cannot hide itself here.
+rules that the tick uses, so that a mistake there cannot hide itself here.
 Calendar rules have no second reader here; theirs is systemd, in the tests.
 """
 
@@ -27,7 +27,7 @@ from actions.explaining.recorded import (
     is_left_to,
 )
 from actions.occurrences import find_each, parse_timing
-from actions.when import FINDERS
+from actions.when import RULES
 from actions.when.cron import LOOKBACK
 from models.errors import RuleError
 from models.fields.duration import Duration
@@ -262,7 +262,7 @@ def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[date
                 yield occurrence
             occurrence += every
     else:
-        yield from find_each(FINDERS[type(rule)](rule), begin, end)
+        yield from find_each(RULES[type(rule)](rule), begin, end)
 
 
 def _is_elapsed(rule: IntervalModel) -> bool:

@@ -1,5 +1,5 @@
 """
-The audit's own reading of a cron rule. Pure, and without the finder of the tick.
+The audit's own reading of a cron rule. Pure, and without the rules of the tick.
 
 cronsim says what suits a rule on a clock that never changes; what happens where a
 zone's clocks do change is added here, from the rule as docs/time.md has it. cronsim

@@ -15,9 +15,9 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
+from models.expressions.calendar import CalendarExpression
 from models.fields.instants import LAST_YEAR
 from models.fields.zone import load_zone
-from models.rules.calendar import CalendarRule
 from models.when import CalendarModel
 
 _SECOND = timedelta(seconds=1)
@@ -30,17 +30,17 @@ _KEPT_RULES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class CalendarFinder:
+class CalendarRule:
     """
     A calendar rule in a zone.
 
     Args:
-        rule: The rule.
+        expression: What it asks for.
 
         zone: In which it is read; the one that the rule itself names, if it does.
     """
 
-    rule: CalendarRule
+    expression: CalendarExpression
     zone: ZoneInfo
 
     def next_from(self, instant: datetime) -> datetime | None:
@@ -56,13 +56,13 @@ class CalendarFinder:
         while True:
             stretch = get_stretch(self.zone, instant)
             floor = (instant + stretch.offset).replace(tzinfo=None)
-            if not self.rule.follows_clock and self._is_clock_change(stretch):
+            if not self.expression.follows_clock and self._is_clock_change(stretch):
                 if instant == stretch.starts_at and self._is_due_in_gap(stretch):
                     return instant
                 # What repeats has happened in the first pass.
                 floor = max(floor, stretch.left)
 
-            local = find_next_local(self.rule, floor)
+            local = find_next_local(self.expression, floor)
             if local is not None and local < stretch.last:
                 return (local - stretch.offset).replace(tzinfo=UTC)
 
@@ -85,37 +85,39 @@ class CalendarFinder:
         if stretch.left >= stretch.first:
             return False
 
-        local = find_next_local(self.rule, stretch.left)
+        local = find_next_local(self.expression, stretch.left)
         return local is not None and local < stretch.first
 
 
-def make_calendar_finder(model: CalendarModel) -> CalendarFinder:
+def make_calendar_rule(model: CalendarModel) -> CalendarRule:
     """
     Return the rule that *model* describes; the zone in the rule beats that of *model*.
 
     Raises:
         RuleError: If a zone is unknown, or the rule is none or can never be due.
 
-    >>> finder = make_calendar_finder(CalendarModel(calendar="Mon 9:00 Asia/Tokyo"))
-    >>> str(finder.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
+    >>> rule = make_calendar_rule(CalendarModel(calendar="Mon 9:00 Asia/Tokyo"))
+    >>> str(rule.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
     '2026-11-23 00:00:00+00:00'
     """
     zone = load_zone(model.timezone)
-    rule = _read_rule(model.calendar)
-    return CalendarFinder(rule, load_zone(rule.zone_name) if rule.zone_name else zone)
+    expression = _read(model.calendar)
+    return CalendarRule(
+        expression, load_zone(expression.zone_name) if expression.zone_name else zone
+    )
 
 
 @lru_cache(maxsize=_KEPT_RULES)
-def _read_rule(text: str) -> CalendarRule:
-    return CalendarRule.parse(text)
+def _read(text: str) -> CalendarExpression:
+    return CalendarExpression.parse(text)
 
 
-def find_next_local(rule: CalendarRule, floor: datetime) -> datetime | None:
+def find_next_local(expression: CalendarExpression, floor: datetime) -> datetime | None:
     """
-    Return the first local time at or after *floor* that *rule* matches.
+    Return the first local time at or after *floor* that *expression* matches.
 
     Args:
-        rule: Any.
+        expression: Any.
 
         floor: Naive local time on a whole second.
 
@@ -123,17 +125,17 @@ def find_next_local(rule: CalendarRule, floor: datetime) -> datetime | None:
         Naive local time, whether or not it exists in any zone; None if there is
         none up to the year 9990.
     """
-    date = _find_date(rule, floor.year, floor.month, floor.day)
+    date = _find_date(expression, floor.year, floor.month, floor.day)
     if date is None:
         return None
 
-    time = (rule.hours[0], rule.minutes[0], rule.seconds[0])
+    time = (expression.hours[0], expression.minutes[0], expression.seconds[0])
     if date == (floor.year, floor.month, floor.day):
-        rest_of_day = _find_time(rule, floor.hour, floor.minute, floor.second)
+        rest_of_day = _find_time(expression, floor.hour, floor.minute, floor.second)
         if rest_of_day is not None:
             time = rest_of_day
         else:
-            date = _find_date(rule, floor.year, floor.month, floor.day + 1)
+            date = _find_date(expression, floor.year, floor.month, floor.day + 1)
             if date is None:
                 return None
 
@@ -141,20 +143,20 @@ def find_next_local(rule: CalendarRule, floor: datetime) -> datetime | None:
 
 
 def _find_date(
-    rule: CalendarRule, year: int, month: int, day: int
+    expression: CalendarExpression, year: int, month: int, day: int
 ) -> tuple[int, int, int] | None:
     """Return the first matching date from there on; *day* may be 32."""
     while year <= LAST_YEAR:
-        if rule.years is not None:
-            index = bisect_left(rule.years, year)
-            if index == len(rule.years):
+        if expression.years is not None:
+            index = bisect_left(expression.years, year)
+            if index == len(expression.years):
                 return None
-            if rule.years[index] > year:
-                year, month, day = rule.years[index], 1, 1
+            if expression.years[index] > year:
+                year, month, day = expression.years[index], 1, 1
 
-        for matching in rule.months[bisect_left(rule.months, month) :]:
+        for matching in expression.months[bisect_left(expression.months, month) :]:
             start = day if matching == month else 1
-            days = rule.days_in(year, matching) >> start
+            days = expression.days_in(year, matching) >> start
             if days:
                 # The lowest bit that is set is the first day.
                 return year, matching, start + (days & -days).bit_length() - 1
@@ -165,10 +167,10 @@ def _find_date(
 
 
 def _find_time(
-    rule: CalendarRule, hour: int, minute: int, second: int
+    expression: CalendarExpression, hour: int, minute: int, second: int
 ) -> tuple[int, int, int] | None:
     """Return the first matching time of day from there on."""
-    hours, minutes, seconds = rule.hours, rule.minutes, rule.seconds
+    hours, minutes, seconds = expression.hours, expression.minutes, expression.seconds
     at_hour = bisect_left(hours, hour)
     if at_hour < len(hours) and hours[at_hour] == hour:
         at_minute = bisect_left(minutes, minute)

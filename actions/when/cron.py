@@ -14,8 +14,8 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
+from models.expressions.cron import CronExpression
 from models.fields.zone import load_zone
-from models.rules.cron import CronRule
 from models.when import CronModel
 
 #: How far back each tick looks, so that a leader that was down for less than
@@ -46,10 +46,10 @@ _KEPT_RULES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class CronFinder:
+class CronRule:
     """A cron rule, read in *zone*."""
 
-    rule: CronRule
+    expression: CronExpression
     zone: ZoneInfo
 
     def next_from(self, instant: datetime) -> datetime | None:
@@ -86,7 +86,7 @@ class CronFinder:
     def _next_local(self, stretch: Stretch, local: datetime) -> datetime | None:
         """Return the first local time from *local* on, as if *stretch* never ended."""
         shift = stretch.first - stretch.left
-        if not shift or not self.rule.is_fixed:
+        if not shift or not self.expression.is_fixed:
             return self._first_at(local)
 
         # Up to here all fixed times have had their turn before the clocks changed.
@@ -106,11 +106,11 @@ class CronFinder:
 
     def _first_at(self, local: datetime) -> datetime | None:
         """Return the first local time at or after *local*, a minute, that suits."""
-        rule = self.rule
+        expression = self.expression
         year, month, day = local.year, local.month, local.day
-        if month in rule.months:
+        if month in expression.months:
             first_weekday = (local.weekday() - day + 1) % _WEEK
-            days = rule.day_mask(_length_of(year, month), first_weekday)
+            days = expression.day_mask(_length_of(year, month), first_weekday)
             if days >> day & 1:
                 time = self._time_from(local.hour, local.minute)
                 if time is not None:
@@ -122,17 +122,17 @@ class CronFinder:
         while year <= _LAST_YEAR:
             month += 1
             if month > _DECEMBER:
-                year, month = year + 1, rule.months[0]
-            if month in rule.months:
+                year, month = year + 1, expression.months[0]
+            if month in expression.months:
                 first_weekday = date(year, month, 1).weekday()
-                days = rule.day_mask(_length_of(year, month), first_weekday)
+                days = expression.day_mask(_length_of(year, month), first_weekday)
                 if days:
                     return self._on(year, month, days)
         return None
 
     def _time_from(self, hour: int, minute: int) -> tuple[int, int] | None:
         """Return the first time of day at or after *hour*:*minute*; None: next day."""
-        hours, minutes = self.rule.hours, self.rule.minutes
+        hours, minutes = self.expression.hours, self.expression.minutes
         index = bisect_left(hours, hour)
         if index == len(hours):
             return None
@@ -147,7 +147,7 @@ class CronFinder:
     def _on(self, year: int, month: int, days: int) -> datetime:
         """Return the first time of the first of *days*, a mask that is not 0."""
         day = (days & -days).bit_length() - 1
-        hour, minute = self.rule.hours[0], self.rule.minutes[0]
+        hour, minute = self.expression.hours[0], self.expression.minutes[0]
         return datetime(year, month, day, hour, minute)  # noqa: DTZ001 - local time
 
 
@@ -164,22 +164,22 @@ def _ceil_minute(local: datetime) -> datetime:
 
 
 @lru_cache(maxsize=_KEPT_RULES)
-def _parse(rule: str) -> CronRule:
-    return CronRule.parse(rule)
+def _parse(rule: str) -> CronExpression:
+    return CronExpression.parse(rule)
 
 
-def make_cron_finder(model: CronModel) -> CronFinder:
+def make_cron_rule(model: CronModel) -> CronRule:
     """
     Return the rule that *model* describes.
 
     Raises:
         RuleError: If its rule or its zone cannot be read.
 
-    >>> finder = make_cron_finder(CronModel(cron_rule="0 7 * * 1", timezone="UTC"))
-    >>> str(finder.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
+    >>> rule = make_cron_rule(CronModel(cron_rule="0 7 * * 1", timezone="UTC"))
+    >>> str(rule.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
     '2026-11-23 07:00:00+00:00'
     """
-    return CronFinder(_parse(model.cron_rule), load_zone(model.timezone))
+    return CronRule(_parse(model.cron_rule), load_zone(model.timezone))
 
 
 def get_cron_last_occurrence(
@@ -221,9 +221,9 @@ def get_cron_last_occurrence(
         msg = f"now has no UTC offset: {now!r}"
         raise ValueError(msg)
 
-    finder = CronFinder(_parse(rule), timezone)
+    zoned = CronRule(_parse(rule), timezone)
     now = now.astimezone(UTC)
-    last = finder.next_from(now - lookback + timedelta.resolution)
+    last = zoned.next_from(now - lookback + timedelta.resolution)
     if last is None or last > now:
         return None
 
@@ -231,7 +231,7 @@ def get_cron_last_occurrence(
     none_after = now
     while none_after - last >= _MINUTE:
         middle = last + max((none_after - last) / 2, _SECOND)
-        found = finder.next_from(middle)
+        found = zoned.next_from(middle)
         if found is not None and found <= now:
             last = found
         else:

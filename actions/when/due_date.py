@@ -16,7 +16,7 @@ from models.when import DueDateModel
 
 
 @dataclass(frozen=True, slots=True)
-class DueDateFinder:
+class DueDateRule:
     """
     A rule with one occurrence.
 
@@ -34,7 +34,7 @@ class DueDateFinder:
         return self.due_at if instant <= self.due_at else None
 
 
-def make_due_date_finder(model: DueDateModel) -> DueDateFinder:
+def make_due_date_rule(model: DueDateModel) -> DueDateRule:
     """
     Return the rule that *model* describes.
 
@@ -43,8 +43,8 @@ def make_due_date_finder(model: DueDateModel) -> DueDateFinder:
             day, outside the years 1970 to 9990, or a local time that never comes.
 
     >>> model = DueDateModel(due_date="2026-12-01T09:00", timezone="Europe/Paris")
-    >>> str(make_due_date_finder(model).due_at)
+    >>> str(make_due_date_rule(model).due_at)
     '2026-12-01 08:00:00+00:00'
     """
     zone = load_zone(model.timezone)
-    return DueDateFinder(parse_due_date(model.due_date, zone), zone)
+    return DueDateRule(parse_due_date(model.due_date, zone), zone)

@@ -24,7 +24,7 @@ _MEAN_MONTH = timedelta(days=146_097) / 4_800
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalFinder:
+class IntervalRule:
     """
     The rule *anchor* + n times *every*, n = 0, 1, 2, ...
 
@@ -84,7 +84,7 @@ class IntervalFinder:
         return None if due_at is None else due_at + count * self.every.rest
 
 
-def make_interval_finder(model: IntervalModel) -> IntervalFinder:
+def make_interval_rule(model: IntervalModel) -> IntervalRule:
     """
     Return the rule that *model* describes.
 
@@ -94,7 +94,7 @@ def make_interval_finder(model: IntervalModel) -> IntervalFinder:
 
     >>> model = IntervalModel(every="P1M", anchor="2027-01-31T00:00:00Z")
     >>> from datetime import UTC
-    >>> str(make_interval_finder(model).next_from(datetime(2027, 2, 1, tzinfo=UTC)))
+    >>> str(make_interval_rule(model).next_from(datetime(2027, 2, 1, tzinfo=UTC)))
     '2027-02-28 00:00:00+00:00'
     """
     zone = load_zone(model.timezone)
@@ -104,4 +104,4 @@ def make_interval_finder(model: IntervalModel) -> IntervalFinder:
         msg = f"The interval {model.every!r} has no anchor."
         raise RuleError(msg, "Write when it starts: '2026-01-01T00:00:00Z'.")
 
-    return IntervalFinder(every, parse_due_date(model.anchor, zone), zone)
+    return IntervalRule(every, parse_due_date(model.anchor, zone), zone)

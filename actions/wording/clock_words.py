@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from models.rules.calendar import CalendarRule
-from models.rules.cron_fields import LAST_DAY, LAST_WEEK, Value, parse_fields
+from models.expressions.calendar import CalendarExpression
+from models.expressions.cron_fields import LAST_DAY, LAST_WEEK, Value, parse_fields
 
 #: Monday first, as datetime.weekday() counts.
 WEEKDAYS = (
@@ -238,7 +238,7 @@ def describe_calendar(text: str) -> tuple[str, str | None]:
     >>> describe_calendar("Mon..Fri 9:00")
     ('Monday to Friday at 09:00', None)
     """
-    rule = CalendarRule.parse(text)
+    rule = CalendarExpression.parse(text)
     match = _CALENDAR.fullmatch(rule.text)
     if match is None:
         return f"as the calendar rule {text!r} says", rule.zone_name

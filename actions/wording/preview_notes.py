@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule, find_occurrences
-from actions.when import FINDERS
+from actions.when import RULES
 from actions.when.excluding import get_last_excluded_day
 from actions.when.local_time import get_stretch
 from actions.when.rule import Rule
@@ -112,9 +112,9 @@ class ReadRule:
 
 def make_read_rule(model: TimeModel) -> ReadRule:
     """Return the rule and the twin of *model*, which the door has let in."""
-    rule = FINDERS[type(model)](model)
+    rule = RULES[type(model)](model)
     twin = _make_twin_model(model)
-    return ReadRule(rule, None if twin is None else FINDERS[type(twin)](twin))
+    return ReadRule(rule, None if twin is None else RULES[type(twin)](twin))
 
 
 def _make_twin_model(model: TimeModel) -> TimeModel | None:

@@ -68,7 +68,7 @@ class Claim:
     begun: int = 0
 
 
-def claim(
+def claim_operation(
     engine: sa.Engine,
     operation_id: UUID,
     *,
@@ -99,14 +99,14 @@ def claim(
     values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
     try:
         if prepare is None or engine.dialect.name != "postgresql":
-            held = _take(engine, values, lease, prepare)
+            claim = _take(engine, values, lease, prepare)
         else:
-            held = _take_and_begin(engine, values, lease)
+            claim = _take_and_begin(engine, values, lease)
     except sa.exc.IntegrityError:
-        held = None  # another heavy one was claimed between our look and our write
-    if held is None:
+        claim = None  # another heavy one was claimed between our look and our write
+    if claim is None:
         _hand_back(engine, operation_id)
-    return held
+    return claim
 
 
 def _take(
@@ -119,10 +119,10 @@ def _take(
         row = connection.execute(claim_statement(lease), values).one_or_none()
         if row is None:
             return None
-        held = _make_claim(row, lease)
+        claim = _make_claim(row, lease)
         if prepare is not None:
-            prepare(connection, held)
-        return held
+            prepare(connection, claim)
+        return claim
 
 
 def _take_and_begin(
@@ -171,8 +171,8 @@ def renew(
     if not tokens:
         return set()
     with writing(engine) as connection:
-        held = connection.execute(_renew_statement(lease), {"tokens": list(tokens)})
-        return set(held.scalars())
+        renewed = connection.execute(_renew_statement(lease), {"tokens": list(tokens)})
+        return set(renewed.scalars())
 
 
 @cache
@@ -185,7 +185,7 @@ def _renew_statement(lease: timedelta) -> sa.Executable:
     )
 
 
-def guard(connection: sa.Connection, held: Claim) -> datetime:
+def guard(connection: sa.Connection, claim: Claim) -> datetime:
     """
     Lock the operation for the rest of the transaction, if it is still ours.
 
@@ -198,10 +198,10 @@ def guard(connection: sa.Connection, held: Claim) -> datetime:
         ClaimLostError: Somebody else runs it, or it is final.
     """
     now: datetime | None = connection.execute(
-        _guard_statement(held.lease), _ours(held)
+        _guard_statement(claim.lease), _ours(claim)
     ).scalar_one_or_none()
     if now is None:
-        raise_lost(connection, held)
+        raise_lost(connection, claim)
     return now
 
 
@@ -217,48 +217,48 @@ def _guard_statement(lease: timedelta) -> sa.Executable:
 
 #: What every write under a claim is conditional on; ``_ours`` binds it.
 _IS_OURS = (
-    operations.c.id == sa.bindparam("held_id"),
-    operations.c.claim_token == sa.bindparam("held_token"),
+    operations.c.id == sa.bindparam("claimed_id"),
+    operations.c.claim_token == sa.bindparam("claimed_token"),
     operations.c.state == OperationState.RUNNING,
 )
 
 
-def _ours(held: Claim) -> dict[str, UUID]:
-    return {"held_id": held.operation_id, "held_token": held.token}
+def _ours(claim: Claim) -> dict[str, UUID]:
+    return {"claimed_id": claim.operation_id, "claimed_token": claim.token}
 
 
-def raise_lost(connection: sa.Connection, held: Claim) -> NoReturn:
+def raise_lost(connection: sa.Connection, claim: Claim) -> NoReturn:
     """
-    Say why a write under *held* found nothing to change.
+    Say why a write under *claim* found nothing to change.
 
     Raises:
         CanceledError, ClaimLostError: As ``guard``.
     """
     state = connection.execute(
-        sa.select(operations.c.state).where(operations.c.id == held.operation_id)
+        sa.select(operations.c.state).where(operations.c.id == claim.operation_id)
     ).scalar_one_or_none()
     if state == OperationState.CANCELED:
-        msg = f"operation {held.operation_id} was canceled"
+        msg = f"operation {claim.operation_id} was canceled"
         raise CanceledError(msg)
-    msg = f"operation {held.operation_id} is no longer ours (it is {state or 'gone'})"
+    msg = f"operation {claim.operation_id} is no longer ours (it is {state or 'gone'})"
     raise ClaimLostError(msg)
 
 
 def finish(
     connection: sa.Connection,
-    held: Claim,
+    claim: Claim,
     state: OperationState,
     *,
     reason: str | None = None,
     error: str | None = None,
 ) -> bool:
     """Make the operation final; False if it is no longer ours, and nothing changed."""
-    values = finish_values(held, state, reason=reason, error=error)
+    values = finish_values(claim, state, reason=reason, error=error)
     return connection.execute(finish_statement(), values).rowcount == 1
 
 
 def finish_values(
-    held: Claim,
+    claim: Claim,
     state: OperationState,
     *,
     reason: str | None = None,
@@ -266,7 +266,7 @@ def finish_values(
 ) -> dict[str, object]:
     """Return the parameters of ``finish_statement``."""
     return {
-        **_ours(held),
+        **_ours(claim),
         "final_state": state,
         "final_reason": reason,
         "final_error": error,
@@ -291,12 +291,12 @@ def finish_statement() -> sa.Update:
 
 
 def retry_later(
-    connection: sa.Connection, held: Claim, *, delay: timedelta, error: str
+    connection: sa.Connection, claim: Claim, *, delay: timedelta, error: str
 ) -> bool:
     """Put the operation back for another attempt after *delay*; False if not ours."""
     return _leave(
         connection,
-        held,
+        claim,
         state=OperationState.PENDING,
         reason=Reason.STEP_FAILED,
         error=error,
@@ -306,7 +306,7 @@ def retry_later(
 
 def postpone(
     connection: sa.Connection,
-    held: Claim,
+    claim: Claim,
     *,
     delay: timedelta,
     reason: str,
@@ -320,7 +320,7 @@ def postpone(
     Args:
         connection: In a transaction.
 
-        held: The claim; it ends.
+        claim: The claim; it ends.
 
         delay: From now, by the database's clock.
 
@@ -333,7 +333,7 @@ def postpone(
     """
     return _leave(
         connection,
-        held,
+        claim,
         state=OperationState.PENDING,
         attempt=operations.c.attempt - 1,
         send_at=db_now(delay),
@@ -342,22 +342,22 @@ def postpone(
     )
 
 
-def give_back(engine: sa.Engine, held: Claim) -> bool:
+def give_back(engine: sa.Engine, claim: Claim) -> bool:
     """Put the operation back at once, as if never claimed: this worker stops."""
     with writing(engine) as connection:
         given_back = _leave(
             connection,
-            held,
+            claim,
             state=OperationState.PENDING,
             attempt=operations.c.attempt - 1,
             send_at=db_now(),
         )
         if not given_back:
-            let_go(connection, held)
+            let_go(connection, claim)
         return given_back
 
 
-def let_go(connection: sa.Connection, held: Claim) -> None:
+def let_go(connection: sa.Connection, claim: Claim) -> None:
     """
     Say that nothing runs any more under a claim on what was canceled.
 
@@ -367,19 +367,19 @@ def let_go(connection: sa.Connection, held: Claim) -> None:
     connection.execute(
         sa.update(operations)
         .where(
-            operations.c.id == held.operation_id,
-            operations.c.claim_token == held.token,
+            operations.c.id == claim.operation_id,
+            operations.c.claim_token == claim.token,
             operations.c.state != OperationState.RUNNING,
         )
         .values(claim_token=None, lease_expires_at=None)
     )
 
 
-def _leave(connection: sa.Connection, held: Claim, **values: object) -> bool:
+def _leave(connection: sa.Connection, claim: Claim, **values: object) -> bool:
     left = connection.execute(
         sa.update(operations)
         .where(*_IS_OURS)
         .values(claim_token=None, lease_expires_at=None, **values),
-        _ours(held),
+        _ours(claim),
     )
     return left.rowcount == 1

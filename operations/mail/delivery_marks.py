@@ -24,13 +24,13 @@ class DeliveryMarks:
     """The marks of one step of one operation, under its claim; see ports.Deliveries."""
 
     engine: sa.Engine
-    held: Claim
+    claim: Claim
     step: str
 
     def start(self, recipient_id: str) -> DeliveryState:
         """Commit ``sending`` and say what was found: NEW, SENT or UNCERTAIN."""
         with writing(self.engine) as connection:
-            guard(connection, self.held)
+            guard(connection, self.claim)
             found = connection.execute(
                 sa.select(deliveries.c.state).where(*self._is(recipient_id))
             ).scalar_one_or_none()
@@ -58,7 +58,7 @@ class DeliveryMarks:
         self, recipient_id: str, state: DeliveryState, error: str | None = None
     ) -> None:
         with writing(self.engine) as connection:
-            guard(connection, self.held)
+            guard(connection, self.claim)
             self._mark(connection, recipient_id, state, error)
 
     def _mark(
@@ -72,7 +72,7 @@ class DeliveryMarks:
         connection.execute(
             insert(deliveries)
             .values(
-                operation_id=self.held.operation_id,
+                operation_id=self.claim.operation_id,
                 step=self.step,
                 recipient=recipient_id,
                 **values,
@@ -84,7 +84,7 @@ class DeliveryMarks:
 
     def _is(self, recipient_id: str) -> tuple[sa.ColumnElement[bool], ...]:
         return (
-            deliveries.c.operation_id == self.held.operation_id,
+            deliveries.c.operation_id == self.claim.operation_id,
             deliveries.c.step == self.step,
             deliveries.c.recipient == recipient_id,
         )

@@ -92,7 +92,7 @@ class Attempt:
     Args:
         engine: Opened in this process.
 
-        held: The claim; every write needs it.
+        claim: The claim; every write needs it.
 
         ports: The world, for the steps.
 
@@ -102,7 +102,7 @@ class Attempt:
     """
 
     engine: sa.Engine
-    held: Claim
+    claim: Claim
     ports: Ports
     steps: Mapping[str, StepFunction] = field(default_factory=lambda: STEPS)
     monotonic: Callable[[], float] = time.monotonic
@@ -140,13 +140,13 @@ class Attempt:
             return self._run()
         except CanceledError:
             # whoever canceled it has closed its steps
-            log.info(Event.OPERATION_CANCELED, task_id=str(self.held.operation_id))
+            log.info(Event.OPERATION_CANCELED, task_id=str(self.claim.operation_id))
             state = OperationState.CANCELED
         except ClaimLostError:
-            log.warning(Event.CLAIM_LOST, task_id=str(self.held.operation_id))
+            log.warning(Event.CLAIM_LOST, task_id=str(self.claim.operation_id))
             state = None
         with writing(self.engine) as connection:
-            let_go(connection, self.held)
+            let_go(connection, self.claim)
         return state
 
     def fail(
@@ -161,18 +161,18 @@ class Attempt:
         with writing(self.engine) as connection:
             if not finish(
                 connection,
-                self.held,
+                self.claim,
                 OperationState.FAILED,
                 reason=reason,
                 error=error,
             ):
-                let_go(connection, self.held)
+                let_go(connection, self.claim)
                 return None
             if self._step is not None:
                 finish_step(
-                    connection, self.held, self._step, StepState.FAILED, error=error
+                    connection, self.claim, self._step, StepState.FAILED, error=error
                 )
-            skip_open_steps(connection, self.held.operation_id)
+            skip_open_steps(connection, self.claim.operation_id)
         return OperationState.FAILED
 
     def _run(self) -> OperationState:
@@ -180,7 +180,7 @@ class Attempt:
             self._todo = self._find_begun()
         if self._todo is None:
             with writing(self.engine) as connection:
-                guard(connection, self.held)
+                guard(connection, self.claim)
                 obstacle = self._find_obstacle(connection)
                 if obstacle is None:
                     self._start(connection)
@@ -200,47 +200,47 @@ class Attempt:
 
     def _find_begun(self) -> list[KeptStep] | None:
         """Return the steps, if all were written down for us when we claimed."""
-        if self.held.begun == 0:
+        if self.claim.begun == 0:
             return None
         names = self._read_action().operations.step_names
-        if self.held.begun != len(names):
+        if self.claim.begun != len(names):
             return None
         return [KeptStep(name, StepState.PENDING, {}) for name in names]
 
     def _start(self, connection: sa.Connection) -> None:
         """Find out which steps are left, and mark the first of them running."""
         names = self._read_action().operations.step_names
-        self._todo = prepare_steps(connection, self.held, names)
+        self._todo = prepare_steps(connection, self.claim, names)
 
     def _read_action(self) -> ScheduledActionModel:
         if self._action is None:
-            self._action = _parse(json.dumps(self.held.document))
+            self._action = _parse(json.dumps(self.claim.document))
         return self._action
 
     def _find_obstacle(
         self, connection: sa.Connection
     ) -> tuple[OperationState, str] | None:
         """Say why the operation must not run any more, if so."""
-        held = self.held
-        if RETURN_KEY in held.details:  # an operator asked for its mails once more
+        claim = self.claim
+        if RETURN_KEY in claim.details:  # an operator asked for its mails once more
             return None
-        if held.action_active is None:
+        if claim.action_active is None:
             return OperationState.CANCELED, Reason.ACTION_DELETED
-        if not held.action_active and held.trigger != Trigger.MANUAL:
+        if not claim.action_active and claim.trigger != Trigger.MANUAL:
             return OperationState.CANCELED, Reason.ACTION_INACTIVE
-        when = held.document.get("when", {})
+        when = claim.document.get("when", {})
         if (
-            held.event_at is not None
-            and held.user_id is not None
+            claim.event_at is not None
+            and claim.user_id is not None
             and "after" in when
             and when["after"] == EventName.USER_LAST_SEEN
         ):
             seen_at = connection.execute(
                 sa.select(users.c.last_seen_at).where(
-                    users.c.app == held.app, users.c.id == held.user_id
+                    users.c.app == claim.app, users.c.id == claim.user_id
                 )
             ).scalar_one_or_none()
-            if seen_at is not None and seen_at > held.event_at:
+            if seen_at is not None and seen_at > claim.event_at:
                 came_back = f"{Reason.NO_LONGER_TRUE}: the user was seen again"
                 return OperationState.SKIPPED, came_back
         return None
@@ -258,7 +258,7 @@ class Attempt:
         self.check_time()
         context = self._make_context(action, step)
         arguments = action.operations.arguments_of(step.name)
-        if self.held.details.get("force") and isinstance(arguments, RefreshModel):
+        if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})
         try:
             result = self.steps[step.name](context, arguments)
@@ -291,43 +291,43 @@ class Attempt:
             raise TimeLimitError
 
     def _end_step(self, name: str, following: str | None, result: JsonValue) -> None:
-        held = self.held
-        if following is None and RETURN_KEY in held.details:
+        claim = self.claim
+        if following is None and RETURN_KEY in claim.details:
             with writing(self.engine) as connection:
-                guard(connection, held)
-                finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
-                end_resend(connection, held)
+                guard(connection, claim)
+                finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
+                end_resend(connection, claim)
             return
         if following is None:
-            if not finish_last_step(self.engine, held, name, result=result):
+            if not finish_last_step(self.engine, claim, name, result=result):
                 with reading(self.engine) as connection:
-                    raise_lost(connection, held)
+                    raise_lost(connection, claim)
             return
         with writing(self.engine) as connection:
-            guard(connection, held)
+            guard(connection, claim)
             # in this order: each reads the clock, and nothing starts before it may
-            finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
-            start_step(connection, held, following)
+            finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
+            start_step(connection, claim, following)
 
     def _handle_failure(self, name: str, error: StepError) -> OperationState:
         """Put the operation back for another attempt, or let it fail."""
-        held = self.held
-        left = held.attempts_allowed - held.attempt
+        claim = self.claim
+        left = claim.attempts_allowed - claim.attempt
         again = not error.permanent and left > 0
         text = str(error)
         log.warning(Event.STEP_FAILED, step=name, error=text, again=again)
         with writing(self.engine) as connection:
-            guard(connection, held)
-            finish_step(connection, held, name, StepState.FAILED, error=text)
+            guard(connection, claim)
+            finish_step(connection, claim, name, StepState.FAILED, error=text)
             if again:
                 delay = make_pause(RETRY_DELAY, left=left)
-                retry_later(connection, held, delay=delay, error=f"{name}: {text}")
+                retry_later(connection, claim, delay=delay, error=f"{name}: {text}")
                 return OperationState.PENDING
-            skip_open_steps(connection, held.operation_id)
+            skip_open_steps(connection, claim.operation_id)
             reason = f"{Reason.STEP_FAILED}: {name}"
             finish(
                 connection,
-                held,
+                claim,
                 OperationState.FAILED,
                 reason=reason,
                 error=f"{name}: {text}",
@@ -350,13 +350,13 @@ class Attempt:
             Event.OPERATION_POSTPONED, step=name, error=str(error), delay_s=delay_s
         )
         with writing(self.engine) as connection:
-            guard(connection, self.held)
-            suspend_step(connection, self.held, name, str(error))
+            guard(connection, self.claim)
+            suspend_step(connection, self.claim, name, str(error))
             if memo is not None:
-                remember(connection, self.held, name, memo)
+                remember(connection, self.claim, name, memo)
             postpone(
                 connection,
-                self.held,
+                self.claim,
                 delay=error.delay,
                 reason=error.reason,
                 error=f"{name}: {error}",
@@ -383,7 +383,7 @@ class Attempt:
         with suppress(UnreachableError), writing(self.engine) as connection:
             return postpone(
                 connection,
-                self.held,
+                self.claim,
                 delay=PLATFORM_DELAY,
                 reason=f"{Reason.PLATFORM}: {text}",
                 error=text,
@@ -394,25 +394,25 @@ class Attempt:
         self, state: OperationState, reason: str | None = None
     ) -> OperationState:
         with writing(self.engine) as connection:
-            guard(connection, self.held)
-            skip_open_steps(connection, self.held.operation_id)
-            finish(connection, self.held, state, reason=reason)
+            guard(connection, self.claim)
+            skip_open_steps(connection, self.claim.operation_id)
+            finish(connection, self.claim, state, reason=reason)
         return state
 
     def _make_context(
         self, action: ScheduledActionModel, step: KeptStep
     ) -> StepContext:
-        held = self.held
+        claim = self.claim
         self._memo = memo = dict(step.memo)
 
         def keep(key: str, value: JsonValue) -> None:
             memo[key] = value
             with writing(self.engine) as connection:
-                guard(connection, held)
-                remember(connection, held, step.name, memo)
+                guard(connection, claim)
+                remember(connection, claim, step.name, memo)
 
         def hold(connection: sa.Connection) -> None:
-            guard(connection, held)
+            guard(connection, claim)
 
         event = None
         if isinstance(action.when, OnEventModel):
@@ -420,26 +420,26 @@ class Attempt:
         elif isinstance(action.when, AfterEventModel):
             event = action.when.after
         return StepContext(
-            operation_id=held.operation_id,
-            app=held.app,
-            action_uid=held.action_uid,
+            operation_id=claim.operation_id,
+            app=claim.app,
+            action_uid=claim.action_uid,
             action_name=action.name,
-            occurrence=None if held.trigger == Trigger.MANUAL else held.occurrence,
-            user_id=held.user_id,
-            trigger=Trigger(held.trigger),
-            triggered_by=held.triggered_by,
-            attempt=held.attempt,
-            now=held.claimed_at,
+            occurrence=None if claim.trigger == Trigger.MANUAL else claim.occurrence,
+            user_id=claim.user_id,
+            trigger=Trigger(claim.trigger),
+            triggered_by=claim.triggered_by,
+            attempt=claim.attempt,
+            now=claim.claimed_at,
             event=event,
-            event_at=held.event_at,
+            event_at=claim.event_at,
             recipients=action.recipients,
             memo=memo,
             remember=keep,
             progress=_Progress(self, step.name),
             guard=hold,
-            deliveries=DeliveryMarks(self.engine, held, step.name),
+            deliveries=DeliveryMarks(self.engine, claim, step.name),
             ports=self.ports,
-            details=held.details,
+            details=claim.details,
         )
 
 
@@ -473,5 +473,5 @@ class _Progress:
         self._written_at = now
         progress: dict[str, JsonValue] = {"done": done, "total": total, "note": note}
         with writing(self._attempt.engine) as connection:
-            guard(connection, self._attempt.held)
-            record_progress(connection, self._attempt.held, self._step, progress)
+            guard(connection, self._attempt.claim)
+            record_progress(connection, self._attempt.claim, self._step, progress)

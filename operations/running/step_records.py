@@ -47,7 +47,7 @@ class KeptStep:
 
 
 def prepare_steps(
-    connection: sa.Connection, held: Claim, names: Sequence[str]
+    connection: sa.Connection, claim: Claim, names: Sequence[str]
 ) -> list[KeptStep]:
     """
     Write down the steps, or find what an earlier attempt left, and start the first.
@@ -55,24 +55,24 @@ def prepare_steps(
     Returns:
         Those that are left to run, as they were before this attempt.
     """
-    if held.attempt == 1:
+    if claim.attempt == 1:
         inserted = connection.execute(
-            _insert_statement(tuple(names)), {"held_id": held.operation_id}
+            _insert_statement(tuple(names)), {"claimed_id": claim.operation_id}
         )
         if len(inserted.all()) == len(names):
             return [KeptStep(name, StepState.PENDING, {}) for name in names]
         # an attempt that was given back counts as none, but its steps are there
-    steps = _fetch_kept(connection, held)
+    steps = _fetch_kept(connection, claim)
     if not steps:  # a worker died right after its claim
         connection.execute(
-            _insert_statement(tuple(names)), {"held_id": held.operation_id}
+            _insert_statement(tuple(names)), {"claimed_id": claim.operation_id}
         )
         steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
     left = [step for step in steps if step.state is not StepState.SUCCEEDED]
-    if RETURN_KEY in held.details:  # the others stay as they are
+    if RETURN_KEY in claim.details:  # the others stay as they are
         left = [step for step in left if RESENT_KEY in step.memo]
     if left:
-        start_step(connection, held, left[0].name)
+        start_step(connection, claim, left[0].name)
     return left
 
 
@@ -81,7 +81,7 @@ def _insert_statement(names: tuple[str, ...]) -> sa.Executable:
     """Insert steps of which the first runs, for the first time."""
     rows = [
         sa.select(
-            sa.bindparam("held_id", type_=Identifier),
+            sa.bindparam("claimed_id", type_=Identifier),
             sa.literal_column(str(position), sa.Integer),
             sa.literal(name, sa.Text),
             sa.literal(StepState.PENDING if position else StepState.RUNNING, sa.Text),
@@ -102,24 +102,24 @@ def _insert_statement(names: tuple[str, ...]) -> sa.Executable:
     )
 
 
-def _fetch_kept(connection: sa.Connection, held: Claim) -> list[KeptStep]:
+def _fetch_kept(connection: sa.Connection, claim: Claim) -> list[KeptStep]:
     rows = connection.execute(
         sa.select(operation_steps)
-        .where(operation_steps.c.operation_id == held.operation_id)
+        .where(operation_steps.c.operation_id == claim.operation_id)
         .order_by(operation_steps.c.position)
     )
     return [KeptStep(r.name, StepState(r.state), r.memo or {}) for r in rows]
 
 
-def start_step(connection: sa.Connection, held: Claim, name: str) -> None:
+def start_step(connection: sa.Connection, claim: Claim, name: str) -> None:
     """Mark a step running; call ``guard`` first in the same transaction."""
     _write_step(
         connection,
-        held,
+        claim,
         name,
         "started_at",
         state=StepState.RUNNING,
-        attempt=held.attempt,
+        attempt=claim.attempt,
         finished_at=None,
         error=None,
     )
@@ -127,7 +127,7 @@ def start_step(connection: sa.Connection, held: Claim, name: str) -> None:
 
 def finish_step(
     connection: sa.Connection,
-    held: Claim,
+    claim: Claim,
     name: str,
     state: StepState,
     *,
@@ -136,17 +136,19 @@ def finish_step(
 ) -> None:
     """Mark a step final; call ``guard`` first in the same transaction."""
     _write_step(
-        connection, held, name, "finished_at", state=state, result=result, error=error
+        connection, claim, name, "finished_at", state=state, result=result, error=error
     )
 
 
-def suspend_step(connection: sa.Connection, held: Claim, name: str, error: str) -> None:
+def suspend_step(
+    connection: sa.Connection, claim: Claim, name: str, error: str
+) -> None:
     """Mark a step as waiting to run again; call ``guard`` first."""
-    _write_step(connection, held, name, state=StepState.PENDING, error=error)
+    _write_step(connection, claim, name, state=StepState.PENDING, error=error)
 
 
 def finish_last_step(
-    engine: sa.Engine, held: Claim, name: str, *, result: JsonValue
+    engine: sa.Engine, claim: Claim, name: str, *, result: JsonValue
 ) -> bool:
     """
     Mark a step and its operation succeeded, at once.
@@ -156,12 +158,12 @@ def finish_last_step(
     """
     if engine.dialect.name != "postgresql":
         with writing(engine) as connection:
-            if not finish(connection, held, OperationState.SUCCEEDED):
+            if not finish(connection, claim, OperationState.SUCCEEDED):
                 return False
-            finish_step(connection, held, name, StepState.SUCCEEDED, result=result)
+            finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
         return True
     values = {
-        **finish_values(held, OperationState.SUCCEEDED),
+        **finish_values(claim, OperationState.SUCCEEDED),
         "step": name,
         "new_state": StepState.SUCCEEDED,
         "new_result": None if result is None else Jsonb(result),
@@ -183,14 +185,14 @@ def _last_step_statement() -> ReturningUpdate[Any]:
     )
 
 
-def end_resend(connection: sa.Connection, held: Claim) -> None:
+def end_resend(connection: sa.Connection, claim: Claim) -> None:
     """
     Make steps and operation again what they were before mails were sent again.
 
     Call ``guard`` first in the same transaction.
     """
-    former = held.details[RETURN_KEY]
-    here = operation_steps.c.operation_id == held.operation_id
+    former = claim.details[RETURN_KEY]
+    here = operation_steps.c.operation_id == claim.operation_id
     for row in connection.execute(sa.select(operation_steps).where(here)).all():
         memo = dict(row.memo or {})
         kept = memo.pop(RESENT_KEY, None)
@@ -200,15 +202,15 @@ def end_resend(connection: sa.Connection, held: Claim) -> None:
                 .where(here, operation_steps.c.name == row.name)
                 .values(state=kept["state"], error=kept["error"], memo=memo)
             )
-    details = {key: each for key, each in held.details.items() if key != RETURN_KEY}
+    details = {key: each for key, each in claim.details.items() if key != RETURN_KEY}
     connection.execute(
         sa.update(operations)
-        .where(operations.c.id == held.operation_id)
+        .where(operations.c.id == claim.operation_id)
         .values(details=details or None)
     )
     finish(
         connection,
-        held,
+        claim,
         OperationState(former["state"]),
         reason=former["reason"],
         error=former["error"],
@@ -216,27 +218,27 @@ def end_resend(connection: sa.Connection, held: Claim) -> None:
 
 
 def record_progress(
-    connection: sa.Connection, held: Claim, name: str, progress: dict[str, JsonValue]
+    connection: sa.Connection, claim: Claim, name: str, progress: dict[str, JsonValue]
 ) -> None:
     """Show how far a step is; call ``guard`` first in the same transaction."""
-    _write_step(connection, held, name, progress=progress)
+    _write_step(connection, claim, name, progress=progress)
     connection.execute(
         sa.update(operations)
-        .where(operations.c.id == held.operation_id)
+        .where(operations.c.id == claim.operation_id)
         .values(progress={"step": name, **progress})
     )
 
 
 def remember(
-    connection: sa.Connection, held: Claim, name: str, memo: dict[str, JsonValue]
+    connection: sa.Connection, claim: Claim, name: str, memo: dict[str, JsonValue]
 ) -> None:
     """Keep *memo* for the next attempt; call ``guard`` first."""
-    _write_step(connection, held, name, memo=memo)
+    _write_step(connection, claim, name, memo=memo)
 
 
 def _write_step(
     connection: sa.Connection,
-    held: Claim,
+    claim: Claim,
     name: str,
     clock_column: str | None = None,
     **values: object,
@@ -245,7 +247,7 @@ def _write_step(
     connection.execute(
         _step_statement(clock_column, tuple(values)),
         {
-            "held_id": held.operation_id,
+            "claimed_id": claim.operation_id,
             "step": name,
             **{f"new_{column}": value for column, value in values.items()},
         },
@@ -257,7 +259,7 @@ def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Up
     statement = (
         sa.update(operation_steps)
         .where(
-            operation_steps.c.operation_id == sa.bindparam("held_id"),
+            operation_steps.c.operation_id == sa.bindparam("claimed_id"),
             operation_steps.c.name == sa.bindparam("step"),
         )
         .values({column: sa.bindparam(f"new_{column}") for column in columns})

@@ -18,7 +18,7 @@ from models.database.tables import breakers
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.smtp import make_mailer, name_mail_server
-from operations.claiming.claim import claim
+from operations.claiming.claim import claim_operation
 from operations.listing import fetch_steps
 from operations.mail.message import Mail, Outcome, Sending, Template
 from operations.ports import Ports
@@ -180,9 +180,9 @@ def make_world(folder: Path) -> Ports:
 def run_once(engine: sa.Engine, ports: Ports, operation_id: UUID) -> OperationState:
     """Let a worker take the operation and run it; return where that left it."""
     edit(engine, operation_id, send_at=datetime(2020, 1, 1, tzinfo=UTC))
-    held = claim(engine, operation_id, worker="quick@host")
-    assert held is not None
-    state = Attempt(engine, held, ports).run()
+    claim = claim_operation(engine, operation_id, worker="quick@host")
+    assert claim is not None
+    state = Attempt(engine, claim, ports).run()
     assert state is not None
     return state
 

@@ -84,10 +84,10 @@ class Broker:
         assert self.loop.current is not None  # only tasks receive
         waiter = Waiter(self.loop.current, queues)
         while True:
-            for line, held in self.queues.items():
-                if line[0] in queues and held and not self._is_down():
+            for line, claim in self.queues.items():
+                if line[0] in queues and claim and not self._is_down():
                     self.queues[line] = self.queues.pop(line)  # the last from now on
-                    return line, held.popleft()
+                    return line, claim.popleft()
             self.waiters.append(waiter)
             try:
                 self.loop.wait()
@@ -167,8 +167,8 @@ class SimulatedSender:
     def find_empty_queues(self) -> set[Queue]:
         """Say which queues hold nothing that waits."""
         self._reach(Place.ASK_BROKER)
-        held = {queue for (queue, _lane), held in self.broker.queues.items() if held}
-        return set(Queue) - held
+        claim = {queue for (queue, _lane), claim in self.broker.queues.items() if claim}
+        return set(Queue) - claim
 
     def _reach(self, place: Place) -> None:
         loop = self.broker.loop

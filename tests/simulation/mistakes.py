@@ -232,12 +232,12 @@ def guard_nothing(connection: sa.Connection, _held: Any) -> Any:
 
 
 def finish_any(
-    connection: sa.Connection, held: Any, state: OperationState, **values: Any
+    connection: sa.Connection, claim: Any, state: OperationState, **values: Any
 ) -> bool:
     """Make the operation final, whoever holds it by now."""
     connection.execute(
         sa.update(rows)
-        .where(rows.c.id == held.operation_id)
+        .where(rows.c.id == claim.operation_id)
         .values(
             state=state,
             finished_at=db_now(),
@@ -310,14 +310,14 @@ def uncertain_is_failed(self: DeliveryMarks, recipient_id: str, error: str) -> N
     self.failed(recipient_id, error)
 
 
-def reset_steps(connection: sa.Connection, held: Any, names: Any) -> Any:
+def reset_steps(connection: sa.Connection, claim: Any, names: Any) -> Any:
     """Begin each attempt with the first step."""
     connection.execute(
         sa.update(operation_steps)
-        .where(operation_steps.c.operation_id == held.operation_id)
+        .where(operation_steps.c.operation_id == claim.operation_id)
         .values(state=StepState.PENDING)
     )
-    return _PREPARE(connection, held, names)
+    return _PREPARE(connection, claim, names)
 
 
 _PREPARE = operations.running.step_records.prepare_steps

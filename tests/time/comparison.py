@@ -13,9 +13,9 @@ from functools import cache
 
 from actions.explaining.cron_reading import read_cron
 from actions.occurrences import find_occurrences
-from actions.when.cron import CronFinder
+from actions.when.cron import CronRule
+from models.expressions.cron import CronExpression
 from models.fields.zone import load_zone
-from models.rules.cron import CronRule
 from models.when import CronModel
 from tests.time.oracles import (
     PlainRule,
@@ -105,7 +105,7 @@ def compare(name: str, change: Transition) -> list[str]:
     changes = find_all_transitions(name)
     differences = []
     for rule in SHAPES + aim_at(change):
-        ours = find_occurrences(CronFinder(CronRule.parse(rule), zone), start, end)
+        ours = find_occurrences(CronRule(CronExpression.parse(rule), zone), start, end)
         # A little earlier, so that the daemon has a virtual time to compare with.
         ran = run_daemon(rule, changes, start - _HOUR, end)
         daemon = [instant for instant in ran if instant >= start]

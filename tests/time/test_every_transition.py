@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actions.occurrences import find_occurrences
-from actions.when.cron import CronFinder, get_cron_last_occurrence
+from actions.when.cron import CronRule, get_cron_last_occurrence
 from actions.when.local_time import get_stretch
+from models.expressions.cron import CronExpression
 from models.fields.zone import get_zone_names, load_zone
-from models.rules.cron import CronRule
 from tests.time.comparison import (
     FIRST_INSTANT,
     LAST_INSTANT,
@@ -89,9 +89,9 @@ def test_look_back_is_look_ahead(name: str):
     lookback = timedelta(minutes=5)
     for change in find_all_transitions(name)[-10:]:
         for rule in (*SHAPES[:6], *aim_at(change)):
-            finder = CronFinder(CronRule.parse(rule), zone)
+            zoned = CronRule(CronExpression.parse(rule), zone)
             start = change.at - abs(change.shift) - _HOUR
-            ahead = find_occurrences(finder, start - lookback, change.at + 2 * _HOUR)
+            ahead = find_occurrences(zoned, start - lookback, change.at + 2 * _HOUR)
             for minute in range(0, 180, 7):
                 now = start + timedelta(minutes=minute, seconds=minute)
                 expected = [due for due in ahead if now - lookback < due <= now]
@@ -116,8 +116,8 @@ def test_cronsim_agrees_by_chance(rule: str, zone_name: str, naive: datetime):
     """
     zone = load_zone(zone_name)
     start = naive.replace(tzinfo=UTC)
-    finder = CronFinder(CronRule.parse(rule), zone)
-    due_at = finder.next_from(start)
+    zoned = CronRule(CronExpression.parse(rule), zone)
+    due_at = zoned.next_from(start)
     assert due_at is not None
     edges = [start, due_at]
     offsets = {
@@ -129,4 +129,4 @@ def test_cronsim_agrees_by_chance(rule: str, zone_name: str, naive: datetime):
         return
     end = due_at + 2 * _HOUR
 
-    assert run_cronsim(rule, zone, start, end) == find_occurrences(finder, start, end)
+    assert run_cronsim(rule, zone, start, end) == find_occurrences(zoned, start, end)

@@ -21,7 +21,7 @@ from models.database.tables import (
     processes,
     scheduled_action_revisions,
 )
-from operations.claiming.claim import claim
+from operations.claiming.claim import claim_operation
 from tests.integration.cli.calling import Call
 from tests.scheduling import (
     add_app,
@@ -123,10 +123,10 @@ def test_what_was_live_waits_for_an_operator(
     assert {"canceled"} == {row.state for row in rows}
     assert all(row.reason.startswith("restored: as of 20") for row in rows)
     assert all("operations retry" in row.error for row in rows)
-    assert [None] * 3 == [claim(engine, each, worker="w") for each in ids]
+    assert [None] * 3 == [claim_operation(engine, each, worker="w") for each in ids]
     assert 0 == call("operations", "retry", str(ids[2])).code
     edit(engine, ids[2], send_at=made_at)
-    assert claim(engine, ids[2], worker="w") is not None
+    assert claim_operation(engine, ids[2], worker="w") is not None
 
 
 def test_mails_on_their_way_are_uncertain(
@@ -289,7 +289,7 @@ def test_refused_while_somebody_lives(
     else:
         post(engine, uid="daily")
         record_all(engine, make_operation())
-        assert claim(engine, make_operation().id, worker="w") is not None
+        assert claim_operation(engine, make_operation().id, worker="w") is not None
 
     answer = call("restored", "--as-of", made_at.isoformat())
 

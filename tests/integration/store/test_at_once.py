@@ -168,9 +168,9 @@ def test_pool_that_is_used_up_is_no_mistake(postgres_url: str):
     Whoever holds them all gives one back: the message returns to its queue.
     """
     engine = make_engine(postgres_url, timeout=timedelta(seconds=1))
-    with ExitStack() as held:
+    with ExitStack() as claim:
         for _ in range(15):  # five kept open, ten more
-            held.enter_context(engine.connect())
+            claim.enter_context(engine.connect())
 
         with pytest.raises(UnreachableError, match="QueuePool"):
             execute_at_once(engine, PID, {})

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
-from operations.claiming.claim import claim, postpone
+from operations.claiming.claim import claim_operation, postpone
 from operations.listing import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import BACK_OFF, reclaim_lost_workers
@@ -50,14 +50,14 @@ def fail(_context: StepContext, _arguments: object) -> StepResult:
 
 def end_by_failure(engine: sa.Engine, ports: Ports) -> None:
     """Make an attempt whose step fails."""
-    held = claim(engine, DAILY.id, worker="w")
-    assert held is not None
-    Attempt(engine, held, ports, steps={"run_task": fail}).run()
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
+    Attempt(engine, claim, ports, steps={"run_task": fail}).run()
 
 
 def end_by_loss(engine: sa.Engine, _ports: Ports) -> None:
     """Make an attempt whose worker dies."""
-    assert claim(engine, DAILY.id, worker="w") is not None
+    assert claim_operation(engine, DAILY.id, worker="w") is not None
     edit(engine, DAILY.id, lease_expires_at=get_now(engine) - SECOND)
     with writing(engine) as connection:
         reclaim_lost_workers(connection)
@@ -107,9 +107,9 @@ def make_step(error: Exception | None) -> Callable[[StepContext, object], StepRe
 def attempt(engine: sa.Engine, ports: Ports, error: Exception | None) -> str | None:
     """Make an attempt whose step meets *error*; return the state it leaves."""
     edit(engine, DAILY.id, send_at=get_now(engine) - SECOND)
-    held = claim(engine, DAILY.id, worker="w")
-    assert held is not None
-    return Attempt(engine, held, ports, steps={"run_task": make_step(error)}).run()
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
+    return Attempt(engine, claim, ports, steps={"run_task": make_step(error)}).run()
 
 
 @pytest.mark.parametrize(
@@ -174,13 +174,13 @@ def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
     """
     add_revision(engine)
     record_all(engine, DAILY)
-    held = claim(engine, DAILY.id, worker="w")
-    assert held is not None
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
 
     def put_back() -> bool:
         with writing(engine) as connection:
             return postpone(
-                connection, held, delay=SECOND, reason="platform: x", error="x"
+                connection, claim, delay=SECOND, reason="platform: x", error="x"
             )
 
     assert [True, False] == [put_back(), put_back()]
@@ -198,11 +198,11 @@ def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Port
     """
     add_revision(engine, operations={"refresh": True, "publish": True})
     record_all(engine, DAILY)
-    held = claim(engine, DAILY.id, worker="w")
-    assert held is not None
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
     steps = dict.fromkeys(("refresh", "publish"), succeed)
 
-    Attempt(engine, held, ports, steps=steps).run()
+    Attempt(engine, claim, ports, steps=steps).run()
 
     with reading(engine) as connection:
         former, following = fetch_steps(connection, [DAILY.id])[DAILY.id]

@@ -21,7 +21,7 @@ from operations.bulk import (
     count_selected,
     retry_selected,
 )
-from operations.claiming.claim import claim, finish
+from operations.claiming.claim import claim_operation, finish
 from operations.record import QUEUE_LIMIT
 from tests.scheduling import (
     MINUTE,
@@ -278,11 +278,11 @@ def test_workers_that_claim_meanwhile_lose_nothing(postgres_engine: sa.Engine):
     def work(mine: list[UUID]) -> None:
         barrier.wait()
         for id_ in mine:
-            held = claim(engine, id_, worker="w")
-            if held is None:
+            claim = claim_operation(engine, id_, worker="w")
+            if claim is None:
                 continue
             with writing(engine) as connection:
-                if finish(connection, held, OperationState.SUCCEEDED):
+                if finish(connection, claim, OperationState.SUCCEEDED):
                     won.append(id_)
 
     threads = [

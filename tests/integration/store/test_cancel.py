@@ -15,7 +15,7 @@ from celery_app.worker import Heart, Worker
 from models.database.engine import reading, writing
 from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import Claim, claim, give_back, let_go, renew
+from operations.claiming.claim import Claim, claim_operation, give_back, let_go, renew
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,
@@ -43,11 +43,11 @@ def canceled(engine: sa.Engine) -> Claim:
     """Give the claim of a worker that has not noticed yet that it was canceled."""
     add_revision(engine, operations=REFRESH)
     record_all(engine, HEAVY)
-    held = claim(engine, HEAVY.id, worker=WORKER)
-    assert held is not None
+    claim = claim_operation(engine, HEAVY.id, worker=WORKER)
+    assert claim is not None
     do_cancel(engine)
     record_all(engine, NEXT)
-    return held
+    return claim
 
 
 def do_cancel(engine: sa.Engine) -> None:
@@ -60,9 +60,9 @@ def do_reopen(engine: sa.Engine) -> None:
         assert reopen(connection, HEAVY.id)
 
 
-def stop(engine: sa.Engine, held: Claim) -> None:
+def stop(engine: sa.Engine, claim: Claim) -> None:
     with writing(engine) as connection:
-        let_go(connection, held)
+        let_go(connection, claim)
 
 
 def find_sendable(engine: sa.Engine) -> list[object]:
@@ -78,12 +78,12 @@ def test_no_heavy_operation_runs_beside_one_that_was_canceled(
     claimed until it has stopped.
     """
     assert [] == find_sendable(engine)
-    assert claim(engine, NEXT.id, worker="w") is None
+    assert claim_operation(engine, NEXT.id, worker="w") is None
 
     stop(engine, canceled)
 
     assert [NEXT.id] == find_sendable(engine)
-    assert claim(engine, NEXT.id, worker="w") is not None
+    assert claim_operation(engine, NEXT.id, worker="w") is not None
 
 
 def test_a_retry_waits_for_the_worker_that_was_canceled(
@@ -96,12 +96,12 @@ def test_a_retry_waits_for_the_worker_that_was_canceled(
     do_reopen(engine)
     assert "pending" == get(engine, HEAVY.id).state
     assert [] == find_sendable(engine)
-    assert claim(engine, HEAVY.id, worker="w") is None
+    assert claim_operation(engine, HEAVY.id, worker="w") is None
 
     stop(engine, canceled)
 
     assert [HEAVY.id] == find_sendable(engine)
-    again = claim(engine, HEAVY.id, worker="w")
+    again = claim_operation(engine, HEAVY.id, worker="w")
     assert again is not None
     assert 2 == again.attempt
 
@@ -113,13 +113,13 @@ def test_a_quick_retry_waits_as_well(engine: sa.Engine):
     add_revision(engine)
     quick = make_operation(1)
     record_all(engine, quick)
-    held = claim(engine, quick.id, worker=WORKER)
-    assert held is not None
+    claim = claim_operation(engine, quick.id, worker=WORKER)
+    assert claim is not None
     do_cancel(engine)
     do_reopen(engine)
 
     assert [] == find_sendable(engine)
-    assert claim(engine, quick.id, worker="w") is None
+    assert claim_operation(engine, quick.id, worker="w") is None
 
 
 def test_queued_runs_of_an_action_wait_as_well(engine: sa.Engine):
@@ -129,12 +129,12 @@ def test_queued_runs_of_an_action_wait_as_well(engine: sa.Engine):
     add_revision(engine)
     first, second = (make_operation(n, overlap=Overlap.QUEUE) for n in (1, 2))
     record_all(engine, first, second)
-    held = claim(engine, first.id, worker=WORKER)
-    assert held is not None
+    claim = claim_operation(engine, first.id, worker=WORKER)
+    assert claim is not None
     do_cancel(engine)
     assert [] == find_sendable(engine)
 
-    stop(engine, held)
+    stop(engine, claim)
 
     assert [second.id] == find_sendable(engine)
 
@@ -168,7 +168,7 @@ def test_a_worker_that_died_does_not_hold_it_for_ever(
         row.claim_token,
         row.lease_expires_at,
     )
-    assert claim(engine, NEXT.id, worker="w") is not None
+    assert claim_operation(engine, NEXT.id, worker="w") is not None
 
 
 def test_a_lease_that_holds_is_not_freed(engine: sa.Engine, canceled: Claim):

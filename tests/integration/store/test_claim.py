@@ -20,7 +20,7 @@ from operations.cancel_and_retry import cancel
 from operations.claiming.claim import (
     LEASE,
     Claim,
-    claim,
+    claim_operation,
     finish,
     give_back,
     guard,
@@ -55,25 +55,25 @@ def recorded(engine: sa.Engine) -> sa.Engine:
     return engine
 
 
-def begin(connection: sa.Connection, held: Claim) -> None:
+def begin(connection: sa.Connection, claim: Claim) -> None:
     """Write down the steps, as a worker does where the claim has not done it."""
-    names = [name for name in OperationModel.model_fields if name in asked_of(held)]
-    prepare_steps(connection, held, names)
+    names = [name for name in OperationModel.model_fields if name in asked_of(claim)]
+    prepare_steps(connection, claim, names)
 
 
-def asked_of(held: Claim) -> dict[str, object]:
-    asked: dict[str, object] = held.document["operations"]
+def asked_of(claim: Claim) -> dict[str, object]:
+    asked: dict[str, object] = claim.document["operations"]
     return asked
 
 
 def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
-    return claim(engine, operation_id, worker="celery@host", prepare=begin)
+    return claim_operation(engine, operation_id, worker="celery@host", prepare=begin)
 
 
 def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
-    held = take(engine, operation_id)
-    assert held is not None
-    return held
+    claim = take(engine, operation_id)
+    assert claim is not None
+    return claim
 
 
 def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
@@ -87,20 +87,20 @@ def test_claim_says_what_to_do(recorded: sa.Engine):
     """
     post(recorded, replace_it=True, uid="daily", operations=REFRESH)
 
-    held = must_take(recorded)
+    claim = must_take(recorded)
 
     assert (1, 3, "daily", True) == (
-        held.attempt,
-        held.attempts_allowed,
-        held.action_uid,
-        held.action_active,
+        claim.attempt,
+        claim.attempts_allowed,
+        claim.action_uid,
+        claim.action_active,
     )
     assert {"run_task"} == {
-        name for name, step in held.document["operations"].items() if step
+        name for name, step in claim.document["operations"].items() if step
     }
-    assert DAILY.occurrence == held.occurrence
+    assert DAILY.occurrence == claim.occurrence
     row = get(recorded, DAILY.id)
-    assert ("running", "celery@host", held.token) == (
+    assert ("running", "celery@host", claim.token) == (
         row.state,
         row.worker,
         row.claim_token,
@@ -144,13 +144,13 @@ def test_claim_wins_what_may_run_now(
     edit(recorded, DAILY.id, **values)
     before = get(recorded, DAILY.id)
 
-    held = take(recorded)
+    claim = take(recorded)
 
-    assert wins == (held is not None)
-    if held is None:
+    assert wins == (claim is not None)
+    if claim is None:
         assert before == get(recorded, DAILY.id)
     else:
-        assert before.attempt + 1 == held.attempt
+        assert before.attempt + 1 == claim.attempt
 
 
 def test_unknown_operation_is_not_claimed(engine: sa.Engine):
@@ -168,7 +168,7 @@ def test_one_of_twenty_claimers_wins(postgres_engine: sa.Engine):
     record_all(postgres_engine, DAILY)
     won = race(20, lambda _n: take(postgres_engine))
 
-    assert [1] == [held.attempt for held in won]
+    assert [1] == [claim.attempt for claim in won]
     assert 1 == get(postgres_engine, DAILY.id).attempt
 
 
@@ -183,7 +183,7 @@ def test_one_of_twenty_takes_over_a_lost_worker(postgres_engine: sa.Engine):
 
     won = race(20, lambda _n: take(postgres_engine))
 
-    assert [2] == [held.attempt for held in won]
+    assert [2] == [claim.attempt for claim in won]
 
 
 def test_one_heavy_operation_of_an_app_runs(postgres_engine: sa.Engine):
@@ -210,9 +210,9 @@ def race(count: int, attempt: Callable[[int], Claim | None]) -> list[Claim]:
     def run(number: int) -> None:
         try:
             barrier.wait()
-            held = attempt(number)
-            if held is not None:
-                won.append(held)
+            claim = attempt(number)
+            if claim is not None:
+                won.append(claim)
         except BaseException as error:  # noqa: BLE001 - told by the thread that asks
             errors.append(error)
 
@@ -234,7 +234,7 @@ def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
     quick = make_operation(3)
     record_all(engine, first, second, quick)
     edit(engine, second.id, state="queued")
-    held = must_take(engine, first.id)
+    claim = must_take(engine, first.id)
 
     assert take(engine, second.id) is None
     assert ("pending", 0) == (
@@ -244,7 +244,7 @@ def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
     assert take(engine, quick.id) is not None
 
     with writing(engine) as connection:
-        finish(connection, held, OperationState.SUCCEEDED)
+        finish(connection, claim, OperationState.SUCCEEDED)
     assert take(engine, second.id) is not None
 
 
@@ -271,10 +271,10 @@ def test_claim_knows_that_the_action_is_gone(recorded: sa.Engine):
     with writing(recorded) as connection:
         delete_action(connection, "daily")
 
-    held = must_take(recorded)
+    claim = must_take(recorded)
 
-    assert held.action_active is None
-    assert "daily" == held.document["name"]
+    assert claim.action_active is None
+    assert "daily" == claim.document["name"]
 
 
 def fetch_states(engine: sa.Engine) -> list[tuple[str, str, int, bool]]:
@@ -291,12 +291,12 @@ def test_first_claim_starts_the_first_step(engine: sa.Engine):
     add_revision(engine, operations=steps)
     record_all(engine, DAILY)
 
-    held = must_take(engine)
+    claim = must_take(engine)
 
     expected = [("refresh", "running", 1, True)]
     expected += [(name, "pending", 0, False) for name in ("publish", "run_task")]
     assert expected == fetch_states(engine)
-    assert (3 if engine.dialect.name == "postgresql" else 0) == held.begun
+    assert (3 if engine.dialect.name == "postgresql" else 0) == claim.begun
 
 
 @pytest.mark.parametrize("why", ["deleted", "inactive", "later attempt", "absence"])
@@ -319,9 +319,9 @@ def test_claim_that_must_look_first_begins_nothing_itself(
     elif why == "later attempt":
         edit(engine, DAILY.id, attempt=1)
 
-    held = must_take(engine)
+    claim = must_take(engine)
 
-    assert 0 == held.begun
+    assert 0 == claim.begun
     assert [] == fetch_states(engine)
 
 
@@ -335,18 +335,18 @@ def test_steps_of_a_claim_that_was_given_back_stay(engine: sa.Engine):
     states = fetch_states(engine)
     give_back(engine, before)
 
-    held = must_take(engine)
+    claim = must_take(engine)
 
-    assert (1, 0) == (held.attempt, held.begun)
+    assert (1, 0) == (claim.attempt, claim.begun)
     assert states == fetch_states(engine)
 
 
 def _writes() -> dict[str, Callable[[sa.Connection, Claim], object]]:
     return {
         "guard": guard,
-        "finish": lambda c, held: finish(c, held, OperationState.SUCCEEDED),
-        "retry": lambda c, held: retry_later(
-            c, held, delay=timedelta(seconds=1), error="x"
+        "finish": lambda c, claim: finish(c, claim, OperationState.SUCCEEDED),
+        "retry": lambda c, claim: retry_later(
+            c, claim, delay=timedelta(seconds=1), error="x"
         ),
     }
 
@@ -365,10 +365,10 @@ def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, ho
     elif how == "pending":
         edit(recorded, DAILY.id, state="pending", claim_token=None)
     else:
-        held = must_take(recorded)
+        claim = must_take(recorded)
         if how == "finished":
             with writing(recorded) as connection:
-                finish(connection, held, OperationState.SUCCEEDED)
+                finish(connection, claim, OperationState.SUCCEEDED)
     before = get(recorded, DAILY.id)
 
     with writing(recorded) as connection:
@@ -391,12 +391,12 @@ def test_guard_extends_the_lease_by_as_much_as_was_claimed(recorded: sa.Engine):
     A lease from the settings stays what it is, whoever renews it.
     """
     lease = timedelta(minutes=10)
-    held = claim(recorded, DAILY.id, worker="w", lease=lease)
-    assert held is not None
+    claim = claim_operation(recorded, DAILY.id, worker="w", lease=lease)
+    assert claim is not None
     expire(recorded)
 
     with writing(recorded) as connection:
-        now = guard(connection, held)
+        now = guard(connection, claim)
 
     expires_at = get(recorded, DAILY.id).lease_expires_at
     assert lease == pytest.approx(expires_at - now, abs=timedelta(seconds=1))
@@ -413,9 +413,9 @@ def test_renewal_tells_which_claims_are_left(recorded: sa.Engine):
         finish(connection, theirs, OperationState.SUCCEEDED)
     expire(recorded)
 
-    held = renew(recorded, {mine.token, theirs.token}, lease=timedelta(minutes=5))
+    claim = renew(recorded, {mine.token, theirs.token}, lease=timedelta(minutes=5))
 
-    assert {mine.token} == held
+    assert {mine.token} == claim
     assert get(recorded, DAILY.id).lease_expires_at > get_now(recorded)
     assert set() == renew(recorded, [])
 
@@ -424,10 +424,10 @@ def test_lost_worker_that_was_only_slow_goes_on(recorded: sa.Engine):
     """
     While nobody took over, a late renewal keeps the claim.
     """
-    held = must_take(recorded)
+    claim = must_take(recorded)
     expire(recorded)
 
-    assert {held.token} == renew(recorded, {held.token})
+    assert {claim.token} == renew(recorded, {claim.token})
     assert take(recorded) is None
 
 
@@ -435,9 +435,9 @@ def test_given_back_operation_counts_no_attempt(recorded: sa.Engine):
     """
     A worker that stops puts the operation back as if it had never claimed it.
     """
-    held = must_take(recorded)
+    claim = must_take(recorded)
 
-    assert give_back(recorded, held)
+    assert give_back(recorded, claim)
 
     row = get(recorded, DAILY.id)
     assert ("pending", 0, None, None) == (
@@ -453,9 +453,9 @@ def test_retry_waits_for_its_time(recorded: sa.Engine):
     """
     A stale message does not cut the pause short.
     """
-    held = must_take(recorded)
+    claim = must_take(recorded)
     with writing(recorded) as connection:
-        retry_later(connection, held, delay=timedelta(hours=1), error="no network")
+        retry_later(connection, claim, delay=timedelta(hours=1), error="no network")
 
     row = get(recorded, DAILY.id)
 

@@ -19,7 +19,7 @@ from celery_app.worker import Heart
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import small_apps
 from models.errors import UnreachableError, UsageError
-from operations.claiming.claim import Claim, claim
+from operations.claiming.claim import Claim, claim_operation
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 
@@ -168,12 +168,12 @@ def demote_while_one_runs(engine: sa.Engine) -> tuple[Heart, Claim]:
     add_revision(engine)
     made = make_operation()
     record_all(engine, made)
-    held = claim(engine, made.id, worker="worker")
-    assert held is not None
+    claim = claim_operation(engine, made.id, worker="worker")
+    assert claim is not None
     heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
-    heart.add(held)
+    heart.add(claim)
     demote(engine)
-    return heart, held
+    return heart, claim
 
 
 def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
@@ -193,13 +193,13 @@ def test_worker_stops_while_the_database_is_read_only(engine: sa.Engine):
     """
     What it cannot give back is taken over when its lease has run out.
     """
-    heart, held = demote_while_one_runs(engine)
+    heart, claim = demote_while_one_runs(engine)
 
     with capture_logs() as lines:
         heart.stop()
 
     assert ["operations_not_given_back"] == [line["event"] for line in lines]
-    assert [[str(held.operation_id)]] == [line["ids"] for line in lines]
+    assert [[str(claim.operation_id)]] == [line["ids"] for line in lines]
 
 
 def test_error_holds_no_statement_and_no_values(engine: sa.Engine):

@@ -11,7 +11,7 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.operation_state import OperationState, Reason, StepState
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import Claim, claim, finish, renew
+from operations.claiming.claim import Claim, claim_operation, finish, renew
 from operations.listing import fetch_steps
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import DeliveryState
@@ -31,16 +31,16 @@ STEPS = ("send_email", "run_task")
 
 
 @pytest.fixture
-def held(engine: sa.Engine) -> Claim:
+def claim(engine: sa.Engine) -> Claim:
     """Give a claim of a process of ours, which is sending a mail."""
     add_revision(engine)
     record_all(engine, DAILY)
-    held = claim(engine, DAILY.id, worker=f"celery@host {OURS}")
-    assert held is not None
+    claim = claim_operation(engine, DAILY.id, worker=f"celery@host {OURS}")
+    assert claim is not None
     with writing(engine) as connection:
-        prepare_steps(connection, held, STEPS)
-    DeliveryMarks(engine, held, STEPS[0]).start("ada")
-    return held
+        prepare_steps(connection, claim, STEPS)
+    DeliveryMarks(engine, claim, STEPS[0]).start("ada")
+    return claim
 
 
 def fetch_mark(engine: sa.Engine) -> str:
@@ -55,7 +55,7 @@ def fetch_step_states(engine: sa.Engine) -> list[str]:
         return [step.state for step in fetch_steps(connection, [DAILY.id])[DAILY.id]]
 
 
-def test_time_limit_makes_an_operation_final(engine: sa.Engine, held: Claim):
+def test_time_limit_makes_an_operation_final(engine: sa.Engine, claim: Claim):
     """
     With its reason, its steps closed, and the mail under way reported as uncertain.
     """
@@ -67,10 +67,10 @@ def test_time_limit_makes_an_operation_final(engine: sa.Engine, held: Claim):
     assert (row.state, row.reason) == (OperationState.FAILED, Reason.TIME_LIMIT)
     assert fetch_step_states(engine) == [StepState.FAILED, StepState.SKIPPED]
     assert fetch_mark(engine) == DeliveryState.UNCERTAIN
-    assert renew(engine, [held.token]) == set()
+    assert renew(engine, [claim.token]) == set()
 
 
-def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, held: Claim):
+def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, claim: Claim):
     """
     As if the lease had run out; it counts as an attempt.
     """
@@ -82,10 +82,10 @@ def test_expired_claim_is_reclaimed_at_the_next_look(engine: sa.Engine, held: Cl
 
     assert (done, reclaimed) == (1, (1, 0))
     assert (row.state, row.attempt) == (OperationState.PENDING, 1)
-    assert renew(engine, [held.token]) == set()
+    assert renew(engine, [claim.token]) == set()
 
 
-def test_stopping_worker_gives_back_what_it_ran(engine: sa.Engine, held: Claim):
+def test_stopping_worker_gives_back_what_it_ran(engine: sa.Engine, claim: Claim):
     """
     It is pending at once, and nothing was attempted.
     """
@@ -95,7 +95,7 @@ def test_stopping_worker_gives_back_what_it_ran(engine: sa.Engine, held: Claim):
 
     assert done == 1
     assert (row.state, row.attempt) == (OperationState.PENDING, 0)
-    assert renew(engine, [held.token]) == set()
+    assert renew(engine, [claim.token]) == set()
 
 
 def settle_all(connection: sa.Connection, suffix: str, operation_id: UUID) -> int:
@@ -112,7 +112,7 @@ def take_again(engine: sa.Engine) -> Claim:
     with writing(engine) as connection:
         reclaim_lost_workers(connection)
     edit(engine, DAILY.id, send_at=get(engine, DAILY.id).recorded_at)
-    again = claim(engine, DAILY.id, worker=f"celery@host {OURS}")
+    again = claim_operation(engine, DAILY.id, worker=f"celery@host {OURS}")
     assert again is not None
     return again
 
@@ -125,11 +125,11 @@ def kill(engine: sa.Engine) -> int:
         )
 
 
-def test_second_kill_is_final(engine: sa.Engine, held: Claim):
+def test_second_kill_is_final(engine: sa.Engine, claim: Claim):
     """
     Although an attempt is left: the third process would die of it, too.
     """
-    del held  # whose process is killed
+    del claim  # whose process is killed
     first = kill(engine)
     again = take_again(engine)
     second = kill(engine)
@@ -143,11 +143,11 @@ def test_second_kill_is_final(engine: sa.Engine, held: Claim):
     assert renew(engine, [again.token]) == set()
 
 
-def test_retry_after_two_kills_begins_anew(engine: sa.Engine, held: Claim):
+def test_retry_after_two_kills_begins_anew(engine: sa.Engine, claim: Claim):
     """
     With more memory it may go well, and one death is not held against it.
     """
-    del held
+    del claim
     kill(engine)
     take_again(engine)
     kill(engine)
@@ -160,18 +160,18 @@ def test_retry_after_two_kills_begins_anew(engine: sa.Engine, held: Claim):
     assert get(engine, DAILY.id).state == OperationState.RUNNING
 
 
-def test_kill_after_the_end_changes_nothing(engine: sa.Engine, held: Claim):
+def test_kill_after_the_end_changes_nothing(engine: sa.Engine, claim: Claim):
     """
     The process may have been killed after its last write.
     """
     with writing(engine) as connection:
-        finish(connection, held, OperationState.SUCCEEDED)
+        finish(connection, claim, OperationState.SUCCEEDED)
 
     assert kill(engine) == 0
     assert get(engine, DAILY.id).state == OperationState.SUCCEEDED
 
 
-def test_nothing_of_another_run_is_touched(engine: sa.Engine, held: Claim):
+def test_nothing_of_another_run_is_touched(engine: sa.Engine, claim: Claim):
     """
     Two workers may have one node name, and a worker has it again after a restart.
     """
@@ -179,15 +179,15 @@ def test_nothing_of_another_run_is_touched(engine: sa.Engine, held: Claim):
         done = settle_all(connection, THEIRS, DAILY.id)
 
     assert done == 0
-    assert renew(engine, [held.token]) == {held.token}
+    assert renew(engine, [claim.token]) == {claim.token}
 
 
-def test_nothing_that_ended_is_touched(engine: sa.Engine, held: Claim):
+def test_nothing_that_ended_is_touched(engine: sa.Engine, claim: Claim):
     """
     The process may have been killed after its last write.
     """
     with writing(engine) as connection:
-        finish(connection, held, OperationState.SUCCEEDED)
+        finish(connection, claim, OperationState.SUCCEEDED)
     with writing(engine) as connection:
         done = settle_all(connection, OURS, DAILY.id)
 
@@ -195,11 +195,11 @@ def test_nothing_that_ended_is_touched(engine: sa.Engine, held: Claim):
     assert get(engine, DAILY.id).state == OperationState.SUCCEEDED
 
 
-def test_canceling_leaves_no_mail_on_its_way(engine: sa.Engine, held: Claim):
+def test_canceling_leaves_no_mail_on_its_way(engine: sa.Engine, claim: Claim):
     """
     The worker that sends it may not write any more, so nobody will ever know.
     """
-    del held  # whose worker is in the middle of it
+    del claim  # whose worker is in the middle of it
     with writing(engine) as connection:
         assert cancel(connection, DAILY.id, reason=Reason.CANCELED)
 

@@ -14,7 +14,7 @@ from models.database.tables import deliveries, operation_steps
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState, Overlap
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import claim
+from operations.claiming.claim import claim_operation
 from operations.mail.message import Outcome, Sending, Template
 from operations.mail.uncertain import (
     MailSelection,
@@ -80,9 +80,9 @@ def _mailed(engine: sa.Engine, ports: Ports) -> None:
 
 def work(engine: sa.Engine, ports: Ports) -> None:
     """Be a worker that takes the operation."""
-    held = claim(engine, DAILY.id, worker="w")
-    assert held is not None
-    Attempt(engine, held, ports).run()
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
+    Attempt(engine, claim, ports).run()
 
 
 def call(engine: sa.Engine, function: Any, *recipients: str) -> int:

@@ -14,7 +14,13 @@ from models.database.tables import operation_steps
 from models.decision import NewOperation
 from models.operation_state import OperationState, Overlap, Queue, StepState
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import claim, finish, give_back, guard, postpone
+from operations.claiming.claim import (
+    claim_operation,
+    finish,
+    give_back,
+    guard,
+    postpone,
+)
 from operations.rescue import (
     BACK_OFF,
     LOST_AFTER,
@@ -207,11 +213,11 @@ def test_worker_may_be_faster_than_the_mark(engine: sa.Engine):
     done, runs = make_operation(1), make_operation(2)
     record_all(engine, done, runs)
     messages = fetch(engine)
-    assert claim(engine, runs.id, worker="w") is not None
-    held = claim(engine, done.id, worker="w")
-    assert held is not None
+    assert claim_operation(engine, runs.id, worker="w") is not None
+    claim = claim_operation(engine, done.id, worker="w")
+    assert claim is not None
     with writing(engine) as connection:
-        finish(connection, held, OperationState.SUCCEEDED)
+        finish(connection, claim, OperationState.SUCCEEDED)
 
     assert 0 == mark(engine, *messages)
 
@@ -243,9 +249,9 @@ def test_operation_given_back_before_the_mark_is_found_again(engine: sa.Engine):
     made = make_operation()
     record_all(engine, made)
     messages = fetch(engine)
-    held = claim(engine, made.id, worker="w")
-    assert held is not None
-    give_back(engine, held)
+    claim = claim_operation(engine, made.id, worker="w")
+    assert claim is not None
+    give_back(engine, claim)
     mark(engine, *messages)
     if get(engine, made.id).state == "queued":
         edit(engine, made.id, sent_at=get_now(engine) - LOST_AFTER)
@@ -272,7 +278,7 @@ def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
     made = make_operation()
     record_all(engine, made)
     for attempt in (1, 2):
-        assert claim(engine, made.id, worker="w") is not None
+        assert claim_operation(engine, made.id, worker="w") is not None
         assert (0, 0) == reclaim(engine)
         edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
         before = get_now(engine)
@@ -288,9 +294,9 @@ def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
         )
         pause = BACK_OFF * 2 ** (attempt - 1)
         assert pause == pytest.approx(row.send_at - before, abs=2 * SECOND)
-        assert claim(engine, made.id, worker="w") is None
+        assert claim_operation(engine, made.id, worker="w") is None
         edit(engine, made.id, send_at=before)
-    assert claim(engine, made.id, worker="w") is not None
+    assert claim_operation(engine, made.id, worker="w") is not None
     edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
 
     assert (0, 1) == reclaim(engine)
@@ -308,16 +314,16 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
     add_revision(engine)
     made = make_operation()
     record_all(engine, made)
-    held = claim(engine, made.id, worker="w")
-    assert held is not None
+    claim = claim_operation(engine, made.id, worker="w")
+    assert claim is not None
     with writing(engine) as connection:
-        guard(connection, held)
-        prepare_steps(connection, held, ["refresh", "publish"])
-        start_step(connection, held, "refresh")
+        guard(connection, claim)
+        prepare_steps(connection, claim, ["refresh", "publish"])
+        start_step(connection, claim, "refresh")
     edit(engine, made.id, attempt=3, lease_expires_at=get_now(engine) - SECOND)
     other = make_operation(1)
     record_all(engine, other)
-    running = claim(engine, other.id, worker="w")
+    running = claim_operation(engine, other.id, worker="w")
     assert running is not None
     with writing(engine) as connection:
         prepare_steps(connection, running, ["refresh"])
@@ -389,7 +395,7 @@ def test_message_is_lost_if_one_sent_minutes_later_runs(
     edit(engine, made.id, sent_at=sent_at)
     edit(engine, later.id, sent_at=sent_at + lead)
     assert 0 == resend(engine)
-    assert claim(engine, later.id, worker="w") is not None
+    assert claim_operation(engine, later.id, worker="w") is not None
 
     assert int(lost) == resend(engine)
 
@@ -409,7 +415,7 @@ def test_second_copy_of_a_message_overtakes_nothing(engine: sa.Engine):
     edit(engine, between.id, sent_at=get_now(engine) - RESEND_AFTER / 2)
     assert 1 == resend(engine)
     mark(engine, *fetch(engine))
-    assert claim(engine, made.id, worker="w") is not None
+    assert claim_operation(engine, made.id, worker="w") is not None
 
     assert 0 == resend(engine)
 
@@ -436,11 +442,11 @@ def test_what_was_put_back_before_it_was_marked_is_still_to_be_sent(engine: sa.E
     made = make_operation()
     record_all(engine, made)
     sent = fetch(engine)
-    held = claim(engine, made.id, worker="w")
-    assert held is not None
+    claim = claim_operation(engine, made.id, worker="w")
+    assert claim is not None
     with writing(engine) as connection:
-        guard(connection, held)
-        postpone(connection, held, delay=HOUR, reason="r", error="e")
+        guard(connection, claim)
+        postpone(connection, claim, delay=HOUR, reason="r", error="e")
 
     assert 0 == mark(engine, *sent)
     row = get(engine, made.id)
@@ -460,6 +466,6 @@ def test_retried_operation_is_no_witness(engine: sa.Engine):
         assert cancel(connection, again.id, reason="r")
         assert reopen(connection, again.id)
     mark(engine, *fetch(engine))
-    assert claim(engine, again.id, worker="w") is not None
+    assert claim_operation(engine, again.id, worker="w") is not None
 
     assert 0 == resend(engine)

@@ -26,7 +26,7 @@ from models.operation_state import (
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import (
     Claim,
-    claim,
+    claim_operation,
     finish,
     give_back,
     guard,
@@ -73,39 +73,39 @@ class Store:
 
     def claim(self, operation_id: UUID, number: int) -> object:
         """Claim, and return the attempt."""
-        held = claim(self.engine, operation_id, worker="w")
-        if held is None:
+        claim = claim_operation(self.engine, operation_id, worker="w")
+        if claim is None:
             return None
-        self.claims[number] = held
+        self.claims[number] = claim
         with writing(self.engine) as connection:
-            prepare_steps(connection, held, STEPS)
-        return held.attempt
+            prepare_steps(connection, claim, STEPS)
+        return claim.attempt
 
     def step(self, number: int, name: str, *, ended: bool) -> object:
         """Write a step under a claim, if it is still held."""
-        held = self.claims[number]
+        claim = self.claims[number]
         try:
             with writing(self.engine) as connection:
-                guard(connection, held)
+                guard(connection, claim)
                 if ended:
-                    finish_step(connection, held, name, StepState.SUCCEEDED)
+                    finish_step(connection, claim, name, StepState.SUCCEEDED)
                 else:
-                    start_step(connection, held, name)
+                    start_step(connection, claim, name)
         except (CanceledError, ClaimLostError) as error:
             return type(error).__name__
         return "written"
 
     def leave(self, number: int, how: str) -> object:
         """End a claim in one of several ways, if it is still held."""
-        held = self.claims[number]
+        claim = self.claims[number]
         if how == "give back":
-            return give_back(self.engine, held)
+            return give_back(self.engine, claim)
         if how == "renew":
-            return len(renew(self.engine, {held.token}))
+            return len(renew(self.engine, {claim.token}))
         with writing(self.engine) as connection:
             if how == "retry":
-                return retry_later(connection, held, delay=HOUR, error="x")
-            return finish(connection, held, OperationState(how), reason="y")
+                return retry_later(connection, claim, delay=HOUR, error="x")
+            return finish(connection, claim, OperationState(how), reason="y")
 
     def expire(self, operation_id: UUID) -> object:
         """Let five hours pass for one operation."""

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import processes
 from models.operation_state import OperationState, Queue, Trigger
-from operations.claiming.claim import claim, finish
+from operations.claiming.claim import claim_operation, finish
 from operations.rescue import LOST_AFTER, resend_lost_messages
 from operations.sending.hindrances import find_hindrances
 from operations.sending.order import (
@@ -80,14 +80,14 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     with writing(engine) as connection:
         sent, _more = fetch_sendable(connection, limit=1, share=1)
         mark_sent(connection, sent)
-    held = claim(engine, sent[0].id, worker="w")
-    assert held is not None
-    waiting = {first, second, third} - {held.operation_id}
+    claim = claim_operation(engine, sent[0].id, worker="w")
+    assert claim is not None
+    waiting = {first, second, third} - {claim.operation_id}
     behind = find_back_lane("sales")
     assert dict.fromkeys(waiting, behind) == fetch_lanes(engine, 1)
 
     with writing(engine) as connection:
-        finish(connection, held, OperationState.SUCCEEDED)
+        finish(connection, claim, OperationState.SUCCEEDED)
 
     assert [0, behind] == sorted(fetch_lanes(engine, 1).values())
 
@@ -151,7 +151,7 @@ def test_other_lane_is_no_witness(engine: sa.Engine):
     now = get_now(engine)
     edit(engine, waits, sent_at=now - 2 * LOST_AFTER, lane=1)
     edit(engine, runs, lane=0)
-    claim(engine, runs, worker="w")
+    claim_operation(engine, runs, worker="w")
 
     assert 0 == resend(engine)
     edit(engine, runs, lane=1)

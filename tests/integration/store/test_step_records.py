@@ -14,7 +14,7 @@ from models.errors import ClaimLostError
 from models.operation_state import StepState
 from operations.claiming.claim import (
     Claim,
-    claim,
+    claim_operation,
     give_back,
     guard,
 )
@@ -50,13 +50,13 @@ def recorded(engine: sa.Engine) -> sa.Engine:
 
 
 def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
-    return claim(engine, operation_id, worker="celery@host")
+    return claim_operation(engine, operation_id, worker="celery@host")
 
 
 def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
-    held = take(engine, operation_id)
-    assert held is not None
-    return held
+    claim = take(engine, operation_id)
+    assert claim is not None
+    return claim
 
 
 def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
@@ -72,10 +72,10 @@ def fetch_steps(engine: sa.Engine) -> list[tuple[str, str, int]]:
         return [(row.name, row.state, row.attempt) for row in rows]
 
 
-def prepare(engine: sa.Engine, held: Claim) -> list[tuple[str, StepState]]:
+def prepare(engine: sa.Engine, claim: Claim) -> list[tuple[str, StepState]]:
     with writing(engine) as connection:
-        guard(connection, held)
-        steps = prepare_steps(connection, held, ["refresh", "publish"])
+        guard(connection, claim)
+        steps = prepare_steps(connection, claim, ["refresh", "publish"])
     return [(step.name, step.state) for step in steps]
 
 
@@ -83,14 +83,14 @@ def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
     """
     Steps are written down once; a memo is kept for the next attempt.
     """
-    held = must_take(recorded)
-    assert [("refresh", "pending"), ("publish", "pending")] == prepare(recorded, held)
+    claim = must_take(recorded)
+    assert [("refresh", "pending"), ("publish", "pending")] == prepare(recorded, claim)
     with writing(recorded) as connection:
-        start_step(connection, held, "refresh")
-        remember(connection, held, "refresh", {"seen": [1, 2]})
-        record_progress(connection, held, "refresh", {"done": 1, "total": 2})
-        finish_step(connection, held, "refresh", StepState.SUCCEEDED, result={"a": 1})
-        start_step(connection, held, "publish")
+        start_step(connection, claim, "refresh")
+        remember(connection, claim, "refresh", {"seen": [1, 2]})
+        record_progress(connection, claim, "refresh", {"done": 1, "total": 2})
+        finish_step(connection, claim, "refresh", StepState.SUCCEEDED, result={"a": 1})
+        start_step(connection, claim, "publish")
     expire(recorded)
     again = must_take(recorded)
 
@@ -112,9 +112,9 @@ def test_steps_are_written_down_by_whoever_comes_first(recorded: sa.Engine, how:
     """
     A worker that died right after its claim left no steps: the next one runs them all.
     """
-    held = must_take(recorded)
+    claim = must_take(recorded)
     if how == "given back":
-        give_back(recorded, held)
+        give_back(recorded, claim)
     elif how == "lost":
         expire(recorded)
     else:
@@ -129,12 +129,12 @@ def test_open_steps_are_skipped(recorded: sa.Engine):
     """
     What succeeded or failed stays; what has not run will not.
     """
-    held = must_take(recorded)
-    prepare(recorded, held)
+    claim = must_take(recorded)
+    prepare(recorded, claim)
     with writing(recorded) as connection:
-        start_step(connection, held, "refresh")
-        finish_step(connection, held, "refresh", StepState.FAILED, error="x")
-        skip_open_steps(connection, held.operation_id)
+        start_step(connection, claim, "refresh")
+        finish_step(connection, claim, "refresh", StepState.FAILED, error="x")
+        skip_open_steps(connection, claim.operation_id)
 
     assert [("refresh", "failed", 1), ("publish", "skipped", 0)] == fetch_steps(
         recorded
@@ -145,8 +145,8 @@ def test_delivery_marks_keep_a_mail_from_being_sent_twice(recorded: sa.Engine):
     """
     Sent stays sent, a refusal may be tried again, and what nobody knows is left alone.
     """
-    held = must_take(recorded)
-    marks = DeliveryMarks(recorded, held, "send_email")
+    claim = must_take(recorded)
+    marks = DeliveryMarks(recorded, claim, "send_email")
     for recipient in ("sent", "failed", "dead", "unsure"):
         assert DeliveryState.NEW is marks.start(recipient)
     marks.sent("sent")
@@ -165,7 +165,7 @@ def test_delivery_marks_keep_a_mail_from_being_sent_twice(recorded: sa.Engine):
     } == states
     assert DeliveryState.UNCERTAIN is again.start("dead")
     # another step mails the same people on its own account
-    other = DeliveryMarks(recorded, again.held, "send_execsum")
+    other = DeliveryMarks(recorded, again.claim, "send_execsum")
     assert DeliveryState.NEW is other.start("sent")
 
 

@@ -11,7 +11,7 @@ from actions.listing import fetch_last_runs
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import Queue
-from operations.claiming.claim import claim
+from operations.claiming.claim import claim_operation
 from operations.running.estimates import RUNS, Usual, estimate_steps, fetch_working
 from tests.scheduling import (
     MINUTE,
@@ -77,7 +77,7 @@ def test_app_says_that_it_is_being_published(engine: sa.Engine):
     record_all(engine, make_operation(0), heavy)
     with reading(engine) as connection:
         assert {} == fetch_working(connection)
-    assert claim(engine, heavy.id, worker="w") is not None
+    assert claim_operation(engine, heavy.id, worker="w") is not None
     with reading(engine) as connection:
         assert "at work" == fetch_working(connection)["app"].verb
     add_step(engine, heavy.id, "publish", "running")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import claim
+from operations.claiming.claim import claim_operation
 from operations.sending.hindrances import fetch_unsent, find_hindrances
 from operations.sending.order import fetch_sendable
 from tests.scheduling import (
@@ -55,7 +55,7 @@ def test_another_heavy_operation_is_named(engine: sa.Engine):
     One of an app at a time.
     """
     record_all(engine, FIRST, SECOND)
-    claim(engine, FIRST.id, worker="w")
+    claim_operation(engine, FIRST.id, worker="w")
 
     assert [f"heavy operation {FIRST.id} of the app is not over"] == ask(engine)
 
@@ -86,7 +86,7 @@ def test_a_worker_that_has_not_stopped_is_named(engine: sa.Engine):
     Canceled and tried again.
     """
     record_all(engine, FIRST)
-    claim(engine, FIRST.id, worker="w")
+    claim_operation(engine, FIRST.id, worker="w")
     with writing(engine) as connection:
         cancel(connection, FIRST.id, reason="canceled")
         reopen(connection, FIRST.id)
@@ -106,10 +106,10 @@ def test_it_agrees_with_the_sender(engine: sa.Engine, operations: list[object]):
     edit(engine, FIRST.id, state="queued")
     with reading(engine) as connection:
         sendable = {m.id for m in fetch_sendable(connection, limit=10)[0]}
-        held = find_hindrances(connection, [FIRST.id, SECOND.id])
+        hindered = find_hindrances(connection, [FIRST.id, SECOND.id])
 
     assert set() == sendable
-    assert len(operations) - 1 == len(held)
+    assert len(operations) - 1 == len(hindered)
 
 
 def test_only_what_could_have_been_sent_is_late(engine: sa.Engine):

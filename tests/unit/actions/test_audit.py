@@ -87,7 +87,7 @@ def find(
 
 
 @pytest.mark.parametrize("timing", TIMINGS.values(), ids=TIMINGS)
-def test_what_the_finder_decides_passes(timing: str) -> None:
+def test_what_the_tick_decides_passes(timing: str) -> None:
     """
     Two readings of the same rule agree, clock changes included.
     """

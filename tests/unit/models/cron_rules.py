@@ -8,7 +8,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 from models.errors import RuleError
-from models.rules.cron import CronRule
+from models.expressions.cron import CronExpression
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -81,7 +81,7 @@ def cron_rules(draw: st.DrawFn) -> str:
 def find_error(text: str) -> RuleError | None:
     """Return why *text* is no rule; None if it is one."""
     try:
-        CronRule.parse(text)
+        CronExpression.parse(text)
     except RuleError as error:
         return error
     return None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import RuleError
-from models.rules.calendar import SHORTHANDS, CalendarRule
+from models.expressions.calendar import SHORTHANDS, CalendarExpression
 
 EVERY_DAY = sum(1 << day for day in range(1, 32))
 
@@ -42,25 +42,28 @@ def test_text_is_normalized(text: str, normalized: str) -> None:
     """
     One rule has one text, that of systemd-analyze calendar.
     """
-    assert normalized == str(CalendarRule.parse(text))
+    assert normalized == str(CalendarExpression.parse(text))
 
 
 def test_rules_with_the_same_text_are_equal() -> None:
     """
     Spellings of one rule share what is kept for it.
     """
-    rule, same = CalendarRule.parse("daily"), CalendarRule.parse("*-*-* 0:0:0")
+    rule, same = (
+        CalendarExpression.parse("daily"),
+        CalendarExpression.parse("*-*-* 0:0:0"),
+    )
 
     assert rule == same
     assert hash(rule) == hash(same)
-    assert rule != CalendarRule.parse("daily UTC")
+    assert rule != CalendarExpression.parse("daily UTC")
 
 
 def test_fields_are_written_out() -> None:
     """
     What finds occurrences needs no syntax any more.
     """
-    rule = CalendarRule.parse("2026..2030/2-1/6-* 9..11,20:0/20:30")
+    rule = CalendarExpression.parse("2026..2030/2-1/6-* 9..11,20:0/20:30")
 
     assert (2026, 2028, 2030) == rule.years
     assert (1, 7) == rule.months
@@ -88,7 +91,7 @@ def test_days_of_a_month(text: str, year: int, month: int, days: set[int]) -> No
     """
     Days are counted from either end of the month, and weekdays choose among them.
     """
-    mask = CalendarRule.parse(text).days_in(year, month)
+    mask = CalendarExpression.parse(text).days_in(year, month)
 
     assert days == {day for day in range(1, 32) if mask >> day & 1}
 
@@ -111,7 +114,7 @@ def test_a_star_in_hour_or_minute_follows_the_clock(
     """
     Only a star itself does; a repetition of all hours is a list of fixed times.
     """
-    assert follows_clock is CalendarRule.parse(text).follows_clock
+    assert follows_clock is CalendarExpression.parse(text).follows_clock
 
 
 @pytest.mark.parametrize(
@@ -167,7 +170,7 @@ def test_what_is_no_rule_is_refused(text: str, message: str, hint: str) -> None:
     The message has the value and why, the hint what to write instead.
     """
     with pytest.raises(RuleError) as caught:
-        CalendarRule.parse(text)
+        CalendarExpression.parse(text)
 
     assert message in caught.value.message
     assert hint in caught.value.hint
@@ -177,7 +180,7 @@ def test_a_rule_of_the_past_is_accepted() -> None:
     """
     It was due once; whether that is of use is not for the syntax to say.
     """
-    assert (1999,) == CalendarRule.parse("1999-12-31 23:59").years
+    assert (1999,) == CalendarExpression.parse("1999-12-31 23:59").years
 
 
 @pytest.mark.parametrize("shorthand", SHORTHANDS)
@@ -185,7 +188,7 @@ def test_shorthands_are_written_in_normalized_form(shorthand: str) -> None:
     """
     The table says what systemd says.
     """
-    assert SHORTHANDS[shorthand] == str(CalendarRule.parse(shorthand))
+    assert SHORTHANDS[shorthand] == str(CalendarExpression.parse(shorthand))
 
 
 @given(
@@ -203,8 +206,8 @@ def test_parse_raises_nothing_but_rule_errors(text: str) -> None:
     Whatever an author writes, the answer is a rule that reads back, or a message.
     """
     try:
-        rule = CalendarRule.parse(text)
+        rule = CalendarExpression.parse(text)
     except RuleError:
         return
 
-    assert rule == CalendarRule.parse(str(rule))
+    assert rule == CalendarExpression.parse(str(rule))

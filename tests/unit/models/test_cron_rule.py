@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from models.door.documents import read_action
 from models.errors import RuleError
-from models.rules.cron import CronRule
+from models.expressions.cron import CronExpression
 from tests.unit.models.cron_rules import START, cron_rules, find_error, words_like_rules
 from tests.unit.models.documents import action
 
@@ -42,12 +42,12 @@ def test_text_has_one_canonical_form(text: str, canonical: str):
     """
     Names, macros, capitals and blanks are spelling; the canonical text has none.
     """
-    rule = CronRule.parse(text)
+    rule = CronExpression.parse(text)
 
     assert canonical == rule.canonical
     assert text == rule.text
-    assert rule == CronRule.parse(canonical)
-    assert hash(rule) == hash(CronRule.parse(canonical))
+    assert rule == CronExpression.parse(canonical)
+    assert hash(rule) == hash(CronExpression.parse(canonical))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_star_at_the_start_makes_a_rule_follow_the_clock(text: str, *, is_fixed:
     """
     What counts is the first character of the minute and the hour field.
     """
-    assert is_fixed == CronRule.parse(text).is_fixed
+    assert is_fixed == CronExpression.parse(text).is_fixed
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_days_of_a_month(days: str, expected: list[int]):
     """
     The day fields join by "or" unless one of them starts with a star.
     """
-    mask = CronRule.parse(f"0 0 {days}").day_mask(31, 3)
+    mask = CronExpression.parse(f"0 0 {days}").day_mask(31, 3)
 
     assert expected == [day for day in range(32) if mask >> day & 1]
 
@@ -175,7 +175,7 @@ def test_mistake_is_refused_with_the_way_out(text: str, message: str, hint: str)
     The message quotes the rule and says why; the hint what to write instead.
     """
     with pytest.raises(RuleError) as caught:
-        CronRule.parse(text)
+        CronExpression.parse(text)
 
     assert caught.value.message.startswith(repr(text[:60])[:60])
     assert message in caught.value.message
@@ -190,7 +190,7 @@ def test_other_rule_that_a_hint_shows_can_be_copied(text: str):
     Where another kind of rule does what a cron rule cannot, the hint has its JSON.
     """
     with pytest.raises(RuleError) as caught:
-        CronRule.parse(text)
+        CronExpression.parse(text)
 
     shown = re.search(r"\{.*\}", caught.value.hint)
     assert shown is not None
@@ -214,7 +214,7 @@ def test_rare_date_is_no_mistake(text: str):
     """
     What comes once in 28 years still comes.
     """
-    assert CronRule.parse(text).is_ever_due()
+    assert CronExpression.parse(text).is_ever_due()
 
 
 @given(cron_rules())
@@ -222,7 +222,7 @@ def test_cronsim_reads_every_rule_we_read(text: str):
     """
     Nothing is accepted that the oracle refuses, names in any case included.
     """
-    assert CronSim(CronRule.parse(text).canonical, START)
+    assert CronSim(CronExpression.parse(text).canonical, START)
     assert CronSim(text, START)
 
 
@@ -236,10 +236,10 @@ def test_whatever_is_written_is_read_or_refused(text: str):
     if find_error(text) is not None:
         return
 
-    rule = CronRule.parse(text)
+    rule = CronExpression.parse(text)
     if not text.strip().startswith("@"):
         assert CronSim(text, START)
-    assert rule == CronRule.parse(rule.canonical)
+    assert rule == CronExpression.parse(rule.canonical)
 
 
 @given(st.text())

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actions.when.calendar import CalendarFinder, make_calendar_finder
+from actions.when.calendar import CalendarRule, make_calendar_rule
 from actions.when.local_time import resolve_fixed
 from models.errors import RuleError
+from models.expressions.calendar import CalendarExpression
 from models.fields.zone import load_zone
-from models.rules.calendar import CalendarRule
 from models.when import CalendarModel
 from tests.unit.actions.when.calendar_oracle import make_rule
 
@@ -48,10 +48,10 @@ instants = st.datetimes(
 )
 
 
-def parse_or_none(text: str) -> CalendarRule | None:
+def parse_or_none(text: str) -> CalendarExpression | None:
     """Read a rule that was made up and need not be one."""
     try:
-        return CalendarRule.parse(text)
+        return CalendarExpression.parse(text)
     except RuleError:
         return None
 
@@ -64,18 +64,18 @@ rules = (
 zones = st.sampled_from(
     ["UTC", "Pacific/Apia", "Antarctica/Casey", *(zone for zone, _ in CHANGES)]
 ).map(load_zone)
-finders = st.builds(CalendarFinder, rules, zones)
+zoned_rules = st.builds(CalendarRule, rules, zones)
 
 
 def find_between(rule: str, zone: str, start: str, end: str) -> list[str]:
     """Return the occurrences in ``[start, end)``, UTC, without seconds."""
     model = CalendarModel(calendar=rule, timezone=zone)
-    finder = make_calendar_finder(model)
+    zoned = make_calendar_rule(model)
     found: list[str] = []
-    due_at = finder.next_from(datetime.fromisoformat(start))
+    due_at = zoned.next_from(datetime.fromisoformat(start))
     while due_at is not None and due_at < datetime.fromisoformat(end):
         found.append(f"{due_at:%d %H:%M}")
-        due_at = finder.next_from(due_at + SECOND)
+        due_at = zoned.next_from(due_at + SECOND)
 
     return found
 
@@ -161,10 +161,10 @@ def test_the_zone_of_the_rule_beats_that_of_the_action() -> None:
     A rule that names a zone is read there.
     """
     model = CalendarModel(calendar="9:00 Asia/Tokyo", timezone="Europe/Paris")
-    finder = make_calendar_finder(model)
+    zoned = make_calendar_rule(model)
 
-    assert "Asia/Tokyo" == finder.zone.key
-    assert datetime(2026, 11, 22, tzinfo=UTC) == finder.next_from(
+    assert "Asia/Tokyo" == zoned.zone.key
+    assert datetime(2026, 11, 22, tzinfo=UTC) == zoned.next_from(
         datetime(2026, 11, 21, 0, 0, 1, tzinfo=UTC)
     )
 
@@ -183,22 +183,22 @@ def test_rare_dates(rule: str, expected: datetime | None) -> None:
     """
     The search ends, with a date or without one.
     """
-    finder = CalendarFinder(CalendarRule.parse(rule), load_zone("UTC"))
+    zoned = CalendarRule(CalendarExpression.parse(rule), load_zone("UTC"))
 
-    assert expected == finder.next_from(datetime(2026, 11, 21, tzinfo=UTC))
+    assert expected == zoned.next_from(datetime(2026, 11, 21, tzinfo=UTC))
 
 
 def test_a_part_of_a_second_counts() -> None:
     """
     Just after an occurrence the next one is asked for.
     """
-    finder = CalendarFinder(CalendarRule.parse("minutely"), load_zone("UTC"))
+    zoned = CalendarRule(CalendarExpression.parse("minutely"), load_zone("UTC"))
     minute = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
-    assert minute + MINUTE == finder.next_from(minute + timedelta(microseconds=1))
+    assert minute + MINUTE == zoned.next_from(minute + timedelta(microseconds=1))
 
 
-def is_match(rule: CalendarRule, local: datetime) -> bool:
+def is_match(rule: CalendarExpression, local: datetime) -> bool:
     """Read the fields of a rule one by one."""
     return (
         (rule.years is None or local.year in rule.years)
@@ -209,7 +209,7 @@ def is_match(rule: CalendarRule, local: datetime) -> bool:
 
 
 def find_by_force(
-    rule: CalendarRule, zone: ZoneInfo, start: datetime, end: datetime
+    rule: CalendarExpression, zone: ZoneInfo, start: datetime, end: datetime
 ) -> list[datetime]:
     """Look at every minute: of UTC if *rule* follows the clock, else of the clock."""
     if rule.follows_clock:
@@ -236,64 +236,62 @@ def test_every_minute_around_a_clock_change(
     """
     The search finds what looking at each minute finds, near and on the change.
     """
-    rule = CalendarRule.parse(f"{date} {hours}:{minutes}")
+    rule = CalendarExpression.parse(f"{date} {hours}:{minutes}")
     zone = load_zone(change[0])
     changed_at = datetime.fromisoformat(change[1])
     start, end = changed_at - timedelta(hours=14), changed_at + timedelta(hours=14)
-    finder = CalendarFinder(rule, zone)
+    zoned = CalendarRule(rule, zone)
 
     found: list[datetime] = []
-    due_at = finder.next_from(start)
+    due_at = zoned.next_from(start)
     while due_at is not None and due_at < end:
         found.append(due_at)
-        due_at = finder.next_from(due_at + SECOND)
+        due_at = zoned.next_from(due_at + SECOND)
 
     assert find_by_force(rule, zone, start, end) == found
 
 
-@given(finders, instants)
+@given(zoned_rules, instants)
 def test_next_from_is_on_time_and_idempotent(
-    finder: CalendarFinder, instant: datetime
+    zoned: CalendarRule, instant: datetime
 ) -> None:
     """
     What is found is not before the instant, and is found from itself.
     """
-    due_at = finder.next_from(instant)
+    due_at = zoned.next_from(instant)
     if due_at is None:
         return
 
     assert due_at >= instant
     assert not due_at.microsecond
-    assert due_at == finder.next_from(due_at)
+    assert due_at == zoned.next_from(due_at)
     # nothing lies between the two
-    assert due_at == finder.next_from(instant + (due_at - instant) / 2)
+    assert due_at == zoned.next_from(instant + (due_at - instant) / 2)
 
 
-@given(finders, instants)
-def test_occurrences_strictly_increase(
-    finder: CalendarFinder, instant: datetime
-) -> None:
+@given(zoned_rules, instants)
+def test_occurrences_strictly_increase(zoned: CalendarRule, instant: datetime) -> None:
     """
     Each occurrence is later than the one before, clock changes or not.
     """
     found: list[datetime] = []
-    due_at = finder.next_from(instant)
+    due_at = zoned.next_from(instant)
     while due_at is not None and len(found) < 30:
         found.append(due_at)
-        due_at = finder.next_from(due_at + SECOND)
+        due_at = zoned.next_from(due_at + SECOND)
 
     assert sorted(set(found)) == found
 
 
-@given(finders, instants, instants)
+@given(zoned_rules, instants, instants)
 def test_next_from_is_monotone(
-    finder: CalendarFinder, one: datetime, other: datetime
+    zoned: CalendarRule, one: datetime, other: datetime
 ) -> None:
     """
     Who asks later never gets an earlier answer.
     """
     earlier, later = sorted((one, other))
-    first, second = finder.next_from(earlier), finder.next_from(later)
+    first, second = zoned.next_from(earlier), zoned.next_from(later)
 
     assert second is None or (first is not None and first <= second)
 
@@ -302,7 +300,7 @@ def test_the_last_years_raise_nothing() -> None:
     """
     Where datetime ends, rules end before.
     """
-    finder = CalendarFinder(CalendarRule.parse("*-*-* 0:0"), load_zone("Asia/Tokyo"))
+    zoned = CalendarRule(CalendarExpression.parse("*-*-* 0:0"), load_zone("Asia/Tokyo"))
 
-    assert finder.next_from(datetime(9989, 12, 30, tzinfo=UTC)) is not None
-    assert finder.next_from(datetime(9991, 1, 1, tzinfo=UTC)) is None
+    assert zoned.next_from(datetime(9989, 12, 30, tzinfo=UTC)) is not None
+    assert zoned.next_from(datetime(9991, 1, 1, tzinfo=UTC)) is None

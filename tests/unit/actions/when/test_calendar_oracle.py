@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actions.when.calendar import CalendarFinder
+from actions.when.calendar import CalendarRule
 from models.errors import RuleError
+from models.expressions.calendar import CalendarExpression
 from models.fields.zone import load_zone
-from models.rules.calendar import CalendarRule
 from tests.unit.actions.when.calendar_oracle import (
     ITERATIONS,
     VECTORS,
@@ -56,13 +56,13 @@ def has_change_near(instant: datetime, zone: ZoneInfo) -> bool:
     return before != after
 
 
-def find_ours(finder: CalendarFinder, base: datetime) -> list[datetime]:
+def find_ours(zoned: CalendarRule, base: datetime) -> list[datetime]:
     """Return as many occurrences after *base* as systemd was asked for."""
     found: list[datetime] = []
-    due_at = finder.next_from(base + timedelta(seconds=1))
+    due_at = zoned.next_from(base + timedelta(seconds=1))
     while due_at and due_at.year <= LAST_YEAR and len(found) < ITERATIONS:
         found.append(due_at)
-        due_at = finder.next_from(due_at + timedelta(seconds=1))
+        due_at = zoned.next_from(due_at + timedelta(seconds=1))
 
     return found
 
@@ -70,7 +70,7 @@ def find_ours(finder: CalendarFinder, base: datetime) -> list[datetime]:
 def assert_agreement(vector: Vector) -> None:
     """Compare our reading of a rule with systemd's."""
     try:
-        rule = CalendarRule.parse(vector.rule)
+        rule = CalendarExpression.parse(vector.rule)
     except RuleError as error:
         # The one thing we refuse and systemd does not: dates that never come.
         never_due = "is never due" in error.message and not vector.occurrences
@@ -81,7 +81,7 @@ def assert_agreement(vector: Vector) -> None:
     assert vector.normalized == str(rule)
 
     zone = load_zone(rule.zone_name or "UTC")
-    ours = find_ours(CalendarFinder(rule, zone), datetime.fromisoformat(vector.base))
+    ours = find_ours(CalendarRule(rule, zone), datetime.fromisoformat(vector.base))
     theirs = [
         datetime.fromisoformat(text).replace(tzinfo=UTC) for text in vector.occurrences
     ]

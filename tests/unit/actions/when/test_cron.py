@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from actions.occurrences import find_occurrences
 from actions.when.cron import (
     LOOKBACK,
-    CronFinder,
+    CronRule,
     get_cron_last_occurrence,
-    make_cron_finder,
+    make_cron_rule,
 )
 from models.errors import RuleError
 from models.fields.zone import get_zone_names, load_zone
@@ -49,9 +49,9 @@ instants = st.datetimes(
 ).map(lambda naive: naive.replace(tzinfo=UTC))
 
 
-def make_finder(rule: str, zone: str) -> CronFinder:
-    """Return the finder of *rule*."""
-    return make_cron_finder(CronModel(cron_rule=rule, timezone=zone))
+def make_rule(rule: str, zone: str) -> CronRule:
+    """Return the rule of *rule*."""
+    return make_cron_rule(CronModel(cron_rule=rule, timezone=zone))
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_clock_changes(rule: str, zone: str, start: str, expected: str):
     """
     A fixed time happens once, a star wherever the clock shows it; see docs/time.md.
     """
-    finder = make_finder(rule, zone)
+    zoned = make_rule(rule, zone)
     year = start[:4]
     found = []
     instant = datetime.fromisoformat(start).replace(tzinfo=UTC)
     for _ in expected.split():
-        due_at = finder.next_from(instant)
+        due_at = zoned.next_from(instant)
         assert due_at is not None
         found.append(due_at)
         instant = due_at + _SECOND
@@ -133,9 +133,9 @@ def test_date_that_was_leapt_over_does_not_happen():
     """
     Samoa had no 30 December 2011, so a rule for that date waits for the next year.
     """
-    finder = make_finder("0 7 30 12 *", "Pacific/Apia")
+    zoned = make_rule("0 7 30 12 *", "Pacific/Apia")
 
-    due_at = finder.next_from(datetime(2011, 12, 29, tzinfo=UTC))
+    due_at = zoned.next_from(datetime(2011, 12, 29, tzinfo=UTC))
 
     assert datetime(2012, 12, 29, 17, tzinfo=UTC) == due_at
 
@@ -144,7 +144,7 @@ def test_minute_after_a_gap_is_the_first_whole_one():
     """
     Monrovia dropped 44 minutes 30 seconds, and seconds of offset, in 1972.
     """
-    finder = make_finder("0 0 * * *", "Africa/Monrovia")
+    zoned = make_rule("0 0 * * *", "Africa/Monrovia")
     start = datetime(1972, 1, 6, tzinfo=UTC)
 
     expected = [
@@ -153,16 +153,16 @@ def test_minute_after_a_gap_is_the_first_whole_one():
         datetime(1972, 1, 8, tzinfo=UTC),
     ]
 
-    assert expected == find_occurrences(finder, start, start + timedelta(days=3))
+    assert expected == find_occurrences(zoned, start, start + timedelta(days=3))
 
 
 def test_rarest_date_is_found():
     """
     A 29 February on a Sunday is found 40 years on: the year 2100 has none.
     """
-    finder = make_finder("0 0 29 2 */7", "UTC")
+    zoned = make_rule("0 0 29 2 */7", "UTC")
 
-    due_at = finder.next_from(datetime(2088, 3, 1, tzinfo=UTC))
+    due_at = zoned.next_from(datetime(2088, 3, 1, tzinfo=UTC))
 
     assert datetime(2128, 2, 29, tzinfo=UTC) == due_at
 
@@ -173,10 +173,10 @@ def test_years_at_both_ends(rule: str, zone: str):
     """
     From 1900 to 9990 every question has an answer or None.
     """
-    finder = make_finder(rule, zone)
+    zoned = make_rule(rule, zone)
 
-    assert finder.next_from(datetime(1900, 1, 1, tzinfo=UTC)) is not None
-    latest = finder.next_from(datetime(9990, 12, 31, 23, 59, 59, tzinfo=UTC))
+    assert zoned.next_from(datetime(1900, 1, 1, tzinfo=UTC)) is not None
+    latest = zoned.next_from(datetime(9990, 12, 31, 23, 59, 59, tzinfo=UTC))
     assert latest is None or latest.year > 9990
 
 
@@ -184,20 +184,20 @@ def test_nothing_is_due_after_the_last_year():
     """
     A rule whose next date lies beyond what a datetime holds is never due again.
     """
-    finder = make_finder("0 0 29 2 */7", "Europe/Paris")
+    zoned = make_rule("0 0 29 2 */7", "Europe/Paris")
 
-    assert finder.next_from(datetime(9990, 1, 1, tzinfo=UTC)) is None
+    assert zoned.next_from(datetime(9990, 1, 1, tzinfo=UTC)) is None
 
 
 def test_rules_with_the_same_meaning_are_one():
     """
     Equal rules in one zone are equal and hash alike, so that actions share them.
     """
-    finder = make_finder("0 7 * * MON", "Europe/Paris")
+    zoned = make_rule("0 7 * * MON", "Europe/Paris")
 
-    assert finder == make_finder("00 7  * * 1", "Europe/Paris")
-    assert hash(finder) == hash(make_finder("0 7 * * 1", "Europe/Paris"))
-    assert PARIS is finder.zone
+    assert zoned == make_rule("00 7  * * 1", "Europe/Paris")
+    assert hash(zoned) == hash(make_rule("0 7 * * 1", "Europe/Paris"))
+    assert PARIS is zoned.zone
 
 
 @pytest.mark.parametrize(
@@ -205,12 +205,12 @@ def test_rules_with_the_same_meaning_are_one():
 )
 def test_wrong_rule_or_zone_is_refused(rule: str, zone: str):
     """
-    Nothing unreadable becomes a finder, even if it slipped in past the door.
+    Nothing unreadable becomes a zoned, even if it slipped in past the door.
     """
     unchecked = CronModel.model_construct(cron_rule=rule, timezone=zone)
 
     with pytest.raises(RuleError):
-        make_cron_finder(unchecked)
+        make_cron_rule(unchecked)
 
 
 def is_plain(rule: str) -> bool:
@@ -223,20 +223,20 @@ def test_cronsim_agrees_on_ordinary_days(rule: str, zone: str, start: datetime):
     """
     On days without clock changes our answer is that of cronsim, any rule, any zone.
     """
-    finder = make_finder(rule, zone)
-    due_at = finder.next_from(start)
+    zoned = make_rule(rule, zone)
+    due_at = zoned.next_from(start)
     assert due_at is not None
     end = due_at + timedelta(hours=3)
     for edge in (start, due_at):
         # What happens around clock changes has oracles of its own.
         near = {
-            (edge + timedelta(hours=hours)).astimezone(finder.zone).utcoffset()
+            (edge + timedelta(hours=hours)).astimezone(zoned.zone).utcoffset()
             for hours in (-30, 0, 30)
         }
         assume(len(near) == 1)
-    found = find_occurrences(finder, start, end)
+    found = find_occurrences(zoned, start, end)
 
-    assert run_cronsim(rule, finder.zone, start, end) == found
+    assert run_cronsim(rule, zoned.zone, start, end) == found
 
 
 @given(cron_rules().filter(is_plain), st.sampled_from(ZONES), instants)
@@ -244,11 +244,11 @@ def test_scan_of_every_minute_finds_the_same(rule: str, zone: str, start: dateti
     """
     Away from clock changes a rule is due in just those minutes that suit its fields.
     """
-    finder = make_finder(rule, zone)
+    zoned = make_rule(rule, zone)
     start = start.replace(second=0, microsecond=0)
     end = start + timedelta(hours=12)
     offsets = {
-        (start + timedelta(hours=hours)).astimezone(finder.zone).utcoffset()
+        (start + timedelta(hours=hours)).astimezone(zoned.zone).utcoffset()
         for hours in (-6, 0, 6, 12)
     }
     assume(len(offsets) == 1)
@@ -257,11 +257,11 @@ def test_scan_of_every_minute_finds_the_same(rule: str, zone: str, start: dateti
     expected = [
         minute
         for minute in minutes
-        if plain.suits(minute.astimezone(finder.zone).replace(tzinfo=None))
-        and not minute.astimezone(finder.zone).second
+        if plain.suits(minute.astimezone(zoned.zone).replace(tzinfo=None))
+        and not minute.astimezone(zoned.zone).second
     ]
 
-    assert expected == find_occurrences(finder, start, end)
+    assert expected == find_occurrences(zoned, start, end)
 
 
 @given(
@@ -277,17 +277,17 @@ def test_occurrences_increase(rule: str, zone: str, naive: datetime):
     Each answer is at or after the question, on a whole minute of local time, and
     the first: asking from anywhere before it gives the same.
     """
-    finder = make_finder(rule, zone)
+    zoned = make_rule(rule, zone)
     start = naive.replace(tzinfo=UTC)
     found = [start]
     for _ in range(5):
-        due_at = finder.next_from(found[-1] + timedelta.resolution)
+        due_at = zoned.next_from(found[-1] + timedelta.resolution)
         if due_at is None:
             break
         assert UTC is due_at.tzinfo
-        assert 0 == due_at.astimezone(finder.zone).second
-        assert due_at == finder.next_from(due_at)
-        assert due_at == finder.next_from(found[-1] + (due_at - found[-1]) / 2)
+        assert 0 == due_at.astimezone(zoned.zone).second
+        assert due_at == zoned.next_from(due_at)
+        assert due_at == zoned.next_from(found[-1] + (due_at - found[-1]) / 2)
         found.append(due_at)
 
     assert all(one < other for one, other in pairwise(found))
@@ -383,10 +383,10 @@ def test_look_back_finds_the_last_of_the_look_ahead(
     """
     Looking back finds exactly the last of what looking ahead lists.
     """
-    finder = make_finder(rule, zone)
+    zoned = make_rule(rule, zone)
     tick = timedelta.resolution
-    ahead = find_occurrences(finder, now - lookback + tick, now + tick)
+    ahead = find_occurrences(zoned, now - lookback + tick, now + tick)
 
-    last = get_cron_last_occurrence(rule, finder.zone, now=now, lookback=lookback)
+    last = get_cron_last_occurrence(rule, zoned.zone, now=now, lookback=lookback)
 
     assert (ahead[-1] if ahead else None) == last

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.when.due_date import DueDateFinder, make_due_date_finder
+from actions.when.due_date import DueDateRule, make_due_date_rule
 from models.errors import RuleError
 from models.fields.zone import load_zone
 from models.when import DueDateModel
@@ -24,7 +24,7 @@ instants = st.datetimes(
 
 
 def make_model(due_date: str, timezone: str = "Europe/Paris") -> DueDateModel:
-    """Skip the door, so that the finder is seen to check on its own."""
+    """Skip the door, so that the rule is seen to check on its own."""
     return DueDateModel.model_construct(due_date=due_date, timezone=timezone)
 
 
@@ -42,12 +42,12 @@ def test_a_due_date_is_due_once(text: str, due_at: str) -> None:
     """
     It is found from any instant up to it, and never again.
     """
-    finder = make_due_date_finder(make_model(text))
+    zoned = make_due_date_rule(make_model(text))
     expected = datetime.fromisoformat(due_at)
 
-    assert expected == finder.next_from(expected - timedelta(days=99))
-    assert expected == finder.next_from(expected)
-    assert finder.next_from(expected + timedelta(seconds=1)) is None
+    assert expected == zoned.next_from(expected - timedelta(days=99))
+    assert expected == zoned.next_from(expected)
+    assert zoned.next_from(expected + timedelta(seconds=1)) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_is_no_instant_is_refused(text: str, timezone: str, words: str) -> 
     The error says what to write instead.
     """
     with pytest.raises(RuleError, match=words):
-        make_due_date_finder(make_model(text, timezone))
+        make_due_date_rule(make_model(text, timezone))
 
 
 @given(instants)
@@ -74,8 +74,8 @@ def test_next_from_is_idempotent(instant: datetime) -> None:
     """
     What is found is not before the instant, and is found from itself.
     """
-    finder = DueDateFinder(DUE_AT, PARIS)
-    due_at = finder.next_from(instant)
+    zoned = DueDateRule(DUE_AT, PARIS)
+    due_at = zoned.next_from(instant)
 
     assert (None if instant > DUE_AT else DUE_AT) == due_at
-    assert due_at is None or due_at == finder.next_from(due_at)
+    assert due_at is None or due_at == zoned.next_from(due_at)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.when.interval import IntervalFinder, make_interval_finder
+from actions.when.interval import IntervalRule, make_interval_rule
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.zone import load_zone
@@ -35,8 +35,8 @@ instants = days_with_changes | st.datetimes(
     timezones=st.just(UTC),
 )
 seconds = st.integers(0, 3_000_000).map(lambda count: timedelta(seconds=count))
-finders = st.builds(
-    IntervalFinder,
+zoned_rules = st.builds(
+    IntervalRule,
     st.builds(Duration, st.integers(0, 30), seconds).filter(
         lambda every: bool(every.months) or every.rest >= timedelta(minutes=1)
     ),
@@ -45,19 +45,19 @@ finders = st.builds(
 )
 
 
-def make_finder(every: str, anchor: str, timezone: str = "UTC") -> IntervalFinder:
+def make_rule(every: str, anchor: str, timezone: str = "UTC") -> IntervalRule:
     """Read the rule as it stands in a document."""
     model = IntervalModel(every=every, anchor=anchor, timezone=timezone)
-    return make_interval_finder(model)
+    return make_interval_rule(model)
 
 
-def find_first(finder: IntervalFinder, start: datetime, count: int) -> list[str]:
+def find_first(zoned: IntervalRule, start: datetime, count: int) -> list[str]:
     """Return the first occurrences from *start* on."""
     found: list[str] = []
-    due_at = finder.next_from(start)
+    due_at = zoned.next_from(start)
     while due_at is not None and len(found) < count:
         found.append(f"{due_at:%Y-%m-%d %H:%M:%S}")
-        due_at = finder.next_from(due_at + SECOND)
+        due_at = zoned.next_from(due_at + SECOND)
 
     return found
 
@@ -151,19 +151,19 @@ def test_grid(every: str, anchor: str, timezone: str, expected: list[str]) -> No
     """
     The grid starts with the anchor and is counted from it.
     """
-    finder = make_finder(every, anchor, timezone)
+    zoned = make_rule(every, anchor, timezone)
     start = datetime(1999, 1, 1, tzinfo=UTC)
 
-    assert expected == find_first(finder, start, len(expected))
+    assert expected == find_first(zoned, start, len(expected))
 
 
 def test_nothing_happens_before_the_anchor() -> None:
     """
     An anchor in the future waits.
     """
-    finder = make_finder("PT1M", "2040-01-01T00:00:00Z")
+    zoned = make_rule("PT1M", "2040-01-01T00:00:00Z")
 
-    assert finder.anchor == finder.next_from(datetime(2026, 1, 1, tzinfo=UTC))
+    assert zoned.anchor == zoned.next_from(datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def test_the_grid_ends_where_datetime_does() -> None:
@@ -172,8 +172,8 @@ def test_the_grid_ends_where_datetime_does() -> None:
     """
     late = datetime(9989, 12, 31, tzinfo=UTC)
 
-    assert make_finder("P100Y", "1970-01-01T00:00:01Z").next_from(late) is None
-    assert make_finder("P36525D", "9950-01-01T00:00:00Z").next_from(late) is None
+    assert make_rule("P100Y", "1970-01-01T00:00:01Z").next_from(late) is None
+    assert make_rule("P36525D", "9950-01-01T00:00:00Z").next_from(late) is None
 
 
 @pytest.mark.parametrize(
@@ -198,67 +198,65 @@ def test_what_makes_no_grid_is_refused(
     model = IntervalModel.model_construct(every=every, anchor=anchor, timezone=timezone)
 
     with pytest.raises(RuleError, match=words):
-        make_interval_finder(model)
+        make_interval_rule(model)
 
 
-@given(finders, instants)
+@given(zoned_rules, instants)
 def test_next_from_is_on_time_and_idempotent(
-    finder: IntervalFinder, instant: datetime
+    zoned: IntervalRule, instant: datetime
 ) -> None:
     """
     What is found is not before the instant, and is found from itself.
     """
-    due_at = finder.next_from(instant)
+    due_at = zoned.next_from(instant)
     if due_at is None:
         return
 
     assert due_at >= instant
-    assert due_at == finder.next_from(due_at)
+    assert due_at == zoned.next_from(due_at)
     # nothing lies between the two
-    assert due_at == finder.next_from(instant + (due_at - instant) / 2)
+    assert due_at == zoned.next_from(instant + (due_at - instant) / 2)
 
 
-@given(finders, instants)
-def test_occurrences_strictly_increase(
-    finder: IntervalFinder, instant: datetime
-) -> None:
+@given(zoned_rules, instants)
+def test_occurrences_strictly_increase(zoned: IntervalRule, instant: datetime) -> None:
     """
     Each occurrence is later than the one before, clock changes or not.
     """
     found: list[datetime] = []
-    due_at = finder.next_from(instant)
+    due_at = zoned.next_from(instant)
     while due_at is not None and len(found) < 30:
         found.append(due_at)
-        due_at = finder.next_from(due_at + SECOND)
+        due_at = zoned.next_from(due_at + SECOND)
 
     assert sorted(set(found)) == found
 
 
-@given(finders, instants, instants)
+@given(zoned_rules, instants, instants)
 def test_next_from_is_monotone(
-    finder: IntervalFinder, one: datetime, other: datetime
+    zoned: IntervalRule, one: datetime, other: datetime
 ) -> None:
     """
     Who asks later never gets an earlier answer.
     """
     earlier, later = sorted((one, other))
-    first, second = finder.next_from(earlier), finder.next_from(later)
+    first, second = zoned.next_from(earlier), zoned.next_from(later)
 
     assert second is None or (first is not None and first <= second)
 
 
-@given(finders, st.integers(0, 60))
+@given(zoned_rules, st.integers(0, 60))
 def test_grid_is_the_one_counted_from_the_anchor(
-    finder: IntervalFinder, count: int
+    zoned: IntervalRule, count: int
 ) -> None:
     """
     Every n-th step from the anchor is due, found by the duration's own arithmetic.
     """
-    steps = Duration(count * finder.every.months, count * finder.every.rest)
-    expected = steps.added_to(finder.anchor, finder.zone)
+    steps = Duration(count * zoned.every.months, count * zoned.every.rest)
+    expected = steps.added_to(zoned.anchor, zoned.zone)
     # A step in an hour that repeats may start in its second pass; the anchor never
     # moves, and what a leap of hours leaves out is another test.
-    due_at = finder.next_from(expected)
+    due_at = zoned.next_from(expected)
 
-    left_out = finder.zone.key in {"Pacific/Apia", "Antarctica/Casey"}
+    left_out = zoned.zone.key in {"Pacific/Apia", "Antarctica/Casey"}
     assert left_out or expected == due_at

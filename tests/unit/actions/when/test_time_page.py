@@ -9,7 +9,7 @@ import pytest
 from croniter import croniter
 
 from actions.occurrences import find_occurrences
-from actions.when.cron import make_cron_finder
+from actions.when.cron import make_cron_rule
 from models.fields.zone import load_zone
 from models.when import CronModel
 from tests.time.comparison import find_all_transitions
@@ -49,12 +49,12 @@ def test_table_is_found():
 @pytest.mark.parametrize("row", read_rows(), ids=lambda row: " ".join(row[:3]))
 def test_page_says_what_we_do(row: list[str]):
     """
-    The column of Minutehand is what the finder answers.
+    The column of Minutehand is what the rule answers.
     """
     rule, zone, window, ours = row[:4]
-    finder = make_cron_finder(CronModel(cron_rule=rule, timezone=zone))
+    zoned = make_cron_rule(CronModel(cron_rule=rule, timezone=zone))
 
-    assert ours == show(find_occurrences(finder, *read_window(window)))
+    assert ours == show(find_occurrences(zoned, *read_window(window)))
 
 
 @pytest.mark.parametrize("row", read_rows(), ids=lambda row: " ".join(row[:3]))

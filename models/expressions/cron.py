@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from models.errors import RuleError
-from models.rules.cron_fields import (
+from models.expressions.cron_fields import (
     LAST_DAY,
     LAST_WEEK,
     LAST_WORKDAY,
@@ -36,7 +36,7 @@ _EVERY_WEEK = sum(1 << day for day in range(0, _LONGEST_MONTH, _WEEK))
 
 
 @dataclass(frozen=True, slots=True)
-class CronRule:
+class CronExpression:
     """
     A cron rule; two rules are equal if they ask for the same times the same way.
 
@@ -68,7 +68,7 @@ class CronRule:
     is_fixed: bool
 
     @classmethod
-    def parse(cls, text: str) -> CronRule:
+    def parse(cls, text: str) -> CronExpression:
         """
         Return the rule that *text* describes.
 
@@ -78,9 +78,9 @@ class CronRule:
         Raises:
             RuleError: If it is no rule, or one that is never due.
 
-        >>> CronRule.parse("0 7 * * mon").canonical
+        >>> CronExpression.parse("0 7 * * mon").canonical
         '0 7 * * 1'
-        >>> CronRule.parse("61 * * * *")
+        >>> CronExpression.parse("61 * * * *")
         Traceback (most recent call last):
         models.errors.RuleError: '61 * * * *' has minute 61; minutes go from 0 to 59.
         """

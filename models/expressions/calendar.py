@@ -15,8 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from models.errors import RuleError
-from models.fields.zone import load_zone
-from models.rules.calendar_fields import (
+from models.expressions.calendar_fields import (
     DAY,
     DAYS_FROM_END,
     HOUR,
@@ -31,6 +30,7 @@ from models.rules.calendar_fields import (
     parse_spans,
     parse_weekdays,
 )
+from models.fields.zone import load_zone
 
 #: More characters are no rule that a human wrote.
 _LONGEST_TEXT = 1_000
@@ -66,7 +66,7 @@ _HINT = "Write it as in systemd, such as 'Mon..Fri *-*-* 09:00:00'."
 
 
 @dataclass(frozen=True, slots=True)
-class CalendarRule:
+class CalendarExpression:
     """
     A calendar rule whose fields are written out. Two with the same text are equal.
 
@@ -103,7 +103,7 @@ class CalendarRule:
     zone_name: str | None = field(compare=False)
 
     @classmethod
-    def parse(cls, text: str) -> CalendarRule:
+    def parse(cls, text: str) -> CalendarExpression:
         """
         Read a calendar rule.
 
@@ -112,7 +112,7 @@ class CalendarRule:
                 fraction of a second, or can never be due. Rules whose years are all
                 past are accepted; they were due once.
 
-        >>> str(CalendarRule.parse("mon..fri 9:0"))
+        >>> str(CalendarExpression.parse("mon..fri 9:0"))
         'Mon..Fri *-*-* 09:00:00'
         """
         if len(text) > _LONGEST_TEXT:
@@ -149,7 +149,7 @@ class _Reader:
     minutes: tuple[Span, ...] | None = (Span(0),)
     seconds: tuple[Span, ...] | None = (Span(0),)
 
-    def read(self) -> CalendarRule:
+    def read(self) -> CalendarExpression:
         words = self._read_zone(self.text.split(" "))
         if len(words) == 1 and words[0].startswith("@"):
             words = self._read_epoch(words[0])
@@ -228,8 +228,8 @@ class _Reader:
         hint = "The order is weekdays, date, time, zone, each once: "
         return RuleError(msg, f"{hint}'Mon..Fri *-*-* 09:00 Europe/Paris'.")
 
-    def _make_rule(self) -> CalendarRule:
-        rule = CalendarRule(
+    def _make_rule(self) -> CalendarExpression:
+        rule = CalendarExpression(
             text=self._normalize(),
             years=None if self.years is None else YEAR.expand(self.years),
             months=MONTH.expand(self.months),
