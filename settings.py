@@ -73,6 +73,13 @@ _FILE_SUFFIX = "_FILE"
 #: Of a process that reads a source; POLARS_MAX_THREADS of the operator wins.
 _READER_THREADS = "4"
 
+#: Of the same: Polars' allocator (jemalloc) gives back what is free at once. What it
+#: keeps counts against the bound of memory, and how much depends on how busy the
+#: machine is: 410 MiB for a CSV file of 120 MB, and 270 so, in the same time.
+_ALLOCATOR = {
+    "_RJEM_MALLOC_CONF": "retain:false,dirty_decay_ms:0,muzzy_decay_ms:0",
+}
+
 #: Settings that hold passwords in no place that a pattern could find.
 _SECRET = frozenset({"sql_connections", "task_connections"})
 
@@ -502,7 +509,7 @@ def read_child_environment(environ: Mapping[str, str] | None = None) -> dict[str
     given = os.environ if environ is None else environ
     kept = {name: given[name] for name in given if not name.startswith(PREFIX)}
     # The memory that a reader takes grows with its threads, and slots read at once.
-    return {"POLARS_MAX_THREADS": _READER_THREADS, **kept}
+    return {"POLARS_MAX_THREADS": _READER_THREADS, **kept, **_ALLOCATOR}
 
 
 def is_color_wanted(environ: Mapping[str, str] | None = None) -> bool:

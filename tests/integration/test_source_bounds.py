@@ -21,6 +21,7 @@ from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.sources.sources import RealSources
 from operations.data import Domain, Limits, Reading
+from settings import read_child_environment
 
 Read = Callable[..., Reading | None]
 
@@ -37,6 +38,7 @@ def read(tmp_path: Path) -> Read:
         sources = RealSources(
             limits=replace(Limits(), **limits),
             connections={"c": connection} if connection else {},
+            environment=read_child_environment(),
         )
         domain = Domain("sales", source, folder=tmp_path)
         try:

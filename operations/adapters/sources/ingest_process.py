@@ -15,12 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+import operations
 from models.errors import StepError
 from operations.data import Limits, format_bytes
 
 #: Our packages are where this one is, installed or not.
 _PROGRAM = (
-    f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r}); "
+    f"import sys; sys.path.insert(0, {str(Path(operations.__file__).parents[1])!r}); "
     "from operations.adapters.sources.ingest import main; main()"
 )
 
