@@ -264,6 +264,23 @@ def test_modules_say_what_they_are_for() -> None:
     assert silent == []
 
 
+@pytest.mark.parametrize("tier", ["unit", "integration"])
+def test_tests_stand_where_their_subject_does(tier: str) -> None:
+    """
+    A folder of tests has the path of a folder of the source.
+
+    What concerns the whole of a database, whoever writes, is in ``store``.
+    """
+    rooms = {
+        path.parent.relative_to(ROOT / "tests" / tier)
+        for path in TESTS
+        if path.is_relative_to(ROOT / "tests" / tier)
+    }
+    astray = [str(room) for room in rooms if not (ROOT / room).is_dir()]
+
+    assert sorted(astray) == (["store"] if tier == "integration" else [])
+
+
 @pytest.mark.parametrize(
     ("lock", "extras"),
     [

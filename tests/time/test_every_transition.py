@@ -27,7 +27,7 @@ from tests.time.oracles import (
     read_zone_bytes,
     run_cronsim,
 )
-from tests.unit.models.cron_rules import cron_rules
+from tests.unit.models.expressions.cron_rules import cron_rules
 
 ZONES = get_distinct_zones()
 

@@ -21,7 +21,7 @@ from models.errors import RuleError
 from models.fields.zone import get_zone_names, load_zone
 from models.when import CronModel
 from tests.time.oracles import PlainRule, run_cronsim
-from tests.unit.models.cron_rules import cron_rules
+from tests.unit.models.expressions.cron_rules import cron_rules
 
 PARIS = load_zone("Europe/Paris")
 SEVEN_IN_PARIS = datetime(2026, 11, 23, 6, tzinfo=UTC)

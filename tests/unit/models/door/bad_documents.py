@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.models.bad_rules import WHEN
-from tests.unit.models.bad_steps import RECIPIENTS, STEPS
 from tests.unit.models.documents import (
     ACTION,
     Bad,
@@ -19,6 +17,8 @@ from tests.unit.models.documents import (
     on_event,
     without,
 )
+from tests.unit.models.door.bad_rules import WHEN
+from tests.unit.models.door.bad_steps import RECIPIENTS, STEPS
 
 _VALID = json.dumps(ACTION)
 _DEEP = "[" * 40 + "]" * 40

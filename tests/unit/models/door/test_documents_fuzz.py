@@ -23,9 +23,9 @@ from models.door.documents import (
 )
 from models.errors import InvalidDocumentError
 from models.when import TimingModel
-from tests.unit.models.bad_apps import APPS, EVENTS
-from tests.unit.models.bad_documents import ACTIONS
 from tests.unit.models.documents import ACTION
+from tests.unit.models.door.bad_apps import APPS, EVENTS
+from tests.unit.models.door.bad_documents import ACTIONS
 
 CREATED_AT = datetime(2026, 11, 23, 6, 0, 30, tzinfo=UTC)
 HOLIDAYS = {"fr": [(CREATED_AT.date(), CREATED_AT.date())]}

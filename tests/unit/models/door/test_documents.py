@@ -23,8 +23,6 @@ from models.errors import InvalidDocumentError, Problem
 from models.event import EventName
 from models.operation_state import Overlap, Queue
 from models.when import AfterEventModel, CronModel, IntervalModel
-from tests.unit.models.bad_apps import APPS, EVENTS
-from tests.unit.models.bad_documents import ACTIONS
 from tests.unit.models.documents import (
     ACTION,
     EVENT,
@@ -34,8 +32,10 @@ from tests.unit.models.documents import (
     steps,
     when,
 )
+from tests.unit.models.door.bad_apps import APPS, EVENTS
+from tests.unit.models.door.bad_documents import ACTIONS
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def find_problems(

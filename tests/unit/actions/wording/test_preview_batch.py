@@ -173,7 +173,7 @@ def test_documented_example_is_true() -> None:
     """
     The example in docs/previews.md gives the answer printed below it.
     """
-    text = (Path(__file__).parents[3] / "docs/previews.md").read_text("utf-8")
+    text = (Path(__file__).parents[4] / "docs/previews.md").read_text("utf-8")
     lines = [line for line in text.splitlines() if line.startswith('{"id"')]
 
     question, answer = lines

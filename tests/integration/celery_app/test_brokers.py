@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from dispatch.manual_runs import run_now
 from models.operation_state import OperationState
 from settings import read_settings
-from tests.integration.test_celery import (
+from tests.integration.celery_app.test_operations import (
     SCHEDULER,
     WORKER,
     make_environ,

@@ -14,7 +14,7 @@ import redis
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
 from settings import read_settings
-from tests.integration.test_celery import deaf_broker
+from tests.integration.celery_app.test_operations import deaf_broker
 from tests.project import run_project
 from tests.servers import find_free_port, wait_until
 

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from models.door.documents import read_action
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
-from tests.unit.models.cron_rules import START, cron_rules, find_error, words_like_rules
 from tests.unit.models.documents import action
+from tests.unit.models.expressions.cron_rules import (
+    START,
+    cron_rules,
+    find_error,
+    words_like_rules,
+)
 
 
 @pytest.mark.parametrize(
