@@ -18,15 +18,8 @@ from actions.due_action import (
     make_operation,
     reach_back,
 )
-from actions.occurrences import (
-    Due,
-    Schedule,
-    count_occurrences,
-    find_due,
-    find_last,
-    next_due,
-    parse_timing,
-)
+from actions.occurrences import Due, Schedule, find_due, next_due, parse_timing
+from actions.when.searching import count_occurrences, find_last
 from models.decision import Decision
 from models.fields.duration import Duration
 

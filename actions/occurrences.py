@@ -9,17 +9,17 @@ occurrence is aware UTC on a whole second.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from actions.when import RULES
 from actions.when.cron import LOOKBACK
 from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
+from actions.when.searching import as_utc, find_last
 from models.errors import RuleError
 from models.fields.document import say
 from models.fields.duration import Duration
@@ -37,14 +37,6 @@ _LATEST = datetime(9990, 1, 1, tzinfo=UTC)
 
 _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
-
-
-class Series(Protocol):
-    """A Rule or a Schedule: all that the searches below ask for."""
-
-    def next_from(self, instant: datetime) -> datetime | None:
-        """Return the first occurrence at or after *instant*; None if none is left."""
-        ...
 
 
 class Due(NamedTuple):
@@ -96,7 +88,7 @@ class Schedule:
             Aware UTC, whole seconds; one for all rules that are due at the same
             instant. None if nothing is due any more.
         """
-        start = max(_as_utc(instant), self.starts_at or _EARLIEST)
+        start = max(as_utc(instant), self.starts_at or _EARLIEST)
         if start > _LATEST:
             return None
 
@@ -157,8 +149,8 @@ def make_schedule(timing: TimingModel) -> Schedule:
     """
     return Schedule(
         rules=tuple(RULES[type(rule)](rule) for rule in timing.when),
-        starts_at=None if timing.starts_at is None else _as_utc(timing.starts_at),
-        ends_at=None if timing.ends_at is None else _as_utc(timing.ends_at),
+        starts_at=None if timing.starts_at is None else as_utc(timing.starts_at),
+        ends_at=None if timing.ends_at is None else as_utc(timing.ends_at),
         excluded=merge_days(timing.excluded),
         jitter=_read_jitter(timing.jitter),
     )
@@ -189,78 +181,6 @@ def parse_timing(text: str) -> Schedule:
         raise RuleError(say(error)) from None
 
 
-def find_each(series: Series, start: datetime, end: datetime) -> Iterator[datetime]:
-    """Yield the occurrences in ``[start, end)`` one by one; both aware, any zone."""
-    end = _as_utc(end)
-    occurrence = series.next_from(_as_utc(start))
-    while occurrence is not None and occurrence < end:
-        yield occurrence
-        occurrence = series.next_from(occurrence + _SECOND)
-
-
-def find_occurrences(
-    series: Series, start: datetime, end: datetime, *, limit: int | None = None
-) -> list[datetime]:
-    """
-    Return the occurrences in ``[start, end)``, oldest first, without jitter.
-
-    Args:
-        series: A Schedule or one Rule.
-
-        start: Aware, any zone; inclusive.
-
-        end: Aware, any zone; exclusive.
-
-        limit: The most to return. None: all of them.
-    """
-    return list(islice(find_each(series, start, end), limit))
-
-
-def count_occurrences(
-    series: Series, start: datetime, end: datetime, *, limit: int = 1000
-) -> int:
-    """
-    Return how many occurrences lie in ``[start, end)``, but never more than *limit*.
-
-    So *limit* as an answer means "that many or more"; ask with one more to tell.
-    """
-    return sum(1 for _ in islice(find_each(series, start, end), limit))
-
-
-def find_last(series: Series, after: datetime, until: datetime) -> datetime | None:
-    """
-    Return the latest occurrence in ``(after, until]``; None if there is none.
-
-    A binary search: ``next_from`` never decreases, so some 30 questions suffice
-    for a year of a rule that is due every second.
-
-    Args:
-        series: A Schedule or one Rule.
-
-        after: Aware, any zone; exclusive.
-
-        until: Aware, any zone; inclusive.
-    """
-    until = _as_utc(until)
-    # Occurrences are whole seconds, so the first that can be later is the next one.
-    latest = series.next_from(_as_utc(after).replace(microsecond=0) + _SECOND)
-    if latest is None or latest > until:
-        return None
-
-    # Nothing is due in [empty_from, until]; the search closes the space between.
-    empty_from = until.replace(microsecond=0) + _SECOND
-    probe = latest + _SECOND
-    while probe < empty_from:
-        found = series.next_from(probe)
-        if found is None or found > until:
-            empty_from = probe
-        else:
-            latest = found
-        # In a first step the second right after: mostly there is but one.
-        probe = latest + max((empty_from - latest) // _SECOND // 2, 1) * _SECOND
-    return latest
-
-
 def next_due(
     schedule: Schedule,
     uid: str,
@@ -284,7 +204,7 @@ def next_due(
     Returns:
         Occurrence and dispatch; None if nothing is due any more.
     """
-    after = _as_utc(after)
+    after = as_utc(after)
     floor = after.replace(microsecond=0)
     if schedule.jitter:
         # An occurrence is dispatched before the next one comes, so only the last
@@ -297,7 +217,7 @@ def next_due(
 
     start = floor + _SECOND
     if effective_from is not None:
-        start = max(start, _as_utc(effective_from))
+        start = max(start, as_utc(effective_from))
     occurrence = schedule.next_from(start)
     if occurrence is None:
         return None
@@ -330,7 +250,7 @@ def find_due(
         effective_from: As for next_due.
     """
     found: list[Due] = []
-    before_start = _as_utc(start) - timedelta.resolution
+    before_start = as_utc(start) - timedelta.resolution
     due = next_due(schedule, uid, after=before_start, effective_from=effective_from)
     while due is not None and due.due_at <= now:
         if limit is not None and len(found) >= limit:
@@ -374,6 +294,7 @@ def get_scheduled_action_last_occurrence(
         InvalidDocumentError: If *action* excepts a calendar that is not among
             *holidays*.
     """
+    now = as_utc(now, "now")
     timing = make_timing(action, holidays=holidays or {}, created_at=created_at or now)
     if timing is None:
         return None
@@ -382,13 +303,3 @@ def get_scheduled_action_last_occurrence(
 
 #: The original spelling, kept because its documentation links to it.
 get_scheduled_action_last_occurence = get_scheduled_action_last_occurrence
-
-
-def _as_utc(instant: datetime) -> datetime:
-    """Refuse a naive instant, which Python would read in the zone of the host."""
-    if instant.tzinfo is UTC:
-        return instant
-    if instant.utcoffset() is None:
-        msg = f"instant has no UTC offset: {instant!r}"
-        raise ValueError(msg)
-    return instant.astimezone(UTC)

@@ -25,12 +25,13 @@ from sqlalchemy.dialects.postgresql import insert
 
 from actions.due_action import ActionRevision
 from actions.due_rows import advance, quarantine
-from actions.occurrences import Schedule, find_each, next_due, parse_timing
+from actions.occurrences import Schedule, next_due, parse_timing
 from actions.when.calendar import CalendarRule
 from actions.when.cron import CronRule
 from actions.when.due_date import DueDateRule
 from actions.when.interval import IntervalRule
 from actions.when.rule import Rule
+from actions.when.searching import find_each
 from models.database.engine import db_now, read_clock
 from models.database.tables import scheduled_actions, zones
 from models.decision import Decision

@@ -26,9 +26,10 @@ from actions.explaining.recorded import (
     find_exit,
     is_left_to,
 )
-from actions.occurrences import find_each, parse_timing
+from actions.occurrences import parse_timing
 from actions.when import RULES
 from actions.when.cron import LOOKBACK
+from actions.when.searching import find_each
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.zone import load_zone

@@ -21,7 +21,8 @@ from actions.explaining.recorded import (
     find_exit,
     find_superseding,
 )
-from actions.occurrences import find_last, find_occurrences, parse_timing
+from actions.occurrences import parse_timing
+from actions.when.searching import find_last, find_occurrences
 from models.errors import RuleError
 from models.operation_state import OperationState, Reason
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import islice
 
-from actions.occurrences import Schedule, find_each
+from actions.occurrences import Schedule
+from actions.when.searching import find_each
 from models.fields.instants import format_instant
 
 #: How far ahead an edit is compared unless the caller says otherwise.

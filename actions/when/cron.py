@@ -14,6 +14,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
+from actions.when.searching import as_utc, find_last
 from models.expressions.cron import CronExpression
 from models.fields.zone import load_zone
 from models.when import CronModel
@@ -31,7 +32,6 @@ _LAST_YEAR = 9995
 _BEYOND_SHIFTS = timedelta(days=2)
 
 _MINUTE = timedelta(minutes=1)
-_SECOND = timedelta(seconds=1)
 _NO_SHIFT = timedelta()
 
 _FEBRUARY = 2
@@ -217,27 +217,8 @@ def get_cron_last_occurrence(
     >>> get_cron_last_occurrence("0 7 * * 1", paris, now=now).isoformat()
     '2024-01-01T06:00:00+00:00'
     """
-    if now.utcoffset() is None:
-        msg = f"now has no UTC offset: {now!r}"
-        raise ValueError(msg)
-
-    zoned = CronRule(_parse(rule), timezone)
-    now = now.astimezone(UTC)
-    last = zoned.next_from(now - lookback + timedelta.resolution)
-    if last is None or last > now:
-        return None
-
-    # Halve what is left after the last one found: some 25 steps for a year.
-    none_after = now
-    while none_after - last >= _MINUTE:
-        middle = last + max((none_after - last) / 2, _SECOND)
-        found = zoned.next_from(middle)
-        if found is not None and found <= now:
-            last = found
-        else:
-            none_after = middle - timedelta.resolution
-
-    return last
+    now = as_utc(now, "now")
+    return find_last(CronRule(_parse(rule), timezone), now - lookback, now)
 
 
 #: The original spelling, kept because its documentation links to it.

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from actions.occurrences import Schedule, find_occurrences, make_schedule
+from actions.occurrences import Schedule, make_schedule
 from actions.when.excluding import find_day_start
 from actions.when.rule import Rule
+from actions.when.searching import find_occurrences
 from actions.wording.preview_notes import (
     HORIZON,
     ReadRule,

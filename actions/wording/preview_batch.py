@@ -12,7 +12,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import NoReturn
 
-from actions.occurrences import find_occurrences, make_schedule
+from actions.occurrences import make_schedule
+from actions.when.searching import find_occurrences
 from models.door.documents import read_action_object
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, Problem, RuleError

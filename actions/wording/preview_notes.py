@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from actions.occurrences import Schedule, find_occurrences
+from actions.occurrences import Schedule
 from actions.when import RULES
 from actions.when.excluding import get_last_excluded_day
 from actions.when.local_time import get_stretch
 from actions.when.rule import Rule
+from actions.when.searching import find_occurrences
 from actions.wording.clock_words import MONTHS, join_words
 from models.fields.duration import parse_interval
 from models.fields.instants import parse_instant

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from actions.explaining.cron_reading import read_cron
-from actions.occurrences import find_occurrences
 from actions.when.cron import CronRule
+from actions.when.searching import find_occurrences
 from models.expressions.cron import CronExpression
 from models.fields.zone import load_zone
 from models.when import CronModel

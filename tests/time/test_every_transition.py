@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actions.occurrences import find_occurrences
 from actions.when.cron import CronRule, get_cron_last_occurrence
 from actions.when.local_time import get_stretch
+from actions.when.searching import find_occurrences
 from models.expressions.cron import CronExpression
 from models.fields.zone import get_zone_names, load_zone
 from tests.time.comparison import (

@@ -12,11 +12,12 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from actions.occurrences import find_occurrences, make_schedule
+from actions.occurrences import make_schedule
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.effective_from import start_from
 from actions.user_events import _wake
 from actions.when.event import event_due_at, event_occurrence
+from actions.when.searching import find_occurrences
 from models.database.engine import writing
 from models.database.tables import events
 from models.door.documents import read_action_object

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.due_action import CATCH_UP_LIMIT
-from actions.occurrences import find_occurrences, parse_timing
+from actions.occurrences import parse_timing
+from actions.when.searching import find_occurrences
 from tests.unit.actions.deciding import (
     LOOKBACK,
     MONDAY,

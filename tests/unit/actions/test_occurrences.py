@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from actions.occurrences import (
     Due,
     Schedule,
-    count_occurrences,
     find_due,
-    find_last,
-    find_occurrences,
     get_scheduled_action_last_occurrence,
     make_schedule,
     next_due,
     parse_timing,
 )
+from actions.when.searching import count_occurrences, find_last, find_occurrences
 from models.timing import timing_text
 from models.when import CronModel, TimingModel
 from tests.unit.actions.rules import CountingRule, GridRule, make_action
@@ -425,6 +423,22 @@ def test_last_occurrence_looks_back_five_minutes(now: str, last: str | None) -> 
     )
 
     assert (None if last is None else datetime.fromisoformat(last)) == found
+
+
+def test_look_back_is_elapsed_time_in_the_zone_of_now() -> None:
+    """
+    Just after clocks were set back, five minutes are not an hour and five.
+    """
+    action = make_action({"cron_rule": "58 0 * * *", "timezone": "UTC"})
+    now = datetime(2026, 10, 25, 1, 2, tzinfo=UTC)
+    due_at = datetime(2026, 10, 25, 0, 58, tzinfo=UTC)
+
+    found = get_scheduled_action_last_occurrence(action, now=now.astimezone(PARIS))
+    later = get_scheduled_action_last_occurrence(
+        action, now=(now + 3 * MINUTE).astimezone(PARIS)
+    )
+
+    assert (due_at, None) == (found, later)
 
 
 def test_event_action_has_no_last_occurrence() -> None:

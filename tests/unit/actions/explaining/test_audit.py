@@ -12,7 +12,8 @@ import pytest
 
 from actions.explaining.audit import Fault, audit_action
 from actions.explaining.recorded import RecordedOperation, Revision
-from actions.occurrences import find_occurrences, parse_timing
+from actions.occurrences import parse_timing
+from actions.when.searching import find_occurrences
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 END = datetime(2026, 4, 15, tzinfo=UTC)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from actions.occurrences import find_occurrences
 from actions.when.cron import (
     LOOKBACK,
     CronRule,
     get_cron_last_occurrence,
     make_cron_rule,
 )
+from actions.when.searching import find_occurrences
 from models.errors import RuleError
 from models.fields.zone import get_zone_names, load_zone
 from models.when import CronModel

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from croniter import croniter
 
-from actions.occurrences import find_occurrences
 from actions.when.cron import make_cron_rule
+from actions.when.searching import find_occurrences
 from models.fields.zone import load_zone
 from models.when import CronModel
 from tests.time.comparison import find_all_transitions
