@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-import sqlalchemy as sa
 import structlog
 from billiard.exceptions import SoftTimeLimitExceeded
 
@@ -18,7 +17,7 @@ from celery_app.time_limit import noticing_time_limit
 from celery_app.worker import Worker
 from models.errors import TimeLimitError, UnreachableError
 from models.operation_state import FINAL_STATES, OperationState, Reason
-from operations.claiming.claim import Claim, claim_operation
+from operations.claiming.claim import claim_operation
 from operations.running.attempt import Attempt
 from telemetry import OPERATIONS_FINISHED, Event
 
@@ -40,11 +39,13 @@ def execute(worker: Worker, task_id: str, worker_name: str) -> None:
         UnreachableError: The database is away, and nothing was claimed: the message
             is still to be taken by somebody.
     """
-    attempt = _begin(worker, UUID(task_id), worker_name)
-    if attempt is None:
+    claim = claim_operation(
+        worker.engine, UUID(task_id), worker=worker_name, lease=worker.lease
+    )
+    if claim is None:
         log.info(Event.OPERATION_NOT_CLAIMED, task_id=task_id, worker=worker_name)
         return
-    claim = attempt.claim
+    attempt = Attempt(worker.engine, claim, worker.ports, monotonic=worker.monotonic)
     began_at = worker.monotonic()
     worker.heart.add(claim)
     with structlog.contextvars.bound_contextvars(
@@ -99,27 +100,3 @@ def _run_within_limit(
         if is_overdue():
             raise TimeLimitError from error
         raise
-
-
-def _begin(worker: Worker, operation_id: UUID, worker_name: str) -> Attempt | None:
-    """Claim an operation and write down its steps in one transaction."""
-    begun: list[Attempt] = []
-
-    def make(claim: Claim) -> Attempt:
-        return Attempt(worker.engine, claim, worker.ports, monotonic=worker.monotonic)
-
-    def prepare(connection: sa.Connection, claim: Claim) -> None:
-        attempt = make(claim)
-        attempt.prepare(connection)
-        begun.append(attempt)
-
-    claim = claim_operation(
-        worker.engine,
-        operation_id,
-        worker=worker_name,
-        lease=worker.lease,
-        prepare=prepare,
-    )
-    if claim is None:
-        return None
-    return begun.pop() if begun else make(claim)

@@ -32,7 +32,8 @@ from operations.adapters.smtp import make_mailer, name_mail_server
 from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.claiming.claim import Claim, give_back, renew
+from operations.claiming.claim import give_back, renew
+from operations.claiming.claimed import Claim
 from operations.data import Limits
 from operations.ports import Ports, Retention
 from settings import Settings, read_child_environment, read_settings

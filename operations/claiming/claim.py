@@ -7,8 +7,8 @@ one) and returns whether it won. Everything but the claim itself needs its token
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NoReturn
@@ -20,64 +20,25 @@ from models.database.engine import db_now, writing
 from models.database.postgresql import execute_at_once
 from models.database.tables import operations
 from models.errors import CanceledError, ClaimLostError
+from models.operation import OperationModel
 from models.operation_state import OperationState, Queue, Reason
+from operations.claiming.claimed import CLAIMED, LEASE, Claim
+from operations.claiming.obstacles import can_nothing_stop
 from operations.claiming.statements import (
-    CLAIMED,
+    begin_statement,
     claim_and_begin_statement,
     claim_statement,
 )
 
-#: How long an operation stays claimed without a sign of life; renewed each 10 s.
-LEASE = timedelta(seconds=60)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """
-    An operation that is ours while the lease holds.
-
-    Args:
-        document: The action as it was when the occurrence was recorded.
-
-        action_active: Whether the action is still there and switched on. None: deleted.
-
-        begun: How many steps were written down with the claim, for the first time.
-
-        claimed_at: Aware UTC, the database's clock.
-
-        lease: How long a sign of life keeps it ours.
-    """
-
-    operation_id: UUID
-    token: UUID
-    attempt: int
-    attempts_allowed: int
-    action_uid: str
-    app: str
-    queue: str
-    trigger: str
-    triggered_by: str
-    occurrence: datetime
-    user_id: str | None
-    event_at: datetime | None
-    details: dict[str, Any]
-    document: dict[str, Any]
-    action_active: bool | None
-    claimed_at: datetime
-    lease: timedelta = LEASE
-    begun: int = 0
-
 
 def claim_operation(
-    engine: sa.Engine,
-    operation_id: UUID,
-    *,
-    worker: str,
-    lease: timedelta = LEASE,
-    prepare: Callable[[sa.Connection, Claim], None] | None = None,
+    engine: sa.Engine, operation_id: UUID, *, worker: str, lease: timedelta = LEASE
 ) -> Claim | None:
     """
     Try to take an operation for one attempt.
+
+    If it is the first, and nothing can stop the operation, its steps are written down
+    with the claim, and the first of them runs: see ``Claim.begun``.
 
     Args:
         engine: Of the worker.
@@ -88,20 +49,15 @@ def claim_operation(
 
         lease: How long it is ours without renewal.
 
-        prepare: Writes down the steps, in the same transaction. Not called on
-            PostgreSQL, where the statement that claims does it: see ``Claim.begun``.
-
     Returns:
         None if somebody else has it, it is final, not due to be sent, or another
         heavy operation of the app is claimed. The message is then dropped: the
         table sends it again when its time has come.
     """
     values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
+    take = _take_at_once if engine.dialect.name == "postgresql" else _take
     try:
-        if prepare is None or engine.dialect.name != "postgresql":
-            claim = _take(engine, values, lease, prepare)
-        else:
-            claim = _take_and_begin(engine, values, lease)
+        claim = take(engine, values, lease)
     except sa.exc.IntegrityError:
         claim = None  # another heavy one was claimed between our look and our write
     if claim is None:
@@ -109,27 +65,35 @@ def claim_operation(
     return claim
 
 
+def _take_at_once(
+    engine: sa.Engine, values: dict[str, object], lease: timedelta
+) -> Claim | None:
+    row = execute_at_once(engine, claim_and_begin_statement(lease), values)
+    return None if row is None else _make_claim(row, lease, begun=row.begun)
+
+
 def _take(
-    engine: sa.Engine,
-    values: dict[str, object],
-    lease: timedelta,
-    prepare: Callable[[sa.Connection, Claim], None] | None,
+    engine: sa.Engine, values: dict[str, object], lease: timedelta
 ) -> Claim | None:
     with writing(engine) as connection:
         row = connection.execute(claim_statement(lease), values).one_or_none()
         if row is None:
             return None
         claim = _make_claim(row, lease)
-        if prepare is not None:
-            prepare(connection, claim)
-        return claim
+        names = _find_first_steps(claim)
+        if not names:
+            return claim
+        begun = connection.execute(begin_statement(names), {"claimed_id": row.id})
+        return replace(claim, begun=len(begun.all()))
 
 
-def _take_and_begin(
-    engine: sa.Engine, values: dict[str, object], lease: timedelta
-) -> Claim | None:
-    row = execute_at_once(engine, claim_and_begin_statement(lease), values)
-    return None if row is None else _make_claim(row, lease, begun=row.begun)
+def _find_first_steps(claim: Claim) -> tuple[str, ...]:
+    """Return the steps to write down at once, as the statement for PostgreSQL does."""
+    if claim.attempt > 1 or not can_nothing_stop(claim):
+        return ()
+    asked = claim.document["operations"]
+    # A newer Minutehand may have steps that we do not know.
+    return tuple(name for name in OperationModel.model_fields if name in asked)
 
 
 def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:

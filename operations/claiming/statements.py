@@ -9,33 +9,19 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
-from models.database.engine import db_now
+from models.database.engine import Identifier, UtcDateTime, db_now
 from models.database.tables import (
     operation_steps,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
 )
-from models.event import EventName
 from models.operation import OperationModel
 from models.operation_state import OperationState, Queue, StepState
-
-#: Columns of the operation that a claim returns.
-CLAIMED = (
-    "attempt",
-    "attempts_allowed",
-    "action_uid",
-    "app",
-    "queue",
-    "trigger",
-    "triggered_by",
-    "occurrence",
-    "user_id",
-    "event_at",
-    "details",
-)
+from operations.claiming.claimed import CLAIMED
+from operations.claiming.obstacles import nothing_can_stop
 
 
 @cache
@@ -113,10 +99,9 @@ def _look_up_action() -> Iterator[sa.Label[Any]]:
 @cache
 def claim_and_begin_statement(lease: timedelta) -> sa.Select[Any]:
     """
-    Claim, and write down the steps if this is the first attempt; for PostgreSQL.
+    Claim, and write down the steps if this is a first attempt that nothing can stop.
 
-    Where more is to be looked at (whether a user came back, whether the action is
-    still there) nothing is written down, and ``begun`` is 0.
+    For PostgreSQL, in one round trip. ``begun`` is how many were written down.
     """
     claimed = claim_statement(lease).cte("claimed")
     asked = sa.cast(claimed.c.document, JSONB)
@@ -137,19 +122,38 @@ def claim_and_begin_statement(lease: timedelta) -> sa.Select[Any]:
             sa.case((first, db_now())),
         )
         .join_from(claimed, steps, asked["operations"].has_key(steps.c.name))
-        .where(
-            claimed.c.attempt == 1,
-            claimed.c.action_active,
-            asked["when"]["after"].astext.is_distinct_from(EventName.USER_LAST_SEEN),
-        )
+        .where(claimed.c.attempt == 1, *nothing_can_stop(claimed, asked))
     )
+    begun = _insert_steps(chosen).cte("begun")
+    count = sa.select(sa.func.count()).select_from(begun).scalar_subquery()
+    return sa.select(claimed, count.label("begun"))
+
+
+@cache
+def begin_statement(names: tuple[str, ...]) -> ReturningInsert[int]:
+    """Write down the steps of ``claimed_id`` for the first time; the first runs."""
+    rows = [
+        sa.select(
+            sa.bindparam("claimed_id", type_=Identifier),
+            sa.literal_column(str(position), sa.Integer),
+            sa.literal(name, sa.Text),
+            sa.literal(StepState.PENDING if position else StepState.RUNNING, sa.Text),
+            sa.literal_column("0" if position else "1", sa.Integer),
+            sa.cast(sa.null(), UtcDateTime) if position else db_now(),
+        )
+        for position, name in enumerate(names)
+    ]
+    # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+    return _insert_steps(sa.union_all(*rows[:-1], rows[-1].where(sa.true())))
+
+
+def _insert_steps(chosen: sa.SelectBase) -> ReturningInsert[int]:
+    """An attempt that was given back counts as none, but its steps are there."""
     columns = ["operation_id", "position", "name", "state", "attempt", "started_at"]
-    begun = (
+    return (
         insert(operation_steps)
         .from_select(columns, chosen)
         .on_conflict_do_nothing()
+        # the number of rows is not known of an INSERT in every dialect
         .returning(operation_steps.c.position)
-        .cte("begun")
     )
-    count = sa.select(sa.func.count()).select_from(begun).scalar_subquery()
-    return sa.select(claimed, count.label("begun"))

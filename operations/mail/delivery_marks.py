@@ -15,7 +15,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import db_now, writing
 from models.database.tables import deliveries
-from operations.claiming.claim import Claim, guard
+from operations.claiming.claim import guard
+from operations.claiming.claimed import Claim
 from operations.ports import DeliveryState
 
 

@@ -23,9 +23,9 @@ from models.database.tables import deliveries, operation_steps, operations
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState, StepState
 from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
+from operations.claiming.obstacles import RETURN_KEY
 from operations.mail.deliver import RESENT_KEY
 from operations.ports import DeliveryState
-from operations.running.step_records import RETURN_KEY
 
 #: Of what is over, and may have left mails behind.
 _RESENT_STATES = frozenset({*RETRIED_STATES, OperationState.SUCCEEDED})

@@ -18,10 +18,9 @@ from itertools import zip_longest
 
 import sqlalchemy as sa
 import structlog
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from models.database.engine import reading, writing
-from models.database.tables import users
 from models.errors import (
     CanceledError,
     ClaimLostError,
@@ -31,14 +30,12 @@ from models.errors import (
     TimeLimitError,
     UnreachableError,
 )
-from models.event import EventName
 from models.operation import RefreshModel
 from models.operation_state import OperationState, Reason, StepState, Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.when import AfterEventModel, OnEventModel
 from operations.back_off import make_pause
 from operations.claiming.claim import (
-    Claim,
     finish,
     guard,
     let_go,
@@ -46,11 +43,12 @@ from operations.claiming.claim import (
     raise_lost,
     retry_later,
 )
+from operations.claiming.claimed import Claim
+from operations.claiming.obstacles import RETURN_KEY, find_obstacle
 from operations.mail.delivery_marks import DeliveryMarks
-from operations.ports import Ports, StepContext, StepResult
+from operations.ports import Ports, StepContext, StepFunction
 from operations.running.platform_errors import find_platform_error
 from operations.running.step_records import (
-    RETURN_KEY,
     KeptStep,
     end_resend,
     finish_last_step,
@@ -81,8 +79,6 @@ _WAITS = "platform waits"
 #: Progress is written, and cancellation noticed, this often at most.
 PROGRESS_EVERY_S = 1.0
 
-StepFunction = Callable[[StepContext, object], StepResult]
-
 
 @dataclass(slots=True)
 class Attempt:
@@ -107,16 +103,9 @@ class Attempt:
     steps: Mapping[str, StepFunction] = field(default_factory=lambda: STEPS)
     monotonic: Callable[[], float] = time.monotonic
     _step: str | None = None
-    _todo: list[KeptStep] | None = None
     _action: ScheduledActionModel | None = None
     _is_overdue: Callable[[], bool] = lambda: False
     _memo: dict[str, JsonValue] = field(default_factory=dict)
-
-    def prepare(self, connection: sa.Connection) -> None:
-        """Write down the steps in the transaction of the claim, and start the first."""
-        if self._find_obstacle(connection) is None:
-            with suppress(ValidationError):  # ``run`` meets it again, and says so
-                self._start(connection)
 
     def run(
         self, is_overdue: Callable[[], bool] = lambda: False
@@ -176,17 +165,16 @@ class Attempt:
         return OperationState.FAILED
 
     def _run(self) -> OperationState:
-        if self._todo is None:
-            self._todo = self._find_begun()
-        if self._todo is None:
+        todo = self._find_begun()
+        if todo is None:
             with writing(self.engine) as connection:
                 guard(connection, self.claim)
-                obstacle = self._find_obstacle(connection)
+                obstacle = find_obstacle(connection, self.claim)
                 if obstacle is None:
-                    self._start(connection)
+                    names = self._read_action().operations.step_names
+                    todo = prepare_steps(connection, self.claim, names)
             if obstacle is not None:
                 return self._finish(*obstacle)
-        todo = self._todo
         if not todo:  # its last worker died between the last step and the end
             return self._finish(OperationState.SUCCEEDED)
         action = self._read_action()
@@ -207,43 +195,10 @@ class Attempt:
             return None
         return [KeptStep(name, StepState.PENDING, {}) for name in names]
 
-    def _start(self, connection: sa.Connection) -> None:
-        """Find out which steps are left, and mark the first of them running."""
-        names = self._read_action().operations.step_names
-        self._todo = prepare_steps(connection, self.claim, names)
-
     def _read_action(self) -> ScheduledActionModel:
         if self._action is None:
             self._action = _parse(json.dumps(self.claim.document))
         return self._action
-
-    def _find_obstacle(
-        self, connection: sa.Connection
-    ) -> tuple[OperationState, str] | None:
-        """Say why the operation must not run any more, if so."""
-        claim = self.claim
-        if RETURN_KEY in claim.details:  # an operator asked for its mails once more
-            return None
-        if claim.action_active is None:
-            return OperationState.CANCELED, Reason.ACTION_DELETED
-        if not claim.action_active and claim.trigger != Trigger.MANUAL:
-            return OperationState.CANCELED, Reason.ACTION_INACTIVE
-        when = claim.document.get("when", {})
-        if (
-            claim.event_at is not None
-            and claim.user_id is not None
-            and "after" in when
-            and when["after"] == EventName.USER_LAST_SEEN
-        ):
-            seen_at = connection.execute(
-                sa.select(users.c.last_seen_at).where(
-                    users.c.app == claim.app, users.c.id == claim.user_id
-                )
-            ).scalar_one_or_none()
-            if seen_at is not None and seen_at > claim.event_at:
-                came_back = f"{Reason.NO_LONGER_TRUE}: the user was seen again"
-                return OperationState.SKIPPED, came_back
-        return None
 
     def _run_step(
         self, action: ScheduledActionModel, step: KeptStep, following: str | None

@@ -15,12 +15,10 @@ from uuid import UUID
 import sqlalchemy as sa
 from psycopg.types.json import Jsonb
 from pydantic import JsonValue
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.database.engine import (
     Identifier,
-    UtcDateTime,
     db_now,
     json_rows,
     make_rows_json,
@@ -29,12 +27,12 @@ from models.database.engine import (
 from models.database.postgresql import execute_at_once
 from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import OperationState, StepState
-from operations.claiming.claim import Claim, finish, finish_statement, finish_values
+from operations.claiming.claim import finish, finish_statement, finish_values
+from operations.claiming.claimed import Claim
+from operations.claiming.obstacles import RETURN_KEY
+from operations.claiming.statements import begin_statement
 from operations.mail.deliver import RESENT_KEY
 from operations.ports import DeliveryState
-
-#: Where an operation that runs again to send some mails keeps what it returns to.
-RETURN_KEY = "return_to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def prepare_steps(
     """
     if claim.attempt == 1:
         inserted = connection.execute(
-            _insert_statement(tuple(names)), {"claimed_id": claim.operation_id}
+            begin_statement(tuple(names)), {"claimed_id": claim.operation_id}
         )
         if len(inserted.all()) == len(names):
             return [KeptStep(name, StepState.PENDING, {}) for name in names]
@@ -65,7 +63,7 @@ def prepare_steps(
     steps = _fetch_kept(connection, claim)
     if not steps:  # a worker died right after its claim
         connection.execute(
-            _insert_statement(tuple(names)), {"claimed_id": claim.operation_id}
+            begin_statement(tuple(names)), {"claimed_id": claim.operation_id}
         )
         steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
     left = [step for step in steps if step.state is not StepState.SUCCEEDED]
@@ -74,32 +72,6 @@ def prepare_steps(
     if left:
         start_step(connection, claim, left[0].name)
     return left
-
-
-@cache
-def _insert_statement(names: tuple[str, ...]) -> sa.Executable:
-    """Insert steps of which the first runs, for the first time."""
-    rows = [
-        sa.select(
-            sa.bindparam("claimed_id", type_=Identifier),
-            sa.literal_column(str(position), sa.Integer),
-            sa.literal(name, sa.Text),
-            sa.literal(StepState.PENDING if position else StepState.RUNNING, sa.Text),
-            sa.literal_column("0" if position else "1", sa.Integer),
-            sa.cast(sa.null(), UtcDateTime) if position else db_now(),
-        )
-        for position, name in enumerate(names)
-    ]
-    # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
-    selected = sa.union_all(*rows[:-1], rows[-1].where(sa.true()))
-    columns = ["operation_id", "position", "name", "state", "attempt", "started_at"]
-    return (
-        insert(operation_steps)
-        .from_select(columns, selected)
-        .on_conflict_do_nothing()
-        # the number of rows is not known of an INSERT in every dialect
-        .returning(operation_steps.c.position)
-    )
 
 
 def _fetch_kept(connection: sa.Connection, claim: Claim) -> list[KeptStep]:

@@ -15,7 +15,8 @@ from celery_app.worker import Heart, Worker
 from models.database.engine import reading, writing
 from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import Claim, claim_operation, give_back, let_go, renew
+from operations.claiming.claim import claim_operation, give_back, let_go, renew
+from operations.claiming.claimed import Claim
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,

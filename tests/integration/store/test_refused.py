@@ -17,7 +17,7 @@ from celery_app.worker import Heart, Worker
 from models.database.engine import make_engine, reading, writing
 from models.database.grants import find_missing_grants
 from models.errors import UnreachableError
-from operations.claiming.claim import LEASE
+from operations.claiming.claimed import LEASE
 from operations.steps import STEPS
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings

@@ -25,7 +25,6 @@ from models.operation_state import (
 )
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import (
-    Claim,
     claim_operation,
     finish,
     give_back,
@@ -33,6 +32,7 @@ from operations.claiming.claim import (
     renew,
     retry_later,
 )
+from operations.claiming.claimed import Claim
 from operations.record import record
 from operations.rescue import reclaim_lost_workers, resend_lost_messages
 from operations.running.step_records import finish_step, prepare_steps, start_step

@@ -15,7 +15,7 @@ from models.operation_state import (
 )
 from operations import rescue
 from operations.back_off import ATTEMPTS
-from operations.claiming.claim import LEASE
+from operations.claiming.claimed import LEASE
 from operations.record import QUEUE_LIMIT
 from operations.running import attempt
 

@@ -19,7 +19,8 @@ from celery_app.worker import Heart
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import small_apps
 from models.errors import UnreachableError, UsageError
-from operations.claiming.claim import Claim, claim_operation
+from operations.claiming.claim import claim_operation
+from operations.claiming.claimed import Claim
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 

@@ -14,12 +14,9 @@ import sqlalchemy as sa
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
 from models.errors import CanceledError, ClaimLostError
-from models.operation import OperationModel
 from models.operation_state import OperationState, Queue
 from operations.cancel_and_retry import cancel
 from operations.claiming.claim import (
-    LEASE,
-    Claim,
     claim_operation,
     finish,
     give_back,
@@ -27,8 +24,8 @@ from operations.claiming.claim import (
     renew,
     retry_later,
 )
+from operations.claiming.claimed import LEASE, Claim
 from operations.listing import fetch_steps
-from operations.running.step_records import prepare_steps
 from tests.scheduling import (
     REFRESH,
     add_revision,
@@ -55,19 +52,8 @@ def recorded(engine: sa.Engine) -> sa.Engine:
     return engine
 
 
-def begin(connection: sa.Connection, claim: Claim) -> None:
-    """Write down the steps, as a worker does where the claim has not done it."""
-    names = [name for name in OperationModel.model_fields if name in asked_of(claim)]
-    prepare_steps(connection, claim, names)
-
-
-def asked_of(claim: Claim) -> dict[str, object]:
-    asked: dict[str, object] = claim.document["operations"]
-    return asked
-
-
 def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
-    return claim_operation(engine, operation_id, worker="celery@host", prepare=begin)
+    return claim_operation(engine, operation_id, worker="celery@host")
 
 
 def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
@@ -296,17 +282,14 @@ def test_first_claim_starts_the_first_step(engine: sa.Engine):
     expected = [("refresh", "running", 1, True)]
     expected += [(name, "pending", 0, False) for name in ("publish", "run_task")]
     assert expected == fetch_states(engine)
-    assert (3 if engine.dialect.name == "postgresql" else 0) == claim.begun
+    assert 3 == claim.begun
 
 
 @pytest.mark.parametrize("why", ["deleted", "inactive", "later attempt", "absence"])
-def test_claim_that_must_look_first_begins_nothing_itself(
-    postgres_engine: sa.Engine, why: str
-):
+def test_claim_that_must_look_first_begins_nothing_itself(engine: sa.Engine, why: str):
     """
     What may not run, was begun before, or depends on a user is left to the worker.
     """
-    engine = postgres_engine
     seen = {"after": "instance.user.last_seen", "delay": "PT1H"}
     changes: dict[str, Any] = {"when": seen} if why == "absence" else {}
     add_revision(engine, **changes)

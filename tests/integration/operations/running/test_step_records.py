@@ -12,12 +12,8 @@ from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.errors import ClaimLostError
 from models.operation_state import StepState
-from operations.claiming.claim import (
-    Claim,
-    claim_operation,
-    give_back,
-    guard,
-)
+from operations.claiming.claim import claim_operation, give_back, guard
+from operations.claiming.claimed import Claim
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import DeliveryState
 from operations.running.step_records import (
@@ -43,8 +39,8 @@ DAILY = make_operation()
 
 @pytest.fixture
 def recorded(engine: sa.Engine) -> sa.Engine:
-    """Give a database in which DAILY waits to run."""
-    add_revision(engine)
+    """Give a database in which DAILY waits to run, whose claim begins no steps."""
+    add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     record_all(engine, DAILY)
     return engine
 

@@ -1,0 +1,85 @@
+"""
+What stops an operation that is claimed: its action is gone or off, its user is back.
+
+``find_obstacle`` looks. Most operations need no look: nothing can stop them, which a
+claim knows without asking the database again. That is said twice on purpose, in SQL
+for the statement that claims and begins at once, and in Python; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from models.database.tables import users
+from models.event import EventName
+from models.operation_state import OperationState, Reason, Trigger
+from operations.claiming.claimed import Claim
+
+#: In the details of an operation that runs again to send some mails: what it returns
+#: to. Nothing stops these, for an operator asked for them.
+RETURN_KEY = "return_to"
+
+
+def can_nothing_stop(claim: Claim) -> bool:
+    """Say if *claim* may run, whatever else the database holds."""
+    return bool(claim.action_active) and not _waits_for_absence(claim.document)
+
+
+def nothing_can_stop(
+    claimed: sa.FromClause, asked: sa.ColumnElement[Any]
+) -> tuple[sa.ColumnElement[bool], ...]:
+    """
+    Return ``can_nothing_stop`` as conditions; for PostgreSQL.
+
+    Args:
+        claimed: With the column ``action_active``.
+
+        asked: The document, as JSONB.
+    """
+    return (
+        claimed.c.action_active,
+        asked["when"]["after"].astext.is_distinct_from(EventName.USER_LAST_SEEN),
+    )
+
+
+def find_obstacle(
+    connection: sa.Connection, claim: Claim
+) -> tuple[OperationState, str] | None:
+    """
+    Find what stops *claim*, if anything does.
+
+    Returns:
+        The state in which the operation is to end, and why; None if it may run.
+    """
+    if RETURN_KEY in claim.details:
+        return None
+    if claim.action_active is None:
+        return OperationState.CANCELED, Reason.ACTION_DELETED
+    if not claim.action_active and claim.trigger != Trigger.MANUAL:
+        return OperationState.CANCELED, Reason.ACTION_INACTIVE
+    if _waits_for_absence(claim.document) and _is_user_back(connection, claim):
+        return (
+            OperationState.SKIPPED,
+            f"{Reason.NO_LONGER_TRUE}: the user was seen again",
+        )
+    return None
+
+
+def _waits_for_absence(document: Mapping[str, Any]) -> bool:
+    """Say if the action is for users who have not been seen for a while."""
+    when = document.get("when", {})
+    return "after" in when and when["after"] == EventName.USER_LAST_SEEN
+
+
+def _is_user_back(connection: sa.Connection, claim: Claim) -> bool:
+    if claim.event_at is None or claim.user_id is None:  # run by hand
+        return False
+    seen_at = connection.execute(
+        sa.select(users.c.last_seen_at).where(
+            users.c.app == claim.app, users.c.id == claim.user_id
+        )
+    ).scalar_one_or_none()
+    return seen_at is not None and seen_at > claim.event_at
