@@ -89,6 +89,9 @@ LIVE_STATES = frozenset(
     {OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING}
 )
 
+#: What was due was not done.
+TROUBLED_STATES = frozenset({OperationState.FAILED, OperationState.MISSED})
+
 #: Nothing changes these but a retry, which reopens the same row and id.
 FINAL_STATES = frozenset(OperationState) - LIVE_STATES
 

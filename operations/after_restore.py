@@ -16,13 +16,15 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now
 from models.database.tables import (
+    LIVE,
+    NO_CLAIM,
     deliveries,
     domain_versions,
     domains,
     operation_steps,
     operations,
 )
-from models.operation_state import LIVE_STATES, OperationState, Reason, StepState
+from models.operation_state import OperationState, Reason, StepState
 from operations.ports import DeliveryState
 
 
@@ -52,7 +54,7 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
 
         error: For who looks at one of them: what is not known, and what to do.
     """
-    live = operations.c.state.in_(sorted(LIVE_STATES))
+    live = LIVE.of()
     counted = connection.execute(
         sa.select(operations.c.state, sa.func.count().label("operations"))
         .where(live)
@@ -83,7 +85,7 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
     connection.execute(
         sa.update(operations)
         .where(operations.c.claim_token.is_not(None))
-        .values(claim_token=None, lease_expires_at=None)
+        .values(**NO_CLAIM)
     )
     marked = connection.execute(
         sa.update(deliveries)

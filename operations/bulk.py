@@ -27,7 +27,7 @@ from models.database.engine import (
     reading,
     writing,
 )
-from models.database.tables import leases, operations, scheduled_actions
+from models.database.tables import LIVE, leases, operations, scheduled_actions
 from models.operation_state import (
     LIVE_STATES,
     OperationState,
@@ -196,7 +196,7 @@ def cancel_selected(
             canceled = _update(
                 connection,
                 ids,
-                operations.c.state.in_(sorted(LIVE_STATES)),
+                LIVE.of(),
                 state=OperationState.CANCELED,
                 reason=reason,
                 finished_at=db_now(),
@@ -339,8 +339,7 @@ def _find_room(
     live = connection.execute(
         sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())
         .where(
-            # word for word as in the index, or SQLite would not use it
-            sa.text("operations.state IN ('pending', 'queued', 'running')"),
+            LIVE.of(),
             operations.c.action_uid.in_(sa.select(given.c.uid)),
         )
         .group_by(operations.c.action_uid, operations.c.user_id),
@@ -359,7 +358,7 @@ def _given(dialect: str) -> sa.FromClause:
 def _update(
     connection: sa.Connection,
     ids: Sequence[UUID],
-    *where: sa.ColumnElement[bool],
+    *where: sa.ColumnElement[bool] | sa.TextClause,
     **values: Any,
 ) -> list[UUID]:
     """Write *values* into those of *ids* that match; return which."""

@@ -12,9 +12,8 @@ import sqlalchemy as sa
 from models.database.engine import (
     db_now,
 )
-from models.database.tables import operations, scheduled_actions
+from models.database.tables import LIVE, operations, scheduled_actions
 from models.operation_state import (
-    LIVE_STATES,
     OperationState,
     Overlap,
 )
@@ -52,7 +51,7 @@ def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> boo
     """
     canceled = connection.execute(
         sa.update(operations)
-        .where(operations.c.id == operation_id, operations.c.state.in_(LIVE_STATES))
+        .where(operations.c.id == operation_id, LIVE.of())
         .values(
             state=OperationState.CANCELED,
             reason=reason,
@@ -119,6 +118,5 @@ def _select_live_beside() -> sa.Select[UUID]:
         other.c.id != operations.c.id,
         other.c.action_uid == operations.c.action_uid,
         other.c.user_id.is_not_distinct_from(operations.c.user_id),
-        # word for word as in the index, or SQLite would not use it
-        sa.text("other.state IN ('pending', 'queued', 'running')"),
+        LIVE.of("other"),
     )

@@ -14,9 +14,8 @@ import sqlalchemy as sa
 from models.database.engine import (
     db_now,
 )
-from models.database.tables import operation_steps, operations
+from models.database.tables import LIVE, operation_steps, operations
 from models.operation_state import (
-    LIVE_STATES,
     OperationState,
 )
 
@@ -106,7 +105,7 @@ def count_backlog(connection: sa.Connection) -> dict[tuple[str, str], int]:
         sa.select(
             operations.c.queue, operations.c.state, sa.func.count().label("waiting")
         )
-        .where(operations.c.state.in_(sorted(LIVE_STATES)))
+        .where(LIVE.of())
         .group_by(operations.c.queue, operations.c.state)
     )
     return {(row.queue, row.state): row.waiting for row in rows}

@@ -26,7 +26,7 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
-from models.database.tables import operations
+from models.database.tables import LIVE, operations
 from models.decision import NewOperation
 from models.operation_state import (
     OperationState,
@@ -180,8 +180,7 @@ def _count_live(
     found = connection.execute(
         sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())
         .where(
-            # word for word as in the index, or SQLite would not use it
-            sa.text("operations.state IN ('pending', 'queued', 'running')"),
+            LIVE.of(),
             operations.c.action_uid.in_(sa.select(uids.c.uid)),
         )
         .group_by(operations.c.action_uid, operations.c.user_id),

@@ -15,7 +15,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import UtcDateTime, db_now
-from models.database.tables import operations
+from models.database.tables import NO_CLAIM, UNDER_WAY, operations
 from models.operation_state import LANES, OperationState, Queue, Reason
 from operations.back_off import make_pause
 from operations.running.step_records import abandon_steps
@@ -31,17 +31,12 @@ RESEND_AFTER = timedelta(hours=1)
 #: An operation has so many processes; the first may have died of something else.
 KILLS_ALLOWED = 2
 
-#: Word for word as in the index, or SQLite would not use it.
-_WATCHED = sa.text(
-    "(operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
-)
-
 #: Pause before the second attempt of an operation whose worker was lost; then double.
 BACK_OFF = timedelta(seconds=10)
 
 
 _EXPIRED = (
-    _WATCHED,
+    UNDER_WAY.of(),
     operations.c.state == OperationState.RUNNING,
     operations.c.lease_expires_at <= db_now(),
 )
@@ -56,11 +51,11 @@ def _canceled_statement() -> sa.Executable:
     return (
         sa.update(operations)
         .where(
-            _WATCHED,
+            UNDER_WAY.of(),
             operations.c.state != OperationState.RUNNING,
             operations.c.lease_expires_at <= db_now(),
         )
-        .values(claim_token=None, lease_expires_at=None)
+        .values(**NO_CLAIM)
     )
 
 
@@ -74,8 +69,7 @@ def _exhausted_statement() -> sa.Executable:
             reason=Reason.WORKER_LOST,
             error="every attempt ended with its worker lost",
             finished_at=db_now(),
-            claim_token=None,
-            lease_expires_at=None,
+            **NO_CLAIM,
         )
         .returning(operations.c.id)
     )
@@ -110,8 +104,7 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
                 state=OperationState.PENDING,
                 reason=Reason.WORKER_LOST,
                 send_at=db_now(make_pause(BACK_OFF, left=left)),
-                claim_token=None,
-                lease_expires_at=None,
+                **NO_CLAIM,
             )
         ).rowcount
     return returned, len(failed_ids)
@@ -141,8 +134,7 @@ def fail_at_time_limit(
             reason=Reason.TIME_LIMIT,
             error="the hard time limit was reached, and its process was killed",
             finished_at=db_now(),
-            claim_token=None,
-            lease_expires_at=None,
+            **NO_CLAIM,
         )
     ).rowcount
     if failed:
@@ -211,8 +203,7 @@ def count_kill(
                 reason=f"{Reason.PROCESS_KILLED}: {cause}",
                 error=error,
                 finished_at=db_now(),
-                claim_token=None,
-                lease_expires_at=None,
+                **NO_CLAIM,
             )
         )
         abandon_steps(connection, operation_id, error=error)
@@ -240,8 +231,7 @@ def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
             state=OperationState.PENDING,
             attempt=operations.c.attempt - 1,
             send_at=db_now(),
-            claim_token=None,
-            lease_expires_at=None,
+            **NO_CLAIM,
         )
     ).rowcount
 
@@ -300,7 +290,7 @@ def _newest_running_statement() -> sa.Select[str, int, datetime]:
             operations.c.queue, operations.c.lane, sa.func.max(operations.c.sent_at)
         )
         .where(
-            _WATCHED,
+            UNDER_WAY.of(),
             operations.c.state == OperationState.RUNNING,
             # What was sent again may run because of its first copy, which was ahead
             # of all that was sent between the two.
@@ -335,7 +325,7 @@ def _lost_statement() -> sa.Update:
     return (
         sa.update(operations)
         .where(
-            _WATCHED,
+            UNDER_WAY.of(),
             operations.c.state == OperationState.QUEUED,
             operations.c.sent_at <= db_now(-LOST_AFTER),
             lost,

@@ -18,15 +18,26 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from models.database.engine import db_now
-from models.database.tables import deliveries, operations, scheduled_actions
-from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
+from models.database.tables import (
+    LIVE,
+    PENDING,
+    TROUBLED,
+    UNCERTAIN,
+    deliveries,
+    operations,
+    scheduled_actions,
+)
+from models.operation_state import (
+    FINAL_STATES,
+    TROUBLED_STATES,
+    OperationState,
+    Queue,
+    Reason,
+)
 from operations.fleet.processes import Role, Seen
-from operations.ports import DeliveryState
 
 #: What counts as lately.
 LATELY = timedelta(hours=1)
-
-_LIVE = sa.text("operations.state IN ('pending', 'queued', 'running')")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
             sa.func.count(),
             sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
         )
-        .where(_LIVE)
+        .where(LIVE.of())
         .group_by(kept.queue, kept.app, kept.state)
         .order_by(kept.queue, kept.app, kept.state)
     )
@@ -110,8 +121,7 @@ def fetch_held(connection: sa.Connection) -> Held | None:
             sa.func.min(kept.recorded_at, type_=kept.recorded_at.type),
             sa.func.max(sa.func.coalesce(kept.error, kept.reason)),
         ).where(
-            # word for word as in the index, or SQLite would not use it
-            sa.text("state = 'pending'"),
+            PENDING.of(),
             kept.reason.startswith(f"{Reason.PLATFORM}:"),
         )
     ).one()
@@ -151,8 +161,7 @@ def fetch_troubles(
         sa.func.count(),
         sa.func.max(operations.c.finished_at, type_=operations.c.finished_at.type),
     ).where(
-        # word for word as in the index, or SQLite would not use it
-        sa.text("operations.state IN ('failed', 'missed')"),
+        TROUBLED.of(),
         operations.c.finished_at >= db_now(-within),
     )
     uncertain = (
@@ -164,7 +173,7 @@ def fetch_troubles(
             sa.func.max(deliveries.c.updated_at, type_=deliveries.c.updated_at.type),
         )
         .join(operations, operations.c.id == deliveries.c.operation_id)
-        .where(_UNCERTAIN, deliveries.c.updated_at >= db_now(-within))
+        .where(UNCERTAIN.of("deliveries"), deliveries.c.updated_at >= db_now(-within))
     )
     found = [
         Trouble(*row)
@@ -177,14 +186,12 @@ def fetch_troubles(
     return sorted(found, key=lambda each: (-each.count, each.app, each.reason))
 
 
-#: Word for word as in the index, or SQLite would not use it.
-_UNCERTAIN = sa.text(f"deliveries.state = '{DeliveryState.UNCERTAIN}'")
-
-
 def count_uncertain(connection: sa.Connection) -> int:
     """Return how many mails nobody knows of whether they were sent, however old."""
     return connection.execute(
-        sa.select(sa.func.count()).select_from(deliveries).where(_UNCERTAIN)
+        sa.select(sa.func.count())
+        .select_from(deliveries)
+        .where(UNCERTAIN.of("deliveries"))
     ).scalar_one()
 
 
@@ -259,11 +266,10 @@ def count_finished(
     Reasons are without what follows a colon.
     """
     kept = operations.c
-    troubled = sa.text("operations.state IN ('failed', 'missed')")
-    others = sorted(FINAL_STATES - {OperationState.FAILED, OperationState.MISSED})
+    others = sorted(FINAL_STATES - TROUBLED_STATES)
     counted: Counter[tuple[OperationState, str]] = Counter()
     for where in (
-        (troubled, kept.finished_at >= db_now(-within)),
+        (TROUBLED.of(), kept.finished_at >= db_now(-within)),
         (kept.state.in_(others), kept.recorded_at >= db_now(-within)),
     ):
         query = sa.select(kept.state, kept.reason, sa.func.count()).where(*where)

@@ -7,10 +7,14 @@ these tables; a test compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
 import sqlalchemy as sa
 from sqlalchemy import Column, Index
 
 from models.database.engine import Identifier, Json, UtcDateTime, db_now
+from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState
 
 metadata = sa.MetaData(
     naming_convention={
@@ -23,8 +27,33 @@ metadata = sa.MetaData(
 )
 
 
-def _partial(name: str, *columns: object, where: str, unique: bool = False) -> Index:
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """
+    What a partial index holds, said once for the index and for its queries.
+
+    SQLite uses such an index only for a query that says the same, word for word, and
+    proves nothing about a value that is bound later.
+
+    Args:
+        condition: Each column is written ``{0}name``.
+    """
+
+    condition: str
+
+    def of(self, table: str = "operations") -> sa.TextClause:
+        """Return the condition for a query, on *table* or the alias of that name."""
+        return sa.text(self.condition.format(f"{table}."))
+
+    def __str__(self) -> str:
+        return self.condition.format("")
+
+
+def _partial(
+    name: str, *columns: object, where: Rows | str, unique: bool = False
+) -> Index:
     """Make a partial index, which both databases spell alike but name apart."""
+    where = str(where)
     return Index(
         name,
         *columns,  # type: ignore[arg-type]  # columns or expressions, as Index takes
@@ -289,7 +318,35 @@ events = sa.Table(
     Index("ix_events_app_user_name", "app", "user_id", "name"),
 )
 
-_LIVE = "(state IN ('pending', 'queued', 'running') OR claim_token IS NOT NULL)"
+
+def _list(states: Iterable[OperationState]) -> str:
+    return ", ".join(f"'{state}'" for state in OperationState if state in states)
+
+
+#: Waits to be sent.
+PENDING = Rows("{0}state = 'pending'")
+PENDING_MANUAL = Rows(f"{PENDING.condition} AND {{0}}trigger = 'manual'")
+PENDING_SCHEDULED = Rows(f"{PENDING.condition} AND {{0}}trigger <> 'manual'")
+
+#: Still to be done; an overlap is counted against these.
+LIVE = Rows(f"{{0}}state IN ({_list(LIVE_STATES)})")
+
+#: The same, or canceled while its worker has not stopped yet.
+LIVE_OR_CLAIMED = Rows(f"({LIVE.condition} OR {{0}}claim_token IS NOT NULL)")
+
+#: At the broker, or with a worker.
+UNDER_WAY = Rows("({0}state = 'queued' OR {0}claim_token IS NOT NULL)")
+UNDER_WAY_FIRST = Rows(
+    f"{{0}}queue = 'quick' AND {{0}}lane = 0 AND {UNDER_WAY.condition}"
+)
+UNDER_WAY_HEAVY = Rows(f"{{0}}queue = 'heavy' AND {UNDER_WAY.condition}")
+CLAIMED_HEAVY = Rows("{0}queue = 'heavy' AND {0}claim_token IS NOT NULL")
+
+#: What did not work out.
+TROUBLED = Rows(f"{{0}}state IN ({_list(TROUBLED_STATES)})")
+
+#: What is written into an operation whose claim ends, however it does.
+NO_CLAIM: Mapping[str, None] = {"claim_token": None, "lease_expires_at": None}
 
 operations = sa.Table(
     "operations",
@@ -337,50 +394,23 @@ operations = sa.Table(
     # the leadership under which the row was recorded; null: recorded by hand
     Column("fence", sa.BigInteger),
     # sending: what waits, oldest first
-    _partial(
-        "ix_operations_pending", "send_at", "recorded_at", where="state = 'pending'"
-    ),
+    _partial("ix_operations_pending", "send_at", "recorded_at", where=PENDING),
     # sending: what people asked for, before what is scheduled
-    _partial(
-        "ix_operations_pending_manual",
-        "send_at",
-        where="state = 'pending' AND trigger = 'manual'",
-    ),
+    _partial("ix_operations_pending_manual", "send_at", where=PENDING_MANUAL),
     # sending: how much of its share each app has under way
-    _partial(
-        "ix_operations_first_lane",
-        "app",
-        where="queue = 'quick' AND lane = 0"
-        " AND (state = 'queued' OR claim_token IS NOT NULL)",
-    ),
+    _partial("ix_operations_first_lane", "app", where=UNDER_WAY_FIRST),
     # overlap: the live operations of an action (and user)
-    _partial("ix_operations_live", "action_uid", "user_id", where=_LIVE),
+    _partial("ix_operations_live", "action_uid", "user_id", where=LIVE_OR_CLAIMED),
     # sending: at most one heavy operation of an app is queued or claimed
-    _partial(
-        "ix_operations_heavy",
-        "app",
-        where="queue = 'heavy' AND (state = 'queued' OR claim_token IS NOT NULL)",
-    ),
+    _partial("ix_operations_heavy", "app", where=UNDER_WAY_HEAVY),
     # claiming: the guard behind the check above
-    _partial(
-        "uq_operations_heavy_claimed",
-        "app",
-        where="queue = 'heavy' AND claim_token IS NOT NULL",
-        unique=True,
-    ),
+    _partial("uq_operations_heavy_claimed", "app", where=CLAIMED_HEAVY, unique=True),
     # rescue: leases that ran out, messages that were lost
-    _partial(
-        "ix_operations_watched",
-        "state",
-        "sent_at",
-        where="(state = 'queued' OR claim_token IS NOT NULL)",
-    ),
+    _partial("ix_operations_watched", "state", "sent_at", where=UNDER_WAY),
     # operations list, why, audit: what an action did and when
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
     # doctor, metrics, notices: what did not work out lately
-    _partial(
-        "ix_operations_troubled", "finished_at", where="state IN ('failed', 'missed')"
-    ),
+    _partial("ix_operations_troubled", "finished_at", where=TROUBLED),
     # operations list: what was recorded lately; maintenance: what is old
     Index("ix_operations_recorded_at", "recorded_at"),
 )
@@ -406,6 +436,9 @@ operation_steps = sa.Table(
     Column("error", sa.Text),
 )
 
+#: Nobody knows whether these mails were sent.
+UNCERTAIN = Rows("{0}state = 'uncertain'")
+
 deliveries = sa.Table(
     "deliveries",
     metadata,
@@ -424,8 +457,11 @@ deliveries = sa.Table(
     Column("resolved_by", sa.Text),
     Column("resolved_at", UtcDateTime),
     # doctor, mails list: what an operator has to decide
-    _partial("ix_deliveries_uncertain", "updated_at", where="state = 'uncertain'"),
+    _partial("ix_deliveries_uncertain", "updated_at", where=UNCERTAIN),
 )
+
+#: Causes that last.
+OPEN_NOTICES = Rows("{0}closed_at IS NULL")
 
 #: Who was told of what: a row for each cause, for as long as it lasts.
 notices = sa.Table(
@@ -458,7 +494,7 @@ notices = sa.Table(
         "scope",
         "kind",
         "cause_key",
-        where="closed_at IS NULL",
+        where=OPEN_NOTICES,
         unique=True,
     ),
 )

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, writing
 from models.database.postgresql import execute_at_once
-from models.database.tables import operations
+from models.database.tables import NO_CLAIM, operations
 from models.errors import CanceledError, ClaimLostError
 from models.operation import OperationModel
 from models.operation_state import OperationState, Queue, Reason
@@ -244,8 +244,7 @@ def finish_statement() -> sa.Update:
         sa.update(operations)
         .where(*_IS_OURS)
         .values(
-            claim_token=None,
-            lease_expires_at=None,
+            **NO_CLAIM,
             state=sa.bindparam("final_state"),
             reason=sa.bindparam("final_reason"),
             error=sa.bindparam("final_error"),
@@ -335,15 +334,13 @@ def let_go(connection: sa.Connection, claim: Claim) -> None:
             operations.c.claim_token == claim.token,
             operations.c.state != OperationState.RUNNING,
         )
-        .values(claim_token=None, lease_expires_at=None)
+        .values(**NO_CLAIM)
     )
 
 
 def _leave(connection: sa.Connection, claim: Claim, **values: object) -> bool:
     left = connection.execute(
-        sa.update(operations)
-        .where(*_IS_OURS)
-        .values(claim_token=None, lease_expires_at=None, **values),
+        sa.update(operations).where(*_IS_OURS).values(**NO_CLAIM, **values),
         _ours(claim),
     )
     return left.rowcount == 1

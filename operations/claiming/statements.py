@@ -13,6 +13,7 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from models.database.engine import Identifier, UtcDateTime, db_now
 from models.database.tables import (
+    CLAIMED_HEAVY,
     operation_steps,
     operations,
     scheduled_action_revisions,
@@ -30,8 +31,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
     other = operations.alias("other")
     heavy_runs = sa.exists().where(
         other.c.app == operations.c.app,
-        # word for word as in the index, or SQLite would not use it
-        sa.text("other.queue = 'heavy' AND other.claim_token IS NOT NULL"),
+        CLAIMED_HEAVY.of("other"),
         other.c.id != operations.c.id,
     )
     waits = sa.and_(

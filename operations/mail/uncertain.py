@@ -19,7 +19,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import db_now, reading, writing
-from models.database.tables import deliveries, operation_steps, operations
+from models.database.tables import UNCERTAIN, deliveries, operation_steps, operations
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState, StepState
 from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
@@ -97,8 +97,7 @@ def _match(wanted: MailSelection) -> list[sa.ColumnElement[bool]]:
     columns = deliveries.c
     found: list[sa.ColumnElement[bool]] = []
     if wanted.state is DeliveryState.UNCERTAIN:
-        # word for word as in the index, or SQLite would not use it
-        found.append(sa.text("deliveries.state = 'uncertain'"))  # type: ignore[arg-type]
+        found.append(UNCERTAIN.of("deliveries"))  # type: ignore[arg-type]
     elif wanted.state is not None:
         found.append(columns.state == wanted.state)
     for column, value in (

@@ -16,8 +16,20 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
-from models.database.tables import deliveries, notices, operations
-from models.operation_state import FINAL_STATES, OperationState, Trigger
+from models.database.tables import (
+    OPEN_NOTICES,
+    TROUBLED,
+    UNCERTAIN,
+    deliveries,
+    notices,
+    operations,
+)
+from models.operation_state import (
+    FINAL_STATES,
+    TROUBLED_STATES,
+    OperationState,
+    Trigger,
+)
 from operations.notices.grouping import (
     FIRST_PAUSE,
     FORGET_AFTER,
@@ -84,8 +96,7 @@ def fetch_troubles(
         bounds.append(operations.c.app.in_(apps))
     failed = connection.execute(
         sa.select(*_READ)
-        # word for word as in the index, or SQLite would not use it
-        .where(sa.text("operations.state IN ('failed', 'missed')"), *bounds)
+        .where(TROUBLED.of(), *bounds)
         .order_by(operations.c.finished_at, operations.c.id)
         .limit(limit)
         # Whoever tries many again holds them in an order of its own: wait for nobody.
@@ -95,13 +106,13 @@ def fetch_troubles(
     marks = (
         sa.select(deliveries.c.operation_id, sa.func.count().label("mails"))
         .where(
-            sa.text("deliveries.state = 'uncertain'"),
+            UNCERTAIN.of("deliveries"),
             deliveries.c.updated_at > since - _MARK_AGE,
         )
         .group_by(deliveries.c.operation_id)
         .subquery()
     )
-    done = sorted(FINAL_STATES - {OperationState.FAILED, OperationState.MISSED})
+    done = sorted(FINAL_STATES - TROUBLED_STATES)
     uncertain = connection.execute(
         sa.select(*_READ, marks.c.mails)
         .join_from(marks, operations, operations.c.id == marks.c.operation_id)
@@ -140,9 +151,7 @@ def mark_noticed(connection: sa.Connection, troubles: Sequence[Trouble]) -> None
 def fetch_open(connection: sa.Connection) -> Open:
     """Return the causes that last."""
     columns = [notices.c[each.name] for each in fields(Notice)]
-    rows = connection.execute(
-        sa.select(*columns).where(sa.text("notices.closed_at IS NULL"))
-    )
+    rows = connection.execute(sa.select(*columns).where(OPEN_NOTICES.of("notices")))
     found: Open = {}
     for row in rows.mappings():
         kind = NoticeKind(row["kind"])

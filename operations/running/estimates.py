@@ -11,7 +11,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.tables import operation_steps, operations
+from models.database.tables import CLAIMED_HEAVY, operation_steps, operations
 from models.operation_state import StepState
 
 #: Successes of a step that an estimate is made from: the latest.
@@ -64,10 +64,7 @@ def fetch_working(
             operation_steps.c.started_at,
         )
         .join_from(operations, operation_steps, running, isouter=True)
-        # word for word as in the index, or SQLite would not use it
-        .where(
-            sa.text("operations.queue = 'heavy' AND operations.claim_token IS NOT NULL")
-        )
+        .where(CLAIMED_HEAVY.of())
     )
     if app is not None:
         query = query.where(operations.c.app == app)

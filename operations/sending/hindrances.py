@@ -14,7 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
-from models.database.tables import operations
+from models.database.tables import UNDER_WAY, operations
 from models.operation_state import OperationState, Overlap, Queue
 from operations.sending.order import Message, fetch_sendable
 
@@ -54,10 +54,7 @@ def _find_line(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
     other = operations.c
     ahead = connection.execute(
         sa.select(sa.func.count()).where(
-            # word for word as in the index, or SQLite would not use it
-            sa.text(
-                "(operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
-            ),
+            UNDER_WAY.of(),
             other.state == OperationState.QUEUED,
             other.app == row.app,
             other.lane == row.lane,
@@ -79,10 +76,7 @@ def _find_hindrance(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
     if row.claim_token is not None:
         return "it was canceled and tried again, and its worker has not stopped yet"
     other = operations.c
-    under_way = (
-        other.id != row.id,
-        sa.or_(other.state == OperationState.QUEUED, other.claim_token.is_not(None)),
-    )
+    under_way = (other.id != row.id, UNDER_WAY.of())
     if row.queue == Queue.HEAVY:
         query = sa.select(other.id).where(
             other.app == row.app, other.queue == Queue.HEAVY, *under_way

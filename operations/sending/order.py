@@ -26,7 +26,17 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
-from models.database.tables import operations, processes
+from models.database.tables import (
+    LIVE_OR_CLAIMED,
+    PENDING_MANUAL,
+    PENDING_SCHEDULED,
+    UNDER_WAY,
+    UNDER_WAY_FIRST,
+    UNDER_WAY_HEAVY,
+    Rows,
+    operations,
+    processes,
+)
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ALIVE_FOR, Role
 
@@ -61,32 +71,20 @@ _QUEUES = {queue.value: queue for queue in Queue}
 def _sendable_statement() -> sa.CompoundSelect[Any]:
     """What people asked for, and what was scheduled, each the oldest first."""
     return sa.union_all(
-        sa.select(_select_sendable("operations.trigger = 'manual'").subquery()),
-        sa.select(_select_sendable("operations.trigger <> 'manual'").subquery()),
+        sa.select(_select_sendable(PENDING_MANUAL).subquery()),
+        sa.select(_select_sendable(PENDING_SCHEDULED).subquery()),
     )
 
 
-def _select_sendable(of: str) -> sa.Select[Any]:
+def _select_sendable(rows: Rows) -> sa.Select[Any]:
     """What waits, oldest first, but for what would only wait in a worker's slot."""
     other = operations.alias("other")
-    # Literal, word for word as in the indexes: SQLite proves nothing about a value
-    # that is bound later, and would look through every operation there is.
-    heavy_apps = sa.select(other.c.app).where(
-        sa.text(
-            "other.queue = 'heavy'"
-            " AND (other.state = 'queued' OR other.claim_token IS NOT NULL)"
-        )
-    )
+    heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
     same_under_way = sa.exists().where(
         other.c.action_uid == operations.c.action_uid,
         other.c.user_id.is_not_distinct_from(operations.c.user_id),
-        sa.or_(
-            other.c.state == OperationState.QUEUED, other.c.claim_token.is_not(None)
-        ),
-        sa.text(
-            "(other.state IN ('pending', 'queued', 'running')"
-            " OR other.claim_token IS NOT NULL)"
-        ),
+        UNDER_WAY.of("other"),
+        LIVE_OR_CLAIMED.of("other"),  # which has the index
     )
     return (
         sa.select(
@@ -102,8 +100,7 @@ def _select_sendable(of: str) -> sa.Select[Any]:
             operations.c.trigger,
         )
         .where(
-            sa.text("operations.state = 'pending'"),
-            sa.text(of),
+            rows.of(),
             operations.c.send_at <= db_now(),
             # canceled and tried again, while its worker has not noticed
             operations.c.claim_token.is_(None),
@@ -227,13 +224,7 @@ def find_back_lane(app: str) -> int:
 def _under_way_statement() -> sa.Select[Any]:
     return (
         sa.select(operations.c.app, operations.c.trigger, sa.func.count())
-        .where(
-            # word for word as in the index, or SQLite would not use it
-            sa.text(
-                "operations.queue = 'quick' AND operations.lane = 0 AND"
-                " (operations.state = 'queued' OR operations.claim_token IS NOT NULL)"
-            )
-        )
+        .where(UNDER_WAY_FIRST.of())
         .group_by(operations.c.app, operations.c.trigger)
     )
 
