@@ -53,6 +53,7 @@ from models.fields.sql_connection import (
 )
 from models.fields.task_rules import TaskRules
 from models.fields.zone import load_zone
+from models.occurrence import LOOKBACK
 from models.operation import check_url
 from models.small_app import check_email
 
@@ -238,8 +239,7 @@ class Settings(BaseSettings):
     workspace: Folder = Field(default_factory=lambda data: data["home"] / "workspace")
     timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
 
-    #: The original documentation, "Handling scheduler downtime": five minutes.
-    lookback: Elapsed = timedelta(minutes=5)
+    lookback: Elapsed = LOOKBACK
     lease_ttl: Elapsed = timedelta(seconds=60)
     lease_heartbeat: Elapsed = timedelta(seconds=10)
     operation_lease: Elapsed = timedelta(seconds=60)

@@ -16,13 +16,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from actions.when import RULES
-from actions.when.cron import LOOKBACK
+from actions.when.due_date import DueDateRule
 from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
 from actions.when.searching import as_utc, find_last
 from models.errors import RuleError
 from models.fields.document import say
 from models.fields.duration import Duration
+from models.occurrence import LOOKBACK
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
 from models.when import TimingModel
@@ -76,6 +77,11 @@ class Schedule:
     ends_at: datetime | None = None
     excluded: tuple[DayRange, ...] = ()
     jitter: timedelta = timedelta()
+
+    @property
+    def has_dates_only(self) -> bool:
+        """Whether every rule is a due date."""
+        return all(isinstance(rule, DueDateRule) for rule in self.rules)
 
     def next_from(self, instant: datetime) -> datetime | None:
         """

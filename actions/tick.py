@@ -25,11 +25,11 @@ from actions.due_rows import (
     fetch_events,
     fetch_turns,
 )
-from actions.when.cron import LOOKBACK
 from models.database.engine import reading
 from models.decision import Decision
 from models.errors import MinutehandError, RuleError
 from models.fields.document import say
+from models.occurrence import LOOKBACK
 from telemetry import ACTIONS_QUARANTINED, Event
 
 log = structlog.get_logger()

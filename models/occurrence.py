@@ -9,9 +9,14 @@ second one.
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from uuid import UUID
+
+#: How old an occurrence may be at a tick and still run, unless the settings say
+#: otherwise: so a leader that was down for less loses nothing. Source: the original
+#: documentation, "Handling scheduler downtime".
+LOOKBACK = timedelta(minutes=5)
 
 #: Namespace of every id derived here (UUIDv5, RFC 9562). Never change it:
 #: a new namespace would run every occurrence of the current window again.

@@ -56,10 +56,10 @@ def make_timing(
         return None
 
     kinds = when if isinstance(when, tuple) else (when,)
-    rules = {_write(_dump_rule(rule)): rule for rule in _anchor(kinds, created_at)}
+    rules = tuple(_anchor(kinds, created_at))
     return TimingModel(
         # Their union does not depend on their order, so neither does the text.
-        when=tuple(rules[text] for text in sorted(rules)),
+        when=_sort(rules) if len(rules) > 1 else rules,
         starts_at=action.starts_at,
         ends_at=action.ends_at,
         excluded=merge_days(_find_excluded(action, holidays)),
@@ -103,6 +103,12 @@ def _write(value: object) -> str:
 
 def _dump_rule(rule: TimeModel) -> dict[str, str]:
     return rule.model_dump(exclude_none=True)
+
+
+def _sort(rules: Iterable[TimeModel]) -> tuple[TimeModel, ...]:
+    """Return *rules* in the order of their texts, each once."""
+    by_text = {_write(_dump_rule(rule)): rule for rule in rules}
+    return tuple(by_text[text] for text in sorted(by_text))
 
 
 def _anchor(kinds: Iterable[TimeModel], created_at: datetime) -> Iterable[TimeModel]:

@@ -28,11 +28,11 @@ from actions.explaining.recorded import (
 )
 from actions.occurrences import parse_timing
 from actions.when import RULES
-from actions.when.cron import LOOKBACK
 from actions.when.searching import find_each
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.zone import load_zone
+from models.occurrence import LOOKBACK
 from models.operation_state import OperationState, Trigger
 from models.when import CronModel, IntervalModel, TimeModel, TimingModel
 

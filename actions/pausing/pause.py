@@ -15,13 +15,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.listing import find_problem
+from actions.occurrences import parse_timing
 from actions.posting.effective_from import start_from
 from actions.posting.revisions import change_actions
 from models.database.engine import read_clock
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.fields.instants import format_instant
 from models.operation_state import Queue
-from models.when import TimingModel
 
 #: Whose pause it is that an action has; None: its own.
 APP, INSTALLATION = "app", "installation"
@@ -186,7 +186,6 @@ def let_go_on(
     by: str | None,
 ) -> None:
     """Let actions go on from *at*; what cannot be read goes into quarantine."""
-    timings: dict[str, TimingModel] = {}
     changes: list[tuple[sa.Row[Any], dict[str, object]]] = []
     broken: list[tuple[sa.Row[Any], dict[str, object]]] = []
     for row in rows:
@@ -204,14 +203,10 @@ def let_go_on(
             values |= {"quarantined_at": at, "quarantine_reason": problem}
             broken.append((row, values))
             continue
-        timing = None
-        if row.timing is not None:
-            if row.timing not in timings:
-                timings[row.timing] = TimingModel.model_validate_json(row.timing)
-            timing = timings[row.timing]
+        schedule = None if row.timing is None else parse_timing(row.timing)
         start = max(at, row.effective_from)
         # a due date at that very instant is not over
-        values |= start_from(row.uid, timing, start, timedelta.resolution)
+        values |= start_from(row.uid, schedule, start, timedelta.resolution)
         changes.append((row, values))
     if changes:
         change_actions(connection, changes, "resumed", by=by)

@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.listing import find_problem
+from actions.occurrences import Schedule, parse_timing
 from actions.pausing.pause import (
     APP,
     INSTALLATION,
@@ -41,7 +42,6 @@ from models.errors import (
 )
 from models.fields.instants import format_instant
 from models.operation_state import Queue
-from models.when import TimingModel
 
 _kept = scheduled_actions.c
 
@@ -94,7 +94,7 @@ def set_paused(
         given = _begin(connection, until, note, by)
         return _pause_one(connection, row, given)
     # First of all: what the tick has yet to put into quarantine is not "so already".
-    timing = _read_stored(row)
+    schedule = _read_stored(row)
     if row.paused_at is None and row.quarantined_at is None:
         return False
     if row.pause_scope is not None:
@@ -103,7 +103,7 @@ def set_paused(
         write_pause(connection, [row], above, by=by)
         return True
     now = read_clock(connection)
-    started = start_from(uid, timing, now, timedelta(0))
+    started = start_from(uid, schedule, now, timedelta(0))
     values = {**UNPAUSED, "pause_scope": None, "updated_at": now, **started}
     change_actions(connection, [(row, values)], "resumed", by=by)
     return True
@@ -150,17 +150,15 @@ def _say_whose(row: sa.Row[Any]) -> str:
     )
 
 
-def _read_stored(row: sa.Row[Any]) -> TimingModel | None:
-    """Return the timing of an action; None if events drive it."""
+def _read_stored(row: sa.Row[Any]) -> Schedule | None:
+    """Return the schedule of an action; None if events drive it."""
     found = find_problem(row)
     if found is not None:
         message = f"the stored rule cannot be read: {found}"
         hint = "Put another in its place: minutehand actions post FILE --replace"
         problem = Problem("/when", message, f"{hint} --app {row.app}")
         raise InvalidDocumentError((problem,))
-    if row.timing is None:
-        return None
-    return TimingModel.model_validate_json(row.timing)
+    return None if row.timing is None else parse_timing(row.timing)
 
 
 def pause_app(

@@ -15,12 +15,11 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from actions.occurrences import find_due, parse_timing
+from actions.occurrences import Schedule, find_due, parse_timing
 from actions.pausing.pause import Pause, hold_pause, pause_posted
 from actions.posting.effective_from import start_from
 from actions.posting.naming import Taken, refuse_repeated
 from actions.posting.revisions import change_action, lock_action, log_posted
-from actions.when.cron import LOOKBACK
 from actions.zone_changes import get_zone_names_of, remember_zones
 from models.database.engine import read_clock
 from models.database.tables import (
@@ -35,6 +34,7 @@ from models.errors import (
     RuleError,
 )
 from models.fields.document import MOST_PROBLEMS
+from models.occurrence import LOOKBACK
 from models.operation_state import Overlap, Queue
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing, timing_text
@@ -188,7 +188,8 @@ def _prepare(
     """Work out what *action* is to be in the place of *old*."""
     created_at = moment.now if old is None else old.created_at
     timing = make_timing(action, created_at=created_at, holidays=moment.holidays)
-    derived = derive(moment.app, action, timing)
+    text = None if timing is None else timing_text(timing)
+    derived = derive(moment.app, action, text)
     uid = action.uid or (str(uuid4()) if old is None else old.uid)
     # What is in quarantine starts again too, whether or not its rule is another.
     changed = (
@@ -196,15 +197,16 @@ def _prepare(
         or old.quarantined_at is not None
         or any(getattr(old, name) != derived[name] for name in _SCHEDULE)
     )
-    if changed and timing is not None:
-        _refuse_past_due_date(timing, moment.now - moment.lookback)
+    schedule = None if text is None else parse_timing(text)
+    if changed and timing is not None and schedule is not None:
+        _refuse_past_due_date(timing, schedule, moment.now - moment.lookback)
     zones = set() if timing is None else get_zone_names_of(timing)
     values = {"document": action_document(action), "active": action.active, **derived}
     superseded: tuple[datetime, ...] = ()
     if old is not None and (changed or action.active != old.active):
         superseded = _find_superseded(old, moment.now)
     if old is None or changed or (action.active and not old.active):
-        values |= start_from(uid, timing, moment.now, moment.lookback)
+        values |= start_from(uid, schedule, moment.now, moment.lookback)
     return _Change(uid, old, values, zones, superseded)
 
 
@@ -255,9 +257,18 @@ def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) 
 
 
 def derive(
-    app: str, action: ScheduledActionModel, timing: TimingModel | None
+    app: str, action: ScheduledActionModel, timing: str | None
 ) -> dict[str, object]:
-    """Return the columns that the tick reads in place of the document."""
+    """
+    Return the columns that the tick reads in place of the document.
+
+    Args:
+        app: Uid of the small app.
+
+        action: As the door read it.
+
+        timing: The canonical text of its timing. None: it follows an event.
+    """
     event, delay, zone = None, None, "UTC"
     if isinstance(action.when, OnEventModel):
         event, zone = action.when.on, action.when.timezone
@@ -270,7 +281,7 @@ def derive(
         "name": action.name,
         "queue": Queue.DEFAULT if app == SYSTEM_APP else queue,
         "overlap": action.overlap or (Overlap.SKIP if skips else Overlap.ALLOW),
-        "timing": None if timing is None else timing_text(timing),
+        "timing": timing,
         "event": event,
         "delay": delay,
         "zone": zone,
@@ -311,10 +322,12 @@ def fetch_holidays(
     }
 
 
-def _refuse_past_due_date(timing: TimingModel, oldest: datetime) -> None:
-    if not all(isinstance(rule, DueDateModel) for rule in timing.when):
+def _refuse_past_due_date(
+    timing: TimingModel, schedule: Schedule, oldest: datetime
+) -> None:
+    if not schedule.has_dates_only:
         return
-    if parse_timing(timing_text(timing)).next_from(oldest + _RESOLUTION) is None:
+    if schedule.next_from(oldest + _RESOLUTION) is None:
         rule = timing.when[0]
         assert isinstance(rule, DueDateModel)  # all of them are, see above
         message = f"{rule.due_date} has passed, so this would never run."

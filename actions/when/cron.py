@@ -17,12 +17,8 @@ from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
 from actions.when.searching import as_utc, find_last
 from models.expressions.cron import CronExpression
 from models.fields.zone import load_zone
+from models.occurrence import LOOKBACK
 from models.when import CronModel
-
-#: How far back each tick looks, so that a leader that was down for less than
-#: this loses nothing. Source: the original documentation, "Handling scheduler
-#: downtime".
-LOOKBACK = timedelta(minutes=5)
 
 #: No rule is asked about later years, and datetime ends soon after.
 _LAST_YEAR = 9995

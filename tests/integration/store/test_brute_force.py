@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from actions.occurrences import make_schedule
+from actions.occurrences import make_schedule, parse_timing
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.effective_from import start_from
 from actions.user_events import _wake
@@ -166,9 +166,11 @@ def settle(
         # The clock of the database is not that of this test: redo what it derived.
         action = read_action_object(document)
         timing = make_timing(action, holidays={}, created_at=model.created_at)
-        values = start_from(model.uid, timing, now, LOOKBACK)
-        if timing is not None:
-            values["timing"] = timing_text(timing)
+        text = None if timing is None else timing_text(timing)
+        schedule = None if text is None else parse_timing(text)
+        values = start_from(model.uid, schedule, now, LOOKBACK)
+        if text is not None:
+            values["timing"] = text
         edit_action(engine, model.uid, created_at=model.created_at, **values)
     model.eras.append((now, document))
 

@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from actions.when.cron import (
-    LOOKBACK,
     CronRule,
     get_cron_last_occurrence,
     make_cron_rule,
@@ -19,6 +18,7 @@ from actions.when.cron import (
 from actions.when.searching import find_occurrences
 from models.errors import RuleError
 from models.fields.zone import get_zone_names, load_zone
+from models.occurrence import LOOKBACK
 from models.when import CronModel
 from tests.time.oracles import PlainRule, run_cronsim
 from tests.unit.models.expressions.cron_rules import cron_rules
