@@ -12,7 +12,15 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from models.errors import RuleError
 
-_DATABASE_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg", "postgres")
+#: PostgreSQL, whichever of its drivers an address that was copied from another
+#: program names: we connect with our own.
+POSTGRESQL_SCHEMES = (
+    "postgresql",
+    "postgresql+psycopg",
+    "postgresql+psycopg2",
+    "postgres",
+)
+_DATABASE_SCHEMES = ("sqlite", *POSTGRESQL_SCHEMES)
 _BROKER_SCHEMES = ("memory", "redis", "rediss", "redis+socket", "amqp", "amqps")
 _SMTP_SCHEMES = ("smtp", "smtps")
 #: kombu offers these, but its file queue loses messages and its SQL queue polls

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import SecretStr
 
 from models.errors import RuleError
+from models.fields.server_url import POSTGRESQL_SCHEMES
 
 #: Stands for every small app.
 EVERY_APP = "*"
@@ -77,7 +78,7 @@ def _read(name: str, given: object) -> SqlConnection:
         msg = f"has a connection {name!r} whose 'apps' is not a list of uids."
         raise RuleError(msg, 'Write "apps": ["sales"], or ["*"] for every small app.')
     scheme = url.partition("://")[0] if isinstance(url, str) else ""
-    if scheme in {"postgres", "postgresql", "postgresql+psycopg"}:
+    if scheme in POSTGRESQL_SCHEMES:
         url = f"postgresql://{url.partition('://')[2]}"
         readable = bool(find_databases(url))
     else:

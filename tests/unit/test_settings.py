@@ -104,9 +104,10 @@ def test_relative_folders_are_made_absolute(
 
 def test_postgresql_gets_the_driver_we_ship() -> None:
     """
-    The short forms of the URL mean psycopg.
+    Each form of the URL means psycopg 3, also one written for psycopg2.
     """
-    for scheme in ("postgres", "postgresql", "postgresql+psycopg"):
+    schemes = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2")
+    for scheme in schemes:
         settings = read(database_url=f"{scheme}://u:p@db/minutehand")
 
         assert settings.database_url == "postgresql+psycopg://u:p@db/minutehand"

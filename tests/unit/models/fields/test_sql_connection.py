@@ -10,6 +10,20 @@ from models.errors import RuleError
 from models.fields.sql_connection import find_databases, read_sql_connections
 
 
+@pytest.mark.parametrize(
+    "scheme", ["postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2"]
+)
+def test_the_driver_is_ours_whatever_the_address_names(scheme: str):
+    """
+    An address copied from another program names that program's driver.
+    """
+    text = json.dumps({"erp": {"url": f"{scheme}://a:b@c/d", "apps": ["shop"]}})
+
+    read = read_sql_connections(text)
+
+    assert "postgresql://a:b@c/d" == read["erp"].url.get_secret_value()
+
+
 def test_connections_are_read_by_name():
     """
     Any spelling of PostgreSQL; the apps that may use each.
