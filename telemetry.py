@@ -323,7 +323,7 @@ _REPEATING = frozenset(
 #: Libraries that tell every connection, migration and message at "info"; ours is
 #: the news. Of a task, one line says how its operation ended.
 _CHATTY = (
-    *("alembic", "amqp", "fontTools", "httpcore", "httpx", "kombu"),
+    *("alembic", "amqp", "fontTools", "httpcore2", "httpx2", "kombu"),
     *("celery.app.trace", "celery.worker.strategy"),
 )
 

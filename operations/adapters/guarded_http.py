@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-import httpx
+import httpx2
 
 #: Well-known prefix of addresses that stand for IPv4 ones (RFC 6052).
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -69,14 +69,15 @@ def is_public(address: IpAddress) -> bool:
     )
 
 
-def make_client(timeout: timedelta) -> httpx.Client:
+def make_client(timeout: timedelta) -> httpx2.Client:
     """
     Return a client for :meth:`HostGuard.open`; *timeout* bounds each wait.
 
     It asks no proxy of the environment, which would resolve the name again and find
-    what it likes. Certificates are checked, also by ``SSL_CERT_FILE``.
+    what it likes. Certificates are checked by the authorities that the host trusts, or
+    by those of ``SSL_CERT_FILE``.
     """
-    return httpx.Client(
+    return httpx2.Client(
         timeout=timeout.total_seconds(),
         trust_env=False,
         follow_redirects=False,
@@ -85,7 +86,7 @@ def make_client(timeout: timedelta) -> httpx.Client:
 
 
 def _make_context() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+    return httpx2.create_ssl_context()
 
 
 class HostGuard:
@@ -119,7 +120,7 @@ class HostGuard:
             except ValueError:
                 self._names.add(entry.lower())
 
-    def find_addresses(self, target: httpx.URL) -> Sequence[str]:
+    def find_addresses(self, target: httpx2.URL) -> Sequence[str]:
         """
         Return the addresses of *target*'s host, all of which may be called.
 
@@ -161,13 +162,13 @@ class HostGuard:
 
     def open(
         self,
-        client: httpx.Client,
+        client: httpx2.Client,
         method: str,
-        target: httpx.URL,
+        target: httpx2.URL,
         *,
         headers: Mapping[str, str],
         content: bytes | None = None,
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         """
         Send a request to the first address of *target* that takes a connection.
 
@@ -177,10 +178,10 @@ class HostGuard:
         Raises:
             ForbiddenUrlError: As of ``find_addresses``.
 
-            OSError, httpx.HTTPError: Of the network.
+            OSError, httpx2.HTTPError: Of the network.
         """
         addresses = self.find_addresses(target)
-        failure: httpx.ConnectError | OSError = OSError("has no address")
+        failure: httpx2.ConnectError | OSError = OSError("has no address")
         for address in addresses:
             request = client.build_request(
                 method,
@@ -192,6 +193,6 @@ class HostGuard:
             )
             try:
                 return client.send(request, stream=True)
-            except httpx.ConnectError as error:
+            except httpx2.ConnectError as error:
                 failure = error
         raise failure

@@ -14,7 +14,7 @@ import hmac
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-import httpx
+import httpx2
 
 from models.errors import UsageError
 from operations.adapters.guarded_http import (
@@ -111,8 +111,8 @@ class RealWebhooks:
             detail = "requests cannot be signed. Set MINUTEHAND_WEBHOOK_SECRET."
             return Sending(Outcome.REFUSED, detail)
         try:
-            target = httpx.URL(url)
-        except (httpx.InvalidURL, TypeError) as error:
+            target = httpx2.URL(url)
+        except (httpx2.InvalidURL, TypeError) as error:
             return Sending(Outcome.REFUSED, f"{url!r} is no address: {error}")
         timestamp = int(now.timestamp())
         headers = {
@@ -133,13 +133,13 @@ class RealWebhooks:
                 response.close()
         except ForbiddenUrlError as error:
             return Sending(Outcome.REFUSED, str(error))
-        except (OSError, httpx.HTTPError) as error:
+        except (OSError, httpx2.HTTPError) as error:
             reason = str(error) or type(error).__name__
             return Sending(Outcome.UNREACHABLE, f"{target.host}: {reason}")
         return _judge(response)
 
 
-def _judge(response: httpx.Response) -> Sending:
+def _judge(response: httpx2.Response) -> Sending:
     status = response.status_code
     detail = f"{status} {response.reason_phrase}".rstrip()
     if response.is_success:

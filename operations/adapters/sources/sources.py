@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
+import httpx2
 from pydantic import JsonValue
 
 from models.errors import StepError
@@ -216,10 +216,10 @@ class RealSources:
             )
             with download.open("rb") as file:
                 rows = self._convert(file.fileno(), kind, target, shown)
-        except (httpx.InvalidURL, ForbiddenUrlError) as error:
+        except (httpx2.InvalidURL, ForbiddenUrlError) as error:
             msg = f"{shown}: {error}"
             raise StepError(msg, permanent=True) from error
-        except (httpx.HTTPError, OSError) as error:
+        except (httpx2.HTTPError, OSError) as error:
             reason = str(error) or type(error).__name__
             msg = f"{shown}: {reason}"
             raise StepError(msg, permanent=False) from error
@@ -227,15 +227,15 @@ class RealSources:
         return Reading(rows=rows, fingerprint=seen)
 
     def _open(
-        self, client: httpx.Client, url: str, known: Fingerprint | None, shown: str
-    ) -> httpx.Response:
+        self, client: httpx2.Client, url: str, known: Fingerprint | None, shown: str
+    ) -> httpx2.Response:
         """Return the answer at the end of all redirects, each of which is checked."""
         headers = {
             "user-agent": "minutehand",
             "accept-encoding": "gzip",
             **_conditions(known),
         }
-        target = httpx.URL(url)
+        target = httpx2.URL(url)
         for _ in range(MOST_REDIRECTS + 1):
             response = self._guard.open(client, "GET", target, headers=headers)
             if not response.has_redirect_location:
@@ -245,8 +245,8 @@ class RealSources:
         msg = f"{shown}: more than {MOST_REDIRECTS} redirects."
         raise StepError(msg, permanent=True)
 
-    def _download(self, response: httpx.Response, shown: str, path: Path) -> None:
-        # httpx bounds each wait, not their sum: a server that sends a byte a
+    def _download(self, response: httpx2.Response, shown: str, path: Path) -> None:
+        # httpx2 bounds each wait, not their sum: a server that sends a byte a
         # minute would hold the worker for ever.
         give_up_at = time.monotonic() + self._limits.time.total_seconds()
         size = 0
@@ -328,9 +328,9 @@ def _conditions(known: Fingerprint | None) -> dict[str, str]:
 
 
 def _is_unchanged(
-    response: httpx.Response, seen: Fingerprint, known: Fingerprint
+    response: httpx2.Response, seen: Fingerprint, known: Fingerprint
 ) -> bool:
-    if response.status_code == httpx.codes.NOT_MODIFIED:
+    if response.status_code == httpx2.codes.NOT_MODIFIED:
         return True
     if not response.is_success:
         return False
@@ -340,8 +340,8 @@ def _is_unchanged(
     return known.last_modified is not None and known == seen
 
 
-def _check_answer(response: httpx.Response, shown: str) -> None:
-    if response.status_code == httpx.codes.OK:
+def _check_answer(response: httpx2.Response, shown: str) -> None:
+    if response.status_code == httpx2.codes.OK:
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding in _ENCODINGS:
             return
@@ -356,8 +356,8 @@ def _check_answer(response: httpx.Response, shown: str) -> None:
 def _hide_secrets(url: str) -> str:
     """Return *url* without user, password and query, where keys are often put."""
     try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL:
         return "(url)"
     shown = parsed.copy_with(username="", password="", query=None, fragment=None)
     return str(shown)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import sqlalchemy as sa
 from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
@@ -172,7 +172,7 @@ def test_download_is_interrupted(engine: sa.Engine, tmp_path: Path):
     """
 
     def work() -> None:
-        httpx.get(url, timeout=LONG_S)
+        httpx2.get(url, timeout=LONG_S)
 
     with silent_server() as port:
         url = f"http://127.0.0.1:{port}/"

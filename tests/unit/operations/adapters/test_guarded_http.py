@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-import httpx
+import httpx2
 import pytest
 
 from operations.adapters.guarded_http import (
@@ -62,4 +62,4 @@ def test_refusal_names_the_setting_that_would_allow_it():
     guard = HostGuard((), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",))
 
     with pytest.raises(ForbiddenUrlError, match=r"leads to 10.0.0.1.*MINUTEHAND_X"):
-        guard.find_addresses(httpx.URL("http://inner/"))
+        guard.find_addresses(httpx2.URL("http://inner/"))

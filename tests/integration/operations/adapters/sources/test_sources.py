@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import polars as pl
 import pytest
 from pydantic import SecretStr
@@ -492,4 +492,4 @@ def test_spellings_of_an_address_are_resolved_before_they_are_judged(host: str):
     guard = HostGuard((), setting="MINUTEHAND_X", resolve=resolve_host)
 
     with pytest.raises(ForbiddenUrlError, match="not public"):
-        guard.find_addresses(httpx.URL(f"http://{host}/"))
+        guard.find_addresses(httpx2.URL(f"http://{host}/"))

@@ -1,0 +1,147 @@
+"""Requests to addresses of others over TLS: who answers must be who was named."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from operations.adapters.webhooks import RealWebhooks
+from operations.mail.message import Outcome, Sending
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+
+#: An authority of ours, and the key and certificate that it gave hooks.example and
+#: hooks.xn--fa-hia.example; valid until 2126.
+CERTIFICATES = Path(__file__).parent / "certificates"
+
+AUTHORITY = CERTIFICATES / "authority.pem"
+
+
+@dataclass
+class TlsServer:
+    """What clients asked for: the name while shaking hands, then the host."""
+
+    port: int
+    asked: list[tuple[str | None, str | None]] = field(default_factory=list)
+
+
+@contextmanager
+def run_tls_server() -> Iterator[TlsServer]:
+    """Run a server on 127.0.0.1 that has the certificate of hooks.example."""
+    names: list[str | None] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            state.asked.append((names[-1], self.headers["host"]))
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """Clients that do not trust us leave, as they should."""
+
+    def note_name(_socket: object, name: str | None, _context: object) -> None:
+        names.append(name)
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATES / "hooks.example.pem")
+    context.sni_callback = note_name
+    server = Server(("127.0.0.1", 0), Answer)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    state = TlsServer(server.server_port)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[TlsServer]:
+    with run_tls_server() as server:
+        yield server
+
+
+@pytest.fixture
+def tls(running: TlsServer) -> TlsServer:
+    running.asked.clear()
+    return running
+
+
+def post(tls: TlsServer, host: str, *names: str) -> Sending:
+    """Send a webhook to *host*; only *names* can be resolved, to 127.0.0.1."""
+
+    def resolve(name: str, _port: int) -> tuple[str, ...]:
+        if name in names:
+            return ("127.0.0.1",)
+        msg = f"no such host: {name}"
+        raise OSError(msg)
+
+    webhooks = RealWebhooks(
+        secret="abc",
+        allowed_hosts=("127.0.0.0/8",),
+        timeout=timedelta(seconds=10),
+        resolve=resolve,
+    )
+    url = f"https://{host}:{tls.port}/hook"
+    return webhooks.post(url, message_id="1", body=b"{}", now=NOW)
+
+
+def test_certificate_is_checked_against_the_name(
+    tls: TlsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    The connection goes to an address; name, certificate and host are those asked for.
+    """
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+
+    sending = post(tls, "hooks.example", "hooks.example")
+
+    assert (Outcome.SENT, "204 No Content") == (sending.outcome, sending.detail)
+    assert [("hooks.example", f"hooks.example:{tls.port}")] == tls.asked
+
+
+def test_certificate_of_another_name_is_refused(
+    tls: TlsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Who can make a name lead to himself does not become it.
+    """
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+
+    sending = post(tls, "other.example", "other.example")
+
+    assert Outcome.UNREACHABLE is sending.outcome
+    assert "other.example" in sending.detail
+    assert [] == tls.asked
+
+
+def test_certificate_of_an_unknown_authority_is_refused(
+    tls: TlsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Nobody but the authorities of the host, or of SSL_CERT_FILE, can vouch for a name.
+    """
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+
+    sending = post(tls, "hooks.example", "hooks.example")
+
+    assert Outcome.UNREACHABLE is sending.outcome
+    assert "CERTIFICATE_VERIFY_FAILED" in sending.detail
+    assert [] == tls.asked
