@@ -89,6 +89,25 @@ def _make_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def _get_name(target: httpx2.URL) -> str:
+    """
+    Return the host of *target* as a request names it, in ASCII.
+
+    The resolver must be asked for this very name: Python makes other letters ASCII by
+    an older rule (IDNA 2003), which turns "faß" into "fass", and that may be a host of
+    somebody else's.
+    """
+    return target.raw_host.decode("ascii")
+
+
+def _write_name(entry: str) -> str:
+    """Return a host name that an operator wrote, as ``_get_name`` has it."""
+    try:
+        return _get_name(httpx2.URL(scheme="http", host=entry))
+    except httpx2.InvalidURL:
+        return entry.lower()
+
+
 class HostGuard:
     """Decides which hosts may be called, and calls them."""
 
@@ -118,7 +137,7 @@ class HostGuard:
             try:
                 self._networks.append(ipaddress.ip_network(entry, strict=False))
             except ValueError:
-                self._names.add(entry.lower())
+                self._names.add(_write_name(entry))
 
     def find_addresses(self, target: httpx2.URL) -> Sequence[str]:
         """
@@ -135,11 +154,12 @@ class HostGuard:
             shown = f"{target.scheme}:" if target.scheme else target.path[:60]
             msg = f"{shown!r} is no address. Write https://host/path."
             raise ForbiddenUrlError(msg)
+        name = _get_name(target)
         try:
-            addresses = self._resolve(target.host, target.port or 0)
+            addresses = self._resolve(name, target.port or 0)
         except UnicodeError as error:
             raise OSError(str(error)) from error
-        refused = self._find_refused(target.host, addresses)
+        refused = self._find_refused(name, addresses)
         if refused is not None:
             msg = (
                 f"{target.host} leads to {refused}, which is not public. "
@@ -149,8 +169,8 @@ class HostGuard:
 
         return addresses
 
-    def _find_refused(self, host: str, addresses: Sequence[str]) -> str | None:
-        if host.lower() in self._names:
+    def _find_refused(self, name: str, addresses: Sequence[str]) -> str | None:
+        if name in self._names:
             return None
         for text in addresses:
             address = ipaddress.ip_address(text.partition("%")[0])
@@ -189,7 +209,7 @@ class HostGuard:
                 content=content,
                 headers={**headers, "host": target.netloc.decode("ascii")},
                 # The certificate is checked against the name, not the address.
-                extensions={"sni_hostname": target.host},
+                extensions={"sni_hostname": _get_name(target)},
             )
             try:
                 return client.send(request, stream=True)

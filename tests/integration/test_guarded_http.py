@@ -145,3 +145,19 @@ def test_certificate_of_an_unknown_authority_is_refused(
     assert Outcome.UNREACHABLE is sending.outcome
     assert "CERTIFICATE_VERIFY_FAILED" in sending.detail
     assert [] == tls.asked
+
+
+@pytest.mark.parametrize("host", ["hooks.faß.example", "hooks.xn--fa-hia.example"])
+def test_name_in_other_letters_leads_to_nobody_else(
+    tls: TlsServer, monkeypatch: pytest.MonkeyPatch, host: str
+):
+    """
+    Python alone would resolve faß as fass, which may belong to others.
+    """
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    ours = "hooks.xn--fa-hia.example"
+
+    sending = post(tls, host, ours)
+
+    assert (Outcome.SENT, "204 No Content") == (sending.outcome, sending.detail)
+    assert [(ours, f"{ours}:{tls.port}")] == tls.asked

@@ -63,3 +63,43 @@ def test_refusal_names_the_setting_that_would_allow_it():
 
     with pytest.raises(ForbiddenUrlError, match=r"leads to 10.0.0.1.*MINUTEHAND_X"):
         guard.find_addresses(httpx2.URL("http://inner/"))
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://faß.example/", "xn--fa-hia.example"),
+        ("https://xn--fa-hia.example/", "xn--fa-hia.example"),
+        ("https://www.xn--fa-hia.example/", "www.xn--fa-hia.example"),
+        ("https://MÜLLER.example/", "xn--mller-kva.example"),
+        ("https://[2001:db8::1]/", "2001:db8::1"),
+    ],
+)
+def test_name_is_resolved_as_it_is_sent(url: str, name: str):
+    """
+    The resolver gets the letters of the request; it would make fass of faß.
+    """
+    asked: list[str] = []
+
+    def resolve(host: str, _port: int) -> tuple[str, ...]:
+        asked.append(host)
+        return ("93.184.216.34",)
+
+    HostGuard((), setting="MINUTEHAND_X", resolve=resolve).find_addresses(
+        httpx2.URL(url)
+    )
+
+    assert [name] == asked
+
+
+@pytest.mark.parametrize("listed", ["faß.example", "xn--fa-hia.example"])
+@pytest.mark.parametrize("called", ["faß.example", "xn--fa-hia.example"])
+def test_allowed_name_may_be_written_in_either_letters(listed: str, called: str):
+    """
+    An operator lists the name as people or as computers write it.
+    """
+    guard = HostGuard(
+        (listed,), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",)
+    )
+
+    assert ("10.0.0.1",) == guard.find_addresses(httpx2.URL(f"http://{called}/"))
