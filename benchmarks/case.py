@@ -35,7 +35,7 @@ PEERS = {
 LIBRARIES = {
     "redbeat": ("redbeat",),
     "apscheduler": ("apscheduler",),
-    "django-celery-beat": ("django_celery_beat", "psycopg2"),
+    "django-celery-beat": ("django_celery_beat",),
 }
 
 #: A scheduler is stopped after this; what it sent until then tells its rate.
