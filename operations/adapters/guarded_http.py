@@ -29,6 +29,8 @@ _DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 #: Relays from IPv6 to IPv4, which are gone (RFC 7526).
 _RELAYS = ipaddress.ip_network("192.88.99.0/24")
 
+_LAST_PORT = 65535
+
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -144,8 +146,8 @@ class HostGuard:
         Return the addresses of *target*'s host, all of which may be called.
 
         Raises:
-            ForbiddenUrlError: It is no address of HTTP, or leads to a place that
-                is not public.
+            ForbiddenUrlError: It is not an address of HTTP, has a port that cannot
+                be, or leads to a place that is not public.
 
             OSError: The name cannot be resolved now.
         """
@@ -153,6 +155,12 @@ class HostGuard:
             # Without the rest: a query may hold a key.
             shown = f"{target.scheme}:" if target.scheme else target.path[:60]
             msg = f"{shown!r} is no address. Write https://host/path."
+            raise ForbiddenUrlError(msg)
+        if target.port is not None and not 1 <= target.port <= _LAST_PORT:
+            msg = (
+                f"{target.host}:{target.port} has no such port. "
+                f"Ports go from 1 to {_LAST_PORT}."
+            )
             raise ForbiddenUrlError(msg)
         name = _get_name(target)
         try:

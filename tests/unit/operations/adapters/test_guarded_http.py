@@ -103,3 +103,16 @@ def test_allowed_name_may_be_written_in_either_letters(listed: str, called: str)
     )
 
     assert ("10.0.0.1",) == guard.find_addresses(httpx2.URL(f"http://{called}/"))
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536, 7 * 10**19])
+def test_port_that_cannot_be_is_refused(port: int):
+    """
+    A server may redirect to any number; no resolver is asked what it makes of it.
+    """
+    guard = HostGuard(
+        (), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("93.184.216.34",)
+    )
+
+    with pytest.raises(ForbiddenUrlError, match=r"x.example:.* from 1 to 65535"):
+        guard.find_addresses(httpx2.URL(f"http://x.example:{port}/"))
