@@ -89,6 +89,11 @@ format: $(STAMP) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: migration
+migration: $(STAMP) ## Write a migration from the tables of the code, and try it on both databases (m="...")
+	@$(BIN)/python -m migrations.new_migration "$${m:-}"
+	@$(BIN)/pytest --quiet tests/integration/test_migrations.py
+
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -27,9 +27,9 @@ _revision = sa.table("alembic_version", sa.column("version_num", sa.Text)).c.ver
 
 
 @cache
-def get_known_revisions() -> tuple[str, ...]:
+def get_known_revisions(versions: Path = VERSIONS) -> tuple[str, ...]:
     """Return the revisions that this program knows, in order; the last is its own."""
-    names = (path.name for path in VERSIONS.glob("[0-9]*_*.py"))
+    names = (path.name for path in versions.glob("[0-9]*_*.py"))
     return tuple(sorted(name.partition("_")[0] for name in names))
 
 

@@ -20,6 +20,7 @@ from alembic.script import Script, ScriptDirectory
 
 from migrations.live_indexes import make_ahead
 from migrations.revisions import (
+    VERSIONS,
     check_schema,
     get_known_revisions,
     get_newest_revision,
@@ -47,9 +48,21 @@ _PAUSE_S = 2.0
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
-def _make_config(connection: sa.Connection | None = None) -> Config:
+def make_config(
+    connection: sa.Connection | None = None, *, versions: Path = VERSIONS
+) -> Config:
+    """
+    Return what Alembic's commands need to know.
+
+    Args:
+        connection: What they work on; None: no database.
+
+        versions: Where the migrations are; tests have others.
+    """
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("version_locations", str(versions))
     config.attributes["connection"] = connection
     return config
 
@@ -102,7 +115,7 @@ def migrate(
 
 def _find_missing(found: str | None, to: str) -> list[Script]:
     """Return the migrations that are to be applied, in order."""
-    scripts = ScriptDirectory.from_config(_make_config())
+    scripts = ScriptDirectory.from_config(make_config())
     newest_first = scripts.walk_revisions(found or "base", to)
     return [script for script in newest_first if script.revision != found][::-1]
 
@@ -113,7 +126,7 @@ def _upgrade(engine: sa.Engine, last: Script, lock_timeout: timedelta) -> None:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
             milliseconds = int(lock_timeout.total_seconds() * 1000)
             connection.execute(sa.text(f"set local lock_timeout = {milliseconds}"))
-        command.upgrade(_make_config(connection), last.revision)
+        command.upgrade(make_config(connection), last.revision)
         oldest = getattr(last.module, "compatible_from", None)
         if oldest is not None:  # from 0002 on
             connection.execute(sa.update(installation).values(compatible_from=oldest))
