@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from cli.lazy import Group
+from cli.lazy import Entry, Group, load
 from cli.main import COMMANDS
 from models.door.documents import read_action, read_small_app
 from models.fields.document import DocumentModel
@@ -73,30 +75,185 @@ def test_every_page_can_be_found(folder: str) -> None:
     assert set((ROOT / folder).glob("*.md")) - linked == set()
 
 
-def find_commands(group: Group, *names: str) -> Iterator[str]:
+def find_commands(group: Group, *names: str) -> Iterator[tuple[str, Entry]]:
     """Find what can be called below *group*."""
     for name, entry in group.entries.items():
         if isinstance(entry, Group):
             yield from find_commands(entry, *names, name)
         else:
-            yield " ".join((*names, name))
+            yield " ".join((*names, name)), entry
 
 
-@pytest.mark.parametrize("command", [*find_commands(COMMANDS)])
+CALLS = dict(find_commands(COMMANDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """
+    What a command takes.
+
+    Args:
+        options: Each with all its spellings.
+
+        arguments: The words that stand for them: FILE, DIR.
+    """
+
+    options: list[set[str]]
+    arguments: set[str]
+
+
+@cache
+def load_parameters(name: str) -> Parameters:
+    """Ask the command *name* itself; ``--help`` is everybody's."""
+    found = load(CALLS[name], name=name.rpartition(" ")[2]).params
+    return Parameters(
+        [{*each.opts} for each in found if each.param_type_name == "option"],
+        {
+            word
+            for each in found
+            if each.param_type_name == "argument"
+            for word in re.findall(r"\b[A-Z]+\b", each.metavar)
+            # what Celery is told is a convention of all programs
+            if word != "OPTIONS"
+        },
+    )
+
+
+_OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Synopsis:
+    """
+    How docs/cli.md says that a command is called, and what it says of it.
+
+    Args:
+        call: The line, from the command's name on.
+
+        body: The text below, maybe that of several commands.
+    """
+
+    call: str
+    body: str
+
+    @property
+    def options(self) -> set[str]:
+        """The options of the line."""
+        return {*_OPTION.findall(self.call)}
+
+    @property
+    def arguments(self) -> set[str]:
+        """The words of the line that stand for arguments, and for no option's value."""
+        call = re.sub(_OPTION.pattern + r"( [A-Z]+)?", "", self.call)
+        return {*re.findall(r"\b[A-Z]+\b", call)} - {"OPTIONS"}
+
+
+@cache
+def read_synopses() -> dict[str, list[Synopsis]]:
+    """Return the entries of docs/cli.md by the names of the commands they are about."""
+    found: dict[str, list[Synopsis]] = {}
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    entry = r"^(`minutehand .*)\n: ((?:.*\n)(?:(?:  .*)?\n)*)"
+    for line, body in re.findall(entry, text, re.MULTILINE):
+        group = ""
+        for call in re.findall("`(?:minutehand )?(.+?)`", line):
+            # "actions pause ACTION · resume ACTION" names the group once
+            first, second = [*call.split(), ""][:2]
+            if first in COMMANDS.entries:
+                is_group = isinstance(COMMANDS.entries[first], Group)
+                group, names = (first, second) if is_group else ("", first)
+            else:
+                names = first
+            for name in names.split("|"):
+                rest = call.partition(names)[2]
+                found.setdefault(f"{group} {name}".strip(), []).append(
+                    Synopsis(rest, body)
+                )
+    return found
+
+
+@pytest.mark.parametrize("command", CALLS)
 def test_every_command_is_described(command: str) -> None:
     """
     docs/cli.md has an entry for it.
     """
-    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
-    group, _, last = command.rpartition(" ")
-    # "actions pause ACTION · resume ACTION" names the group once
-    entries = {
-        entry.strip("` ").removeprefix("minutehand ")
-        for line in re.findall(rf"^`minutehand {group}.*", text, re.MULTILINE)
-        for entry in line.split("·")
+    assert command in read_synopses()
+
+
+def test_every_command_that_is_described_is_there() -> None:
+    """
+    An entry of docs/cli.md is about something that can be called.
+    """
+    assert {*read_synopses()} == {*CALLS}
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_every_option_is_described(command: str) -> None:
+    """
+    The entry of its command has it, but for --json, which the page says of all.
+    """
+    described = {
+        option
+        for synopsis in read_synopses()[command]
+        for option in synopsis.options | {*_OPTION.findall(synopsis.body)}
+    }
+    missing = [
+        sorted(spellings)
+        for spellings in load_parameters(command).options
+        if not spellings & {*described, "--json"}
+    ]
+
+    assert [] == missing
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_every_argument_is_described(command: str) -> None:
+    """
+    The line of its command has the same words for them as its --help.
+    """
+    described = {
+        word for synopsis in read_synopses()[command] for word in synopsis.arguments
     }
 
-    assert [entry for entry in entries if re.match(rf"({group} )?{last}\b", entry)]
+    assert load_parameters(command).arguments == described
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_every_option_that_a_call_shows_is_there(command: str) -> None:
+    """
+    The command takes what stands behind it in docs/cli.md.
+    """
+    taken = {
+        spelling
+        for spellings in load_parameters(command).options
+        for spelling in spellings
+    }
+    shown = {
+        option for synopsis in read_synopses()[command] for option in synopsis.options
+    }
+
+    assert set() == shown - taken
+
+
+def test_every_option_that_the_text_names_is_there() -> None:
+    """
+    Some command takes what docs/cli.md speaks of.
+    """
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    named = {
+        option
+        for code in re.findall("`([^`\n]+)`", text)
+        for option in _OPTION.findall(code)
+        if option.startswith("--")
+    }
+    taken = {
+        spelling
+        for command in CALLS
+        for spellings in load_parameters(command).options
+        for spelling in spellings
+    }
+
+    assert {"--help", "--version"} == named - taken
 
 
 @pytest.mark.parametrize("step", STEPS)
