@@ -307,5 +307,5 @@ def get_scheduled_action_last_occurrence(
     return find_last(make_schedule(timing), now - lookback, now)
 
 
-#: The original spelling, kept because its documentation links to it.
+#: The original spelling: docs/origin.md.
 get_scheduled_action_last_occurence = get_scheduled_action_last_occurrence

@@ -1,4 +1,4 @@
-"""A Celery task whose id the caller decides, under the name the original gave it."""
+"""A Celery task whose id the caller decides, as in the original (docs/origin.md)."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from models.operation_state import LANES, Queue
 EXECUTE_SCHEDULED_ACTION = "execute_scheduled_action"
 EXECUTE_SCHEDULED_ACTION_QUICK = "execute_scheduled_action_quick"
 
-#: The task of the scheduler's own maintenance, on Celery's default queue; the
-#: original documentation gives it two workers at most.
+#: The task of the scheduler's own maintenance, on Celery's default queue. Its
+#: name is the original's: docs/origin.md.
 metatask_schedule = "metatask_schedule"
 
 #: Of a message: which installation it is of (operations/fleet/installation.py).

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 PAUSE_S = 5.0
 
 #: Operations that a worker runs at once that takes anything but quick ones: a refresh
-#: may need gigabytes. The original documentation gives the default queue two.
+#: may need gigabytes. The original gave its default queue two (docs/origin.md).
 HEAVY_CONCURRENCY = 2
 
 

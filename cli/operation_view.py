@@ -139,7 +139,7 @@ def make_operation_json(shown: ShownOperation) -> dict[str, Any]:
         "occurrence": row.occurrence,
         "user": row.user_id,
         "trigger": row.trigger,
-        # spelled as in the original documentation
+        # the original spelling: docs/origin.md
         "triggerrer": row.triggered_by,
         **{key: getattr(row, key) for key in _KEPT},
         "steps": [{**step, "eta": _find_eta(shown, step)} for step in shown.steps],

@@ -66,7 +66,7 @@ class Decision:
 
 
 def make_triggered_by(action_name: str) -> str:
-    """Return the text the original documentation calls ``triggerrer``."""
+    """Return the text that messages call ``triggerrer`` (docs/origin.md)."""
     return f'Scheduled action "{action_name}"'
 
 

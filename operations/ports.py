@@ -172,8 +172,8 @@ class Workspace(Protocol):
 
             guard: Called first in the transaction.
 
-            notify: Whether to announce it. The scheduler never does (the original's
-                ``bucket.notify = False``): a mail is a step of its own.
+            notify: Whether to announce it. The scheduler never does (docs/origin.md):
+                a mail is a step of its own.
 
         Returns:
             What moved; nothing for what was live already.

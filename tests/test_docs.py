@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,12 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 _FENCES = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+#: What is meant as a place in this repository: below one of its folders, or a module.
+_PLACE = re.compile(
+    r"(?P<path>(?:actions|api|benchmarks|celery_app|cli|deploy|dispatch|docs|migrations"
+    r"|models|operations|overview|tests)/[\w./-]*|(?:scheduler_server|settings|telemetry)\.py)"
+    r"(?::(?P<name>[\w.]+))?"
+)
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -73,6 +80,69 @@ def test_every_page_can_be_found(folder: str) -> None:
     }
 
     assert set((ROOT / folder).glob("*.md")) - linked == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_and_functions_that_a_page_names_are_there(page: Path) -> None:
+    """
+    As seen from the root: a folder, a file, or ``file:function``.
+    """
+    text = page.read_text(encoding="utf-8")
+    gone = [
+        name
+        for name in re.findall(r"`([^`\n]+)`", _FENCES.sub("", text))
+        if (match := _PLACE.fullmatch(name))
+        if not is_there(match["path"], match["name"])
+    ]
+
+    assert gone == []
+
+
+def is_there(path: str, name: str | None) -> bool:
+    """Tell whether *path* exists, and *name* (maybe ``Class.method``) at its top."""
+    place = ROOT / path
+    return place.exists() and (name is None or name in find_names(place))
+
+
+@cache
+def find_names(path: Path) -> set[str]:
+    """Return what a module defines, and ``Class.method`` of its classes."""
+    return {
+        name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for name in name_node(node)
+    }
+
+
+def name_node(node: ast.stmt) -> Iterator[str]:
+    """Return the names that a statement of a module gives to something."""
+    match node:
+        case ast.FunctionDef():
+            yield node.name
+        case ast.ClassDef():
+            yield node.name
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef):
+                    yield f"{node.name}.{inner.name}"
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            yield name
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+
+
+def test_the_original_names_are_where_their_page_says() -> None:
+    """
+    One of the files of each row of docs/origin.md has every name of its first column.
+    """
+    text = (ROOT / "docs/origin.md").read_text(encoding="utf-8")
+    gone = []
+    for row in re.findall(r"^\| (.*`.*) \|$", text, re.MULTILINE):
+        first, *_, last = row.split(" | ")
+        files = re.findall("`([^`]+)`", last)
+        sources = "".join((ROOT / name).read_text(encoding="utf-8") for name in files)
+        gone += [name for name in re.findall(r"`(\w+)`", first) if name not in sources]
+
+    assert gone == []
 
 
 def find_commands(group: Group, *names: str) -> Iterator[tuple[str, Entry]]:

@@ -217,5 +217,5 @@ def get_cron_last_occurrence(
     return find_last(CronRule(_parse(rule), timezone), now - lookback, now)
 
 
-#: The original spelling, kept because its documentation links to it.
+#: The original spelling: docs/origin.md.
 get_cron_last_occurence = get_cron_last_occurrence

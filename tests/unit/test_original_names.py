@@ -1,4 +1,4 @@
-"""The names of the original documentation still work, spelled as they are there."""
+"""The original names (docs/origin.md) still work, spelled as they were."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ class RealWorkspace:
         *,
         now: datetime,
         guard: Guard,
-        notify: bool = False,  # noqa: ARG002 - kept from the original; nobody listens
+        notify: bool = False,  # noqa: ARG002 - docs/origin.md; nobody listens
     ) -> tuple[Move, ...]:
         """Point live at what is staged, for *kinds*, in one transaction."""
         if "data" in kinds:

@@ -89,7 +89,7 @@ def test_bad_event_is_refused_with_reason(bad: Bad):
 
 def test_first_example_is_accepted_as_it_is():
     """
-    The weekly update of the original documentation is read with real booleans.
+    The weekly update of the original (docs/origin.md) is read with real booleans.
     """
     weekly = read_action((EXAMPLES / "weekly-update.json").read_bytes())
 
