@@ -1,5 +1,5 @@
 """
-Draw the figures of a run as an SVG for the README. Pure.
+Draw the figures of a run as an SVG for docs/benchmarks.md. Pure.
 
 Two panels: how many messages a second, at the largest size that all have tried with
 all due; and what one look around costs with nothing due, by how many are registered.

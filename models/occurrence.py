@@ -15,7 +15,7 @@ from uuid import UUID
 
 #: How old an occurrence may be at a tick and still run, unless the settings say
 #: otherwise: so a leader that was down for less loses nothing. Source: the original
-#: documentation, "Handling scheduler downtime".
+#: documentation (docs/origin.md).
 LOOKBACK = timedelta(minutes=5)
 
 #: Namespace of every id derived here (UUIDv5, RFC 9562). Never change it:
