@@ -26,19 +26,14 @@ from sqlalchemy.dialects.postgresql import insert
 from actions.due_action import ActionRevision
 from actions.due_rows import advance, quarantine
 from actions.occurrences import Schedule, next_due, parse_timing
-from actions.when.calendar import CalendarRule
-from actions.when.cron import CronRule
-from actions.when.due_date import DueDateRule
-from actions.when.interval import IntervalRule
 from actions.when.rule import Rule
 from actions.when.searching import find_each
 from models.database.engine import db_now, read_clock
 from models.database.tables import scheduled_actions, zones
 from models.decision import Decision
 from models.errors import RuleError
-from models.fields.instants import parse_due_date
 from models.fields.zone import get_zone_names
-from models.when import DueDateModel, IntervalModel, TimeModel, TimingModel
+from models.when import TimingModel
 from telemetry import ACTIONS_QUARANTINED, Event
 
 log = structlog.get_logger()
@@ -116,7 +111,7 @@ def find_moved(
             schedule = _parse(row.timing)
             if isinstance(schedule, str):
                 continue  # told by find_unreadable
-            for before, after in _compare(schedule, row.timing, name, old, now):
+            for before, after in _compare(schedule, name, old, now):
                 moved.append(MovedInstant(row.uid, name, before, after))
                 if len(moved) >= limit:
                     return moved
@@ -253,19 +248,18 @@ def _fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:
 
 
 def _compare(
-    schedule: Schedule, timing: str, name: str, old: ZoneInfo, now: datetime
+    schedule: Schedule, name: str, old: ZoneInfo, now: datetime
 ) -> Iterator[tuple[datetime, datetime]]:
     """
     Yield what the older rules of a zone and the new ones put at another instant.
 
     What follows the clock (each hour) or counts elapsed time stays where it is.
     """
-    models = TimingModel.model_validate_json(timing).when
-    for model, rule in zip(models, schedule.rules, strict=True):
+    for rule in schedule.rules:
         if rule.zone.key != name:
             continue
         try:
-            older = _read_with(model, rule, old)
+            older = rule.in_zone(old)
         except RuleError:
             continue  # a local time that the older rules did not have
         later, earlier = _find(schedule, rule, now), _find(schedule, older, now)
@@ -281,14 +275,3 @@ def _compare(
 def _find(schedule: Schedule, rule: Rule, now: datetime) -> list[datetime]:
     alone = replace(schedule, rules=(rule,))
     return list(islice(find_each(alone, now, now + REPORTED), _LOOKED_AT))
-
-
-def _read_with(model: TimeModel, rule: Rule, zone: ZoneInfo) -> Rule:
-    """Return *rule*, made of *model*, as it would be in *zone*."""
-    if isinstance(rule, DueDateRule) and isinstance(model, DueDateModel):
-        return replace(rule, due_at=parse_due_date(model.due_date, zone), zone=zone)
-    if isinstance(rule, IntervalRule) and isinstance(model, IntervalModel):
-        assert model.anchor is not None  # whoever stores an interval gives it one
-        return replace(rule, anchor=parse_due_date(model.anchor, zone), zone=zone)
-    assert isinstance(rule, CronRule | CalendarRule)  # there are four kinds
-    return replace(rule, zone=zone)

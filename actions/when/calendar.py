@@ -9,7 +9,7 @@ in either follows the clock: instants that exist, both passes of an hour.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -73,6 +73,14 @@ class CalendarRule:
                 # Nothing matches in between, but local may lie just after a change.
                 leap = local.replace(tzinfo=UTC) - _LARGEST_OFFSET
                 instant = max(instant, leap)
+
+    def in_zone(self, zone: ZoneInfo) -> CalendarRule:
+        """Return the same expression in *zone*, whatever zone it names itself."""
+        return replace(self, zone=zone)
+
+    def without_clock_changes(self) -> CalendarRule:
+        """Return the same expression in UTC."""
+        return self.in_zone(load_zone("UTC"))
 
     @staticmethod
     def _is_clock_change(stretch: Stretch) -> bool:

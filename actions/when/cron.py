@@ -8,7 +8,7 @@ cron's rule for clock changes; docs/time.md has the table of all cases.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -78,6 +78,14 @@ class CronRule:
             instant = stretch.ends_at
             if change_is_far:
                 instant = max(instant, found - _BEYOND_SHIFTS)
+
+    def in_zone(self, zone: ZoneInfo) -> CronRule:
+        """Return the same expression in *zone*."""
+        return replace(self, zone=zone)
+
+    def without_clock_changes(self) -> CronRule:
+        """Return the same expression in UTC."""
+        return self.in_zone(load_zone("UTC"))
 
     def _next_local(self, stretch: Stretch, local: datetime) -> datetime | None:
         """Return the first local time from *local* on, as if *stretch* never ended."""

@@ -6,7 +6,7 @@ What the text may be, and which instant it means, is in models/fields/instants.p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -24,14 +24,25 @@ class DueDateRule:
         due_at: Aware UTC, whole seconds.
 
         zone: In which its author reads it; does not move *due_at*.
+
+        text: As its author wrote *due_at*. None: as an instant, whatever the zone.
     """
 
     due_at: datetime
     zone: ZoneInfo
+    text: str | None = None
 
     def next_from(self, instant: datetime) -> datetime | None:
         """Return the due date unless it lies before *instant* (aware UTC)."""
         return self.due_at if instant <= self.due_at else None
+
+    def in_zone(self, zone: ZoneInfo) -> DueDateRule:
+        """Return the instant that the same text names in *zone*; see ``Rule``."""
+        due_at = self.due_at if self.text is None else parse_due_date(self.text, zone)
+        return replace(self, due_at=due_at, zone=zone)
+
+    def without_clock_changes(self) -> None:
+        """Return None: what the door has let in exists, and comes once."""
 
 
 def make_due_date_rule(model: DueDateModel) -> DueDateRule:
@@ -47,4 +58,4 @@ def make_due_date_rule(model: DueDateModel) -> DueDateRule:
     '2026-12-01 08:00:00+00:00'
     """
     zone = load_zone(model.timezone)
-    return DueDateRule(parse_due_date(model.due_date, zone), zone)
+    return DueDateRule(parse_due_date(model.due_date, zone), zone, model.due_date)

@@ -8,8 +8,8 @@ February, 31 March.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import resolve_fixed
@@ -35,11 +35,14 @@ class IntervalRule:
         anchor: The first occurrence; aware UTC, whole seconds.
 
         zone: Whose calendar has the months.
+
+        text: As its author wrote *anchor*. None: as an instant, whatever the zone.
     """
 
     every: Duration
     anchor: datetime
     zone: ZoneInfo
+    text: str | None = None
 
     def next_from(self, instant: datetime) -> datetime | None:
         """Return the first occurrence at or after *instant*, as ``Rule`` demands."""
@@ -52,6 +55,18 @@ class IntervalRule:
             return None
 
         return due_at if due_at.year <= LAST_YEAR else None
+
+    def in_zone(self, zone: ZoneInfo) -> IntervalRule:
+        """Return the grid from what the text of the anchor names in *zone*."""
+        anchor = self.anchor if self.text is None else parse_due_date(self.text, zone)
+        return replace(self, anchor=anchor, zone=zone)
+
+    def without_clock_changes(self) -> IntervalRule | None:
+        """Return the same calendar steps in UTC; None if time elapses in them."""
+        if not self.every.months or self.every.rest:
+            return None
+        local = self.anchor.astimezone(self.zone).replace(tzinfo=UTC)
+        return IntervalRule(self.every, local, load_zone("UTC"))
 
     def _next_after_anchor(self, instant: datetime) -> datetime:
         if not self.every.months:
@@ -104,4 +119,4 @@ def make_interval_rule(model: IntervalModel) -> IntervalRule:
         msg = f"The interval {model.every!r} has no anchor."
         raise RuleError(msg, "Write when it starts: '2026-01-01T00:00:00Z'.")
 
-    return IntervalRule(every, parse_due_date(model.anchor, zone), zone)
+    return IntervalRule(every, parse_due_date(model.anchor, zone), zone, model.anchor)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule
@@ -20,10 +20,7 @@ from actions.when.local_time import get_stretch
 from actions.when.rule import Rule
 from actions.when.searching import find_occurrences
 from actions.wording.clock_words import MONTHS, join_words
-from models.fields.duration import parse_interval
-from models.fields.instants import parse_instant
-from models.fields.zone import get_zone_names, load_zone
-from models.when import CalendarModel, CronModel, IntervalModel, TimeModel
+from models.when import TimeModel
 
 #: A year and a month: both clock changes, whenever the year's dates fall.
 HORIZON = timedelta(days=400)
@@ -114,28 +111,7 @@ class ReadRule:
 def make_read_rule(model: TimeModel) -> ReadRule:
     """Return the rule and the twin of *model*, which the door has let in."""
     rule = RULES[type(model)](model)
-    twin = _make_twin_model(model)
-    return ReadRule(rule, None if twin is None else RULES[type(twin)](twin))
-
-
-def _make_twin_model(model: TimeModel) -> TimeModel | None:
-    """Return *model* as people in UTC would write it; None if it follows no clock."""
-    match model:
-        case CronModel():
-            return model.model_copy(update={"timezone": "UTC"})
-        case CalendarModel():
-            head, _, tail = model.calendar.rpartition(" ")
-            text = head if tail in get_zone_names() else model.calendar
-            return CalendarModel(calendar=text, timezone="UTC")
-        case IntervalModel(anchor=str() as anchor):
-            zone = load_zone(model.timezone)
-            every = parse_interval(model.every)
-            if not every.months or every.rest:
-                return None
-            local = parse_instant(anchor, zone).astimezone(zone).replace(tzinfo=UTC)
-            return IntervalModel(every=model.every, anchor=local.isoformat())
-        case _:
-            return None
+    return ReadRule(rule, rule.without_clock_changes())
 
 
 def find_clock_changes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -29,6 +29,13 @@ class GridRule:
         count = -((self.offset - seconds) // self.every)
         return _EPOCH + timedelta(seconds=count * self.every + self.offset)
 
+    def in_zone(self, zone: ZoneInfo) -> GridRule:
+        """Return the same instants, read elsewhere."""
+        return replace(self, zone=zone)
+
+    def without_clock_changes(self) -> None:
+        """Return None: the grid follows no clock."""
+
 
 @dataclass(slots=True)
 class CountingRule:
@@ -46,6 +53,13 @@ class CountingRule:
         """Ask the other rule."""
         self.asked += 1
         return self.rule.next_from(instant)
+
+    def in_zone(self, zone: ZoneInfo) -> CountingRule:
+        """Return the other rule in another zone; it begins to count anew."""
+        return CountingRule(self.rule.in_zone(zone))
+
+    def without_clock_changes(self) -> None:
+        """Return what the other rule does."""
 
 
 def make_action(when: object, **fields: object) -> ScheduledActionModel:

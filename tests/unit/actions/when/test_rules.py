@@ -21,7 +21,7 @@ def test_every_time_kind_has_a_rule() -> None:
     assert set(get_args(TimeModel)) == set(RULES)
 
 
-@pytest.mark.parametrize(
+EACH_KIND = pytest.mark.parametrize(
     "model",
     [
         CronModel(cron_rule="0 13 * * *", timezone="Europe/Paris"),
@@ -30,6 +30,9 @@ def test_every_time_kind_has_a_rule() -> None:
         IntervalModel(every="PT1H", anchor="2026-11-21T13:00", timezone="Europe/Paris"),
     ],
 )
+
+
+@EACH_KIND
 def test_rules_keep_the_promise_that_callers_rely_on(model: TimeModel) -> None:
     """
     A rule includes the instant it is asked about, knows its zone and is hashable.
@@ -39,3 +42,33 @@ def test_rules_keep_the_promise_that_callers_rely_on(model: TimeModel) -> None:
     assert NOON == rule.next_from(NOON)
     assert ZoneInfo("Europe/Paris").key == rule.zone.key
     assert hash(rule) == hash(RULES[type(model)](model))
+
+
+@EACH_KIND
+def test_rules_can_be_read_in_another_zone(model: TimeModel) -> None:
+    """
+    13:00 is 13:00 there, as if its author had written it for that zone.
+    """
+    tokyo = ZoneInfo("Asia/Tokyo")
+    one_in_tokyo = datetime(2026, 11, 21, 4, tzinfo=UTC)
+
+    rule = RULES[type(model)](model).in_zone(tokyo)
+
+    assert one_in_tokyo == rule.next_from(one_in_tokyo)
+    assert tokyo == rule.zone
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DueDateModel(due_date="2026-11-21T12:00Z", timezone="Europe/Paris"),
+        IntervalModel(every="P1M", anchor="2026-11-21T12:00Z", timezone="Europe/Paris"),
+    ],
+)
+def test_instants_are_the_same_in_every_zone(model: TimeModel) -> None:
+    """
+    What was written with its offset does not move with the zone.
+    """
+    rule = RULES[type(model)](model).in_zone(ZoneInfo("Asia/Tokyo"))
+
+    assert NOON == rule.next_from(NOON)

@@ -235,6 +235,19 @@ def test_leap_days_are_marked() -> None:
     assert [("leap day",), ("leap day",)] == [each.notes for each in shown.occurrences]
 
 
+def test_months_may_be_counted_from_the_first_day_there_is() -> None:
+    """
+    1 January 1970 in UTC is 1969 in New York, which no document could write.
+    """
+    monthly = {"every": "P1M", "anchor": "1970-01-01T00:00:00Z"}
+
+    shown = preview({**monthly, "timezone": "America/New_York"}, count=1)
+
+    assert [datetime(2026, 12, 1, tzinfo=UTC)] == [
+        each.at for each in shown.occurrences
+    ]
+
+
 def test_seconds_wait_for_the_next_tick() -> None:
     """
     What falls between two ticks is sent at the later one, and the preview says so.
