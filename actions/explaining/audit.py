@@ -243,7 +243,7 @@ def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datet
     if timing.ends_at is not None:
         end = min(end, timing.ends_at)
     for rule in timing.when:
-        zone = load_zone(rule.timezone)
+        zone = RULES[type(rule)](rule).zone  # a calendar rule may name its own
         for occurrence in _read_rule(rule, begin, end):
             day = occurrence.astimezone(zone).date()
             if not any(first <= day <= last for first, last in timing.excluded):

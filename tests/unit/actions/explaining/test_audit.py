@@ -29,6 +29,9 @@ TIMINGS = {
     "month": '{"when":[{"every":"P1M","anchor":"2026-01-31T02:30:00",'
     '"timezone":"Europe/Paris"}]}',
     "calendar": '{"when":[{"calendar":"Mon..Fri *-*-* 09:00","timezone":"UTC"}]}',
+    # 01:00 in Tokyo is of the day before in UTC
+    "own zone": '{"when":[{"calendar":"01:00 Asia/Tokyo","timezone":"UTC"}],'
+    '"excluded":[["2026-03-10","2026-03-12"]]}',
     "excluded": '{"when":[{"cron_rule":"0 7 * * *","timezone":"Europe/Paris"}],'
     '"excluded":[["2026-03-10","2026-03-12"]]}',
     "bounded": '{"when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}],'
