@@ -42,7 +42,7 @@ _MINUTE = timedelta(minutes=1)
 
 class Due(NamedTuple):
     """
-    An occurrence and when it is to be dispatched, both aware UTC.
+    An occurrence and when it is to be decided and sent, both aware UTC.
 
     Args:
         occurrence: What the rules say; identity and ``effective_from`` use this.
@@ -109,7 +109,7 @@ class Schedule:
 
     def due_at(self, occurrence: datetime, uid: str) -> datetime:
         """
-        Return when *occurrence* is dispatched: some whole minutes later.
+        Return when *occurrence* is to be sent: some whole minutes later.
 
         How many is a fixed share, computed from *uid*, of the jitter or of the time
         to the next occurrence, whichever is shorter. So a thousand actions due at
@@ -195,25 +195,25 @@ def next_due(
     effective_from: datetime | None = None,
 ) -> Due | None:
     """
-    Return the occurrence that is dispatched first after *after*.
+    Return the occurrence that is to be sent first after *after*.
 
     Args:
         schedule: Of the action.
 
         uid: Of the action; decides the jitter.
 
-        after: Aware, any zone; exclusive, compared with the dispatch.
+        after: Aware, any zone; exclusive, compared with ``Due.due_at``.
 
         effective_from: Aware; earlier occurrences do not count, whatever their
             jitter. None: all count.
 
     Returns:
-        Occurrence and dispatch; None if nothing is due any more.
+        The occurrence and when it is to be sent; None if nothing is due any more.
     """
     after = as_utc(after)
     floor = after.replace(microsecond=0)
     if schedule.jitter:
-        # An occurrence is dispatched before the next one comes, so only the last
+        # An occurrence is sent before the next one comes, so only the last
         # that has come can still be waiting for its minute.
         waiting = find_last(schedule, floor - schedule.jitter - _SECOND, after)
         if waiting is not None and (not effective_from or waiting >= effective_from):
@@ -240,14 +240,14 @@ def find_due(
     effective_from: datetime | None = None,
 ) -> list[Due]:
     """
-    Return the occurrences that are dispatched in ``[start, now]``, oldest first.
+    Return the occurrences that are to be sent in ``[start, now]``, oldest first.
 
     Args:
         schedule: Of the action.
 
         uid: Of the action; decides the jitter.
 
-        start: Aware, any zone; inclusive, compared with the dispatch.
+        start: Aware, any zone; inclusive, compared with ``Due.due_at``.
 
         now: Aware, any zone; inclusive.
 
@@ -262,7 +262,7 @@ def find_due(
         if limit is not None and len(found) >= limit:
             break
         found.append(due)
-        # Dispatches keep the order of occurrences, so no search is needed here.
+        # They are sent in the order of occurrences, so no search is needed here.
         following = schedule.next_from(due.occurrence + _SECOND)
         if following is None:
             break

@@ -21,7 +21,6 @@ from .base import BasePeer
 sys.path.insert(0, os.environ.get("BENCH_MINUTEHAND", str(Path(__file__).parents[1])))
 
 ZONES = ("Europe/Paris", "UTC", "America/New_York")
-COPIED = 50_000
 
 
 def rule_of(i: int, due: bool, minute: int) -> str:

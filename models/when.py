@@ -115,6 +115,11 @@ class OnEventModel(_ZonedModel):
     on: EventText = Field(examples=["instance.user.created"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
 
+    @property
+    def event(self) -> str:
+        """Name of the event, whichever the kind."""
+        return self.on
+
 
 class AfterEventModel(_ZonedModel):
     """Some time (ISO 8601 duration, months are calendar months) after an event."""
@@ -122,6 +127,11 @@ class AfterEventModel(_ZonedModel):
     after: EventText = Field(examples=["instance.user.last_seen"])
     delay: DurationText = Field(examples=["P7DT30S"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+    @property
+    def event(self) -> str:
+        """Name of the event, whichever the kind."""
+        return self.after
 
 
 #: Kinds whose occurrences follow from the clock alone. Several may be combined.

@@ -36,7 +36,7 @@ from models.operation_state import (
     Reason,
 )
 from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
-from operations.record import QUEUE_LIMIT
+from operations.record import QUEUE_LIMIT, count_live
 from operations.running.step_records import skip_steps_of
 
 #: Operations in one transaction: it is over within a tenth of a second.
@@ -335,18 +335,7 @@ def _find_room(
         return room
     for row in queued:
         room[row.action_uid, row.user_id] = QUEUE_LIMIT
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
-    live = connection.execute(
-        sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())
-        .where(
-            LIVE.of(),
-            operations.c.action_uid.in_(sa.select(given.c.uid)),
-        )
-        .group_by(operations.c.action_uid, operations.c.user_id),
-        {"given": make_rows_json([{"uid": r.action_uid} for r in queued])},
-    )
-    for uid, user_id, count in live:
-        room[uid, user_id] -= count
+    room.subtract(count_live(connection, {row.action_uid for row in queued}))
     return room
 
 

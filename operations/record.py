@@ -126,7 +126,7 @@ def _decide_overlap(
     }
     if not exclusive:
         return list(new)
-    live = _count_live(connection, exclusive)
+    live = count_live(connection, exclusive)
     judged = [
         row
         for row in new
@@ -173,9 +173,10 @@ def _skip(row: NewOperation) -> NewOperation:
     return replace(row, state=OperationState.SKIPPED, reason=reason)
 
 
-def _count_live(
+def count_live(
     connection: sa.Connection, action_uids: Collection[str]
 ) -> Counter[tuple[str, str | None]]:
+    """Return how many operations are live of each action and user."""
     uids = json_rows(connection.dialect.name, {"uid": sa.Text()}, "uids")
     found = connection.execute(
         sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())

@@ -27,7 +27,7 @@ from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.recipients import RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
-from models.when import AfterEventModel, OnEventModel
+from models.when import EventModel, OnEventModel
 
 #: Whether the recipients of an action keep the user of an event, who may be gone.
 Keeps = Callable[[RecipientFilterModel | None, str], bool]
@@ -38,12 +38,12 @@ class EventRule:
     """What an event-driven action waits for, as its document says."""
 
     action: ScheduledActionModel
-    when: OnEventModel | AfterEventModel
+    when: EventModel
 
     @property
     def event(self) -> str:
         """Name of the event."""
-        return self.when.on if isinstance(self.when, OnEventModel) else self.when.after
+        return self.when.event
 
     @cached_property
     def delay(self) -> Duration:
@@ -76,7 +76,7 @@ def read_event_rule(document: Mapping[str, Any] | None) -> EventRule | None:
         action = ScheduledActionModel.model_validate(document)
     except ValidationError:
         return None
-    if isinstance(action.when, OnEventModel | AfterEventModel):
+    if isinstance(action.when, EventModel):
         return EventRule(action, action.when)
     return None
 

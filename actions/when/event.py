@@ -14,9 +14,6 @@ from zoneinfo import ZoneInfo
 
 from models.fields.duration import Duration, add_months
 
-#: The delay of ``on``: due the moment the event happens.
-NO_DELAY = Duration(0, timedelta())
-
 #: Events recorded later than this after they were due are history, not news: the
 #: run is recorded as missed (docs/previews.md, "Events").
 LATEST_RECORDING = timedelta(days=1)
@@ -39,7 +36,7 @@ def event_occurrence(event_at: datetime, delay: Duration, zone: ZoneInfo) -> dat
     Args:
         event_at: Aware UTC, fractions of a second allowed.
 
-        delay: Months step the local calendar of *zone*; days have 24 hours. NO_DELAY
+        delay: Months step the local calendar of *zone*; days have 24 hours. Zero
             for ``on``.
 
         zone: Of the rule; matters only if *delay* has months.

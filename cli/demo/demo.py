@@ -86,7 +86,7 @@ def demo(
         log = stack.enter_context((folder / "demo.log").open("w", encoding="utf-8"))
         configure_logging(log_format="console", stream=log)
         stack.enter_context(stopping_on_signals(stop))
-        screen = Screen(engine, settings, posted, stop, seconds=seconds)
+        screen = Screen(engine, settings, stop, seconds=seconds)
         screen.start()
         run_now(engine, posted["weekly update"].uid, key="demo")
 

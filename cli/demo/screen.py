@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from actions.posting.post import Posted
 from actions.tick import TickReport
 from cli.demo.data import APP
 from cli.operation_view import (
@@ -42,7 +41,8 @@ _SHOWN = 8
 #: What still runs when the time is over may take this long to end.
 _GRACE = timedelta(seconds=20)
 
-_MARKS = {
+#: How the screen shows the states of steps.
+MARKS = {
     StepState.PENDING: ("·", "bright_black"),
     StepState.RUNNING: ("▶", "bold blue"),
     StepState.SUCCEEDED: ("✓", "green"),
@@ -60,8 +60,6 @@ class Screen(threading.Thread):
 
         settings: Of the demo.
 
-        posted: The actions of the demo by name.
-
         stop: Set when the time is over; watched for Ctrl-C.
 
         seconds: How long the demo takes; None: until Ctrl-C.
@@ -71,7 +69,6 @@ class Screen(threading.Thread):
         self,
         engine: sa.Engine,
         settings: Settings,
-        posted: Mapping[str, Posted],
         stop: threading.Event,
         *,
         seconds: int | None,
@@ -82,7 +79,6 @@ class Screen(threading.Thread):
         self.is_complete = False
         self._engine = engine
         self._settings = settings
-        self._posted = posted
         self._stop_event = stop
         self._seconds = seconds
         self._began = time.monotonic()
@@ -234,7 +230,7 @@ def _reason(reason: str | None) -> str:
 def _draw_steps(shown: ShownOperation) -> Text:
     line = Text()
     for step in shown.steps:
-        mark, style = _MARKS[StepState(step["state"])]
+        mark, style = MARKS[StepState(step["state"])]
         line.append(f"{mark} {step['name']}  ", style=style)
         if step["state"] == StepState.RUNNING:
             line.append(f"{format_progress(step['progress'])}  ", style=style)

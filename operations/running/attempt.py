@@ -33,7 +33,7 @@ from models.errors import (
 from models.operation import RefreshModel
 from models.operation_state import OperationState, Reason, StepState, Trigger
 from models.scheduled_action import ScheduledActionModel
-from models.when import AfterEventModel, OnEventModel
+from models.when import EventModel
 from operations.back_off import make_pause
 from operations.claiming.claim import (
     finish,
@@ -369,11 +369,7 @@ class Attempt:
         def hold(connection: sa.Connection) -> None:
             guard(connection, claim)
 
-        event = None
-        if isinstance(action.when, OnEventModel):
-            event = action.when.on
-        elif isinstance(action.when, AfterEventModel):
-            event = action.when.after
+        event = action.when.event if isinstance(action.when, EventModel) else None
         return StepContext(
             operation_id=claim.operation_id,
             app=claim.app,

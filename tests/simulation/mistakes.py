@@ -144,7 +144,7 @@ def make_cached_count() -> Callable[..., Counter[tuple[str, str | None]]]:
     return count
 
 
-_COUNT_LIVE = operations.record._count_live
+_COUNT_LIVE = operations.record.count_live
 
 
 # -- sending -------------------------------------------------------------------

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.when.event import (
-    NO_DELAY,
     delay_bounds,
     event_due_at,
     event_occurrence,
@@ -63,7 +62,7 @@ def test_no_delay_is_the_event_itself() -> None:
     """
     ``on`` is due the moment the event happens.
     """
-    assert SEEN_AT == event_occurrence(SEEN_AT, NO_DELAY, PARIS)
+    assert SEEN_AT == event_occurrence(SEEN_AT, Duration(0, timedelta()), PARIS)
 
 
 def test_late_record_delays_the_run_and_not_the_occurrence() -> None:
