@@ -24,6 +24,7 @@ from models.database.engine import db_now
 from models.database.tables import leases, processes, scheduled_actions
 from models.decision import Decision, NewOperation
 from models.operation_state import OperationState
+from models.revision import Change
 
 #: Added to the fence: more leaders than can have been between a backup and now, so
 #: that no number names two of them, in logs or in rows.
@@ -185,5 +186,7 @@ def start_anew(
     ).all()
     values: dict[str, object] = {"effective_from": now, "updated_at": now}
     changes = [(row, values) for row in found]
-    change_actions(connection, changes, "restored", by=by, note=f"as of {as_of:%F %T}Z")
+    change_actions(
+        connection, changes, Change.RESTORED, by=by, note=f"as of {as_of:%F %T}Z"
+    )
     return len(found)

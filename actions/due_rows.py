@@ -24,6 +24,7 @@ from models.database.tables import events, scheduled_actions
 from models.decision import Decision
 from models.fields.duration import Duration
 from models.operation_state import Overlap, Queue
+from models.revision import Change
 
 #: Uids read ahead in turn order; bounds the memory of a tick.
 TURNS_AHEAD = 20_000
@@ -198,7 +199,7 @@ def quarantine(
     change_action(
         connection,
         action.uid,
-        "quarantined",
+        Change.QUARANTINED,
         by=SCHEDULER,
         quarantined_at=now,
         quarantine_reason=reason,

@@ -15,7 +15,8 @@ from models.errors import UsageError
 from overview.doctor.examine import find_trouble, look_at_own_scheduler
 from overview.doctor.finding import Finding, Health
 
-_STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red"}
+#: Colours; the words say the same without them.
+STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red"}
 
 
 def doctor(
@@ -49,7 +50,7 @@ def doctor(
         print_table(
             ("", "subject", "found"),
             (
-                [Text(f.health.value, style=_STYLES[f.health]), f.subject, f.detail]
+                [Text(f.health.value, style=STYLES[f.health]), f.subject, f.detail]
                 for f in findings
             ),
             empty="",

@@ -22,7 +22,7 @@ from cli.output import (
     print_table,
     style_state,
 )
-from models.operation_state import OperationState, Queue
+from models.operation_state import LIVE_STATES, OperationState, Queue
 from operations.fleet.processes import Role, Seen
 from overview.figures import Backlog, find_oldest, find_takers
 from overview.status import Paused, Status, fetch_status
@@ -34,7 +34,7 @@ _APPS = 20
 #: Pauses that people are shown, besides that of all.
 _PAUSES = 5
 
-_LIVE = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
+_LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
 
 
 def status(*, json: JsonOption = False) -> None:

@@ -52,7 +52,7 @@ log = structlog.get_logger()
 SILENCE_S = 5.0
 
 #: How metrics call the state in which an operation is recorded.
-_DECISIONS = {
+DECISIONS = {
     OperationState.PENDING: "dispatched",
     OperationState.SKIPPED: "skipped",
     OperationState.MISSED: "missed",
@@ -251,7 +251,7 @@ class Dispatcher:
 
 def _count_decisions(recorded: Iterable[OperationState]) -> None:
     for state, count in Counter(recorded).items():
-        OCCURRENCES_RECORDED.labels(_DECISIONS[state]).inc(count)
+        OCCURRENCES_RECORDED.labels(DECISIONS[state]).inc(count)
 
 
 def _keep_wanted(

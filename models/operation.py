@@ -239,6 +239,13 @@ def _read_notify(value: object, info: ValidationInfo) -> Literal[True] | None:
 _Switch = Annotated[Literal[True] | None, WrapValidator(_read_switch)]
 
 
+#: The steps that send a mail to each recipient of the action.
+MAILING_STEPS = frozenset({"send_email", "send_execsum"})
+
+#: Those that share the staging of their app, so that one such operation runs at a time.
+HEAVY_STEPS = frozenset({"refresh", "publish"})
+
+
 class OperationModel(DocumentModel):
     """
     The steps asked for. They run in the order of the fields here, whatever the JSON's.
@@ -282,8 +289,8 @@ class OperationModel(DocumentModel):
     @property
     def queue(self) -> Queue:
         """Heavy if refresh or publish is asked for; never split over two queues."""
-        heavy = self.refresh is not None or self.publish is not None
-        return Queue.HEAVY if heavy else Queue.QUICK
+        is_heavy = not HEAVY_STEPS.isdisjoint(self.step_names)
+        return Queue.HEAVY if is_heavy else Queue.QUICK
 
     def arguments_of(self, step: str) -> Any:
         """Return the model of *step*, as its file in operations/steps expects it."""

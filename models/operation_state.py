@@ -95,6 +95,9 @@ TROUBLED_STATES = frozenset({OperationState.FAILED, OperationState.MISSED})
 #: Nothing changes these but a retry, which reopens the same row and id.
 FINAL_STATES = frozenset(OperationState) - LIVE_STATES
 
+#: Of steps: still to be done.
+OPEN_STEPS = frozenset({StepState.PENDING, StepState.RUNNING})
+
 _S = OperationState
 
 #: Every allowed move. None is the state before the row exists.

@@ -13,7 +13,7 @@ from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid
 from models.fields.instants import parse_due_date
 from models.fields.zone import load_zone
-from models.operation import OperationModel
+from models.operation import MAILING_STEPS, OperationModel
 from models.operation_state import Overlap
 from models.recipients import RecipientFilterModel
 from models.when import (
@@ -81,8 +81,8 @@ class ScheduledActionModel(DocumentModel):
         who = self.recipients
         if isinstance(self.when, EventModel) or (who and (who.users or who.groups)):
             return ()
-        mailing = {"send_email", "send_execsum"}
-        return tuple(name for name in self.operations.step_names if name in mailing)
+        steps = self.operations.step_names
+        return tuple(name for name in steps if name in MAILING_STEPS)
 
     @field_validator("starts_at", "ends_at", mode="before")
     @classmethod

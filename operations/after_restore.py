@@ -24,7 +24,7 @@ from models.database.tables import (
     operation_steps,
     operations,
 )
-from models.operation_state import OperationState, Reason, StepState
+from models.operation_state import OPEN_STEPS, OperationState, Reason, StepState
 from operations.ports import DeliveryState
 
 
@@ -62,7 +62,7 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
         .order_by(operations.c.state)
     )
     counts = {row.state: row.operations for row in counted}
-    open_steps = operation_steps.c.state.in_([StepState.PENDING, StepState.RUNNING])
+    open_steps = operation_steps.c.state.in_(sorted(OPEN_STEPS))
     connection.execute(
         sa.update(operation_steps)
         .where(

@@ -24,7 +24,13 @@ from prometheus_client.registry import Collector
 from models.database.engine import make_engine, read_clock, reading
 from models.database.tables import small_apps
 from models.errors import MinutehandError, UnreachableError
-from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
+from models.operation_state import (
+    FINAL_STATES,
+    LIVE_STATES,
+    OperationState,
+    Queue,
+    Reason,
+)
 from operations.fleet.processes import fetch_processes
 from overview.figures import (
     Backlog,
@@ -79,7 +85,7 @@ OTHERS = "other"
 #: States of trouble, for which an app has a series from the start.
 _TROUBLES = ("failed", "missed", "uncertain")
 
-_LIVE = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
+_LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
 
 
 class WorkMetrics(Collector):

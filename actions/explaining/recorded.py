@@ -9,9 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from models.operation_state import OperationState
-
-#: Changes that take an action out of the tick until the next start.
-_OUT = frozenset({"paused", "deleted", "quarantined"})
+from models.revision import EXITS, Change
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -22,7 +20,7 @@ class Revision:
     A state of an action; times are aware UTC.
 
     Args:
-        change: Why it is there: posted, replaced, paused, resumed, deleted, ...
+        change: Why it is there, a ``Change``.
 
         timing: None if event-driven.
 
@@ -51,7 +49,7 @@ class Revision:
     @property
     def is_out(self) -> bool:
         """Whether it takes the action out of the tick."""
-        return self.change in _OUT or not self.active
+        return self.change in EXITS or not self.active
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +92,11 @@ def find_exit(revisions: Sequence[Revision]) -> Revision | None:
     """
     started_at = revisions[-1].effective_from
     for revision in reversed(revisions):
-        if revision.change == "resumed":
+        if revision.change == Change.RESUMED:
             return None
-        if revision.change == "quarantined" and started_at > revision.recorded_at:
+        if revision.change == Change.QUARANTINED and started_at > revision.recorded_at:
             continue
-        if revision.change in _OUT:
+        if revision.change in EXITS:
             return revision
     return None
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import assert_never
 from uuid import UUID
 
 from actions.explaining.expected_events import EventRule, read_event_rule
@@ -25,6 +26,7 @@ from actions.occurrences import parse_timing
 from actions.when.searching import find_last, find_occurrences
 from models.errors import RuleError
 from models.operation_state import OperationState, Reason
+from models.revision import Change
 
 _MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
@@ -109,10 +111,10 @@ class Answer:
 
 
 #: The answer for an action that is out of the tick, by the change that took it out.
-_OUT = {
-    "deleted": (Verdict.DELETED, "the action was deleted"),
-    "paused": (Verdict.PAUSED, "the action was paused"),
-    "quarantined": (Verdict.QUARANTINED, "the action could not be read"),
+EXIT_WORDS = {
+    Change.DELETED: (Verdict.DELETED, "the action was deleted"),
+    Change.PAUSED: (Verdict.PAUSED, "the action was paused"),
+    Change.QUARANTINED: (Verdict.QUARANTINED, "the action could not be read"),
 }
 
 
@@ -171,6 +173,8 @@ def _explain_operation(history: History, operation: RecordedOperation) -> Answer
             verdict, text = Verdict.SKIPPED, f"was skipped{who}{why}"
         case OperationState.MISSED:
             verdict, text = Verdict.MISSED, f"was missed{who}{why}"
+        case _:
+            assert_never(state)
     if operation.recorded_at < operation.occurrence:
         text += f"; {_told_ahead(operation)}"
     return Answer(verdict, text, operation.id, lag)
@@ -237,7 +241,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
 def _get_deleted_at(history: History) -> datetime | None:
     """Return when the action was deleted, if it was; nothing comes after that."""
     last = history.revisions[-1]
-    return last.recorded_at if last.change == "deleted" else None
+    return last.recorded_at if last.change == Change.DELETED else None
 
 
 def _explain_event_absence(
@@ -288,11 +292,11 @@ def _explain_out(
     """Say why an action is out of the tick under *revision* *at* an instant, if so."""
     left = find_exit(in_force)
     until = history.paused_until
-    if left is not None and left.change == "paused" and until is not None:
+    if left is not None and left.change == Change.PAUSED and until is not None:
         # No revision says yet that a pause with an end will be over.
         left = None if until <= at and left is find_exit(history.revisions) else left
     if left is not None:
-        verdict, text = _OUT[left.change]
+        verdict, text = EXIT_WORDS[Change(left.change)]
         detail = "" if left.changed_by is None else f" by {left.changed_by}"
         if verdict is Verdict.QUARANTINED:
             detail = f": {history.quarantine_reason}"

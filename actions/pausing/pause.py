@@ -22,6 +22,7 @@ from models.database.engine import read_clock
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.fields.instants import format_instant
 from models.operation_state import Queue
+from models.revision import Change
 
 #: Whose pause it is that an action has; None: its own.
 APP, INSTALLATION = "app", "installation"
@@ -175,7 +176,7 @@ def write_pause(
         (row, {**values, "updated_at": max(row.updated_at, written_at)})
         for row in rows
     ]
-    change_actions(connection, changes, "paused", by=by, note=pause.told)
+    change_actions(connection, changes, Change.PAUSED, by=by, note=pause.told)
 
 
 def let_go_on(
@@ -209,9 +210,9 @@ def let_go_on(
         values |= start_from(row.uid, schedule, start, timedelta.resolution)
         changes.append((row, values))
     if changes:
-        change_actions(connection, changes, "resumed", by=by)
+        change_actions(connection, changes, Change.RESUMED, by=by)
     if broken:
-        change_actions(connection, broken, "quarantined", by=by)
+        change_actions(connection, broken, Change.QUARANTINED, by=by)
 
 
 def fetch_pauses(

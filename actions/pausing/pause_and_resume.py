@@ -42,6 +42,7 @@ from models.errors import (
 )
 from models.fields.instants import format_instant
 from models.operation_state import Queue
+from models.revision import Change
 
 _kept = scheduled_actions.c
 
@@ -105,7 +106,7 @@ def set_paused(
     now = read_clock(connection)
     started = start_from(uid, schedule, now, timedelta(0))
     values = {**UNPAUSED, "pause_scope": None, "updated_at": now, **started}
-    change_actions(connection, [(row, values)], "resumed", by=by)
+    change_actions(connection, [(row, values)], Change.RESUMED, by=by)
     return True
 
 

@@ -36,6 +36,7 @@ from models.errors import (
 from models.fields.document import MOST_PROBLEMS
 from models.occurrence import LOOKBACK
 from models.operation_state import Overlap, Queue
+from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing, timing_text
 from models.when import AfterEventModel, DueDateModel, OnEventModel, TimingModel
@@ -219,7 +220,9 @@ def _store(
         _insert(connection, moment, new[start : start + _CHUNK])
     for each in changes:
         if each.old is not None:
-            change_action(connection, each.uid, "replaced", by=moment.by, **each.values)
+            change_action(
+                connection, each.uid, Change.REPLACED, by=moment.by, **each.values
+            )
     # an app that is paused has them paused
     first = 1 if moment.pause is None else 2
     return [
@@ -304,7 +307,9 @@ def delete_action(
     """
     lock_action(connection, uid)
     now = read_clock(connection)
-    change_action(connection, uid, "deleted", by=by, deleted_at=now, next_due_at=None)
+    change_action(
+        connection, uid, Change.DELETED, by=by, deleted_at=now, next_due_at=None
+    )
 
 
 def fetch_holidays(

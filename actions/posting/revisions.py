@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from models.database.engine import UtcDateTime, json_rows, make_rows_json, read_clock
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import NotFoundError
+from models.revision import Change
 
 #: Who is said to have made what the scheduler changes by itself.
 SCHEDULER = "scheduler"
@@ -42,13 +43,13 @@ def lock_action(connection: sa.Connection, uid: str) -> sa.Row[Any]:
 def change_action(
     connection: sa.Connection,
     uid: str,
-    change: str,
+    change: Change,
     *,
     by: str | None = None,
     note: str | None = None,
     **values: object,
 ) -> None:
-    """Write *values* as a new revision, logged as *change*, made *by* somebody."""
+    """Write *values* as a new revision, kept as *change*, made *by* somebody."""
     kept = scheduled_actions.c
     undecided_from = connection.execute(
         sa.select(kept.next_due_at).where(kept.uid == uid)
@@ -78,13 +79,13 @@ def log_posted(
 
         by: Who posted them.
     """
-    _log(connection, uids, "posted", sa.null(), by, None)
+    _log(connection, uids, Change.POSTED, sa.null(), by, None)
 
 
 def _log(
     connection: sa.Connection,
     uids: Sequence[str],
-    change: str,
+    change: Change,
     undecided_from: sa.ColumnElement[Any],
     by: str | None,
     note: str | None,
@@ -131,7 +132,7 @@ _AT_ONCE = 1000
 def change_actions(
     connection: sa.Connection,
     changes: Sequence[tuple[sa.Row[Any], Mapping[str, object]]],
-    change: str,
+    change: Change,
     *,
     by: str | None = None,
     note: str | None = None,

@@ -19,6 +19,7 @@ from actions.posting.revisions import change_action
 from models.database.tables import holidays, scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
+from models.revision import Change
 from models.timing import DayRange, make_timing, merge_days, timing_text
 from models.when import DateRangeModel, HolidaysModel
 
@@ -133,7 +134,7 @@ def _retime(
         change_action(
             connection,
             row.uid,
-            "holidays",
+            Change.HOLIDAYS,
             by=by,
             timing=text,
             next_due_at=next_due_at,

@@ -40,12 +40,13 @@ from models.when import (
 #: More excluded days than this are counted, not listed.
 _MOST_EXCLUDED = 5
 
-_HAPPENED = {
+#: Events of the instance in words, as they happen and as they did.
+HAPPENED = {
     EventName.USER_CREATED: "a user is created",
     EventName.USER_ACTIVATED: "a user is activated",
     EventName.USER_LAST_SEEN: "a user is seen",
 }
-_WAS = {
+WAS = {
     EventName.USER_CREATED: "a user was created",
     EventName.USER_ACTIVATED: "a user was activated",
     EventName.USER_LAST_SEEN: "a user was last seen",
@@ -53,35 +54,35 @@ _WAS = {
 
 
 def describe(
-    subject: ScheduledActionModel | TimingModel | TimeModel | EventModel,
+    action: ScheduledActionModel | TimingModel | TimeModel | EventModel,
 ) -> str:
     """
-    Return *subject* as one sentence without a full stop.
+    Return when *action* is due, as one sentence without a full stop.
 
     Args:
-        subject: An action or timing with all its bounds, or one rule of it. As the
-            door let it in: rules, zones and durations can be read.
+        action: It or its timing, with all bounds, or one rule of it. As the door let
+            it in: rules, zones and durations can be read.
 
     >>> describe(CronModel(cron_rule="0 7 * * 1", timezone="Europe/Paris"))
     'Mondays at 07:00, Europe/Paris'
     """
-    if not isinstance(subject, ScheduledActionModel | TimingModel):
-        return _capitalize(_describe_rule(subject))
+    if not isinstance(action, ScheduledActionModel | TimingModel):
+        return _capitalize(_describe_rule(action))
 
-    when = subject.when if isinstance(subject.when, tuple) else (subject.when,)
+    when = action.when if isinstance(action.when, tuple) else (action.when,)
     sentence = "; also ".join(_describe_rule(rule) for rule in when)
-    if subject.starts_at is not None:
-        sentence += f"; not before {_format_instant(subject.starts_at)}"
-    if subject.ends_at is not None:
-        sentence += f"; until {_format_instant(subject.ends_at)}"
-    if isinstance(subject, TimingModel):
-        excluded = [_describe_days(first, last) for first, last in subject.excluded]
+    if action.starts_at is not None:
+        sentence += f"; not before {_format_instant(action.starts_at)}"
+    if action.ends_at is not None:
+        sentence += f"; until {_format_instant(action.ends_at)}"
+    if isinstance(action, TimingModel):
+        excluded = [_describe_days(first, last) for first, last in action.excluded]
     else:
-        excluded = [_describe_exception(entry) for entry in subject.except_]
+        excluded = [_describe_exception(entry) for entry in action.except_]
     if excluded:
         sentence += f"; except {_shorten(excluded)}"
-    if subject.jitter is not None and not Duration.parse(subject.jitter).is_zero:
-        sentence += f"; up to {_describe_duration(subject.jitter)} later"
+    if action.jitter is not None and not Duration.parse(action.jitter).is_zero:
+        sentence += f"; up to {_describe_duration(action.jitter)} later"
     return _capitalize(sentence)
 
 
@@ -107,10 +108,10 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
             day = f"{WEEKDAYS[local.weekday()]} {format_day(local)}"
             return f"once, on {day} at {_format_time(local)}, {rule.timezone}"
         case OnEventModel():
-            return f"when {_describe_event(rule.on, _HAPPENED, 'is sent')}"
+            return f"when {_describe_event(rule.on, HAPPENED, 'is sent')}"
         case AfterEventModel():
             delay = _describe_duration(rule.delay)
-            return f"{delay} after {_describe_event(rule.after, _WAS, 'was sent')}"
+            return f"{delay} after {_describe_event(rule.after, WAS, 'was sent')}"
         case _:
             assert_never(rule)
 

@@ -24,6 +24,7 @@ from models.database.tables import (
 )
 from models.fields.duration import Duration
 from models.operation_state import FINAL_STATES
+from models.revision import EXITS, Change
 
 #: The row of the scheduler's lease carries the fence, which must never start again.
 SCHEDULER_LEASE = "scheduler"
@@ -95,7 +96,7 @@ class DatabasePrune:
             operations.c.action_revision == revision.c.revision,
         )
         # A pause lasts until it is ended; why and audit look for what began it.
-        out = revision.c.change.in_(("paused", "resumed", "quarantined", "deleted"))
+        out = revision.c.change.in_(sorted({*EXITS, Change.RESUMED}))
         old = (
             sa.select(revision.c.uid, revision.c.revision)
             .where(revision.c.recorded_at < before, replaced, ~needed, ~out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from pydantic import JsonValue
 
@@ -222,3 +223,5 @@ def _deliver_one(
                 )
             msg = f"the mail server could not be reached: {sending.detail}"
             raise StepError(msg, permanent=False)
+        case _:
+            assert_never(sending.outcome)

@@ -28,7 +28,7 @@ from operations.mail.deliver import RESENT_KEY
 from operations.ports import DeliveryState
 
 #: Of what is over, and may have left mails behind.
-_RESENT_STATES = frozenset({*RETRIED_STATES, OperationState.SUCCEEDED})
+RESENT_STATES = frozenset({*RETRIED_STATES, OperationState.SUCCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def resend_mails(
             its ``overlap`` lets nothing run beside another that is live.
     """
     row = _lock(connection, operation_id)
-    if row.state not in _RESENT_STATES or row.claim_token is not None:
+    if row.state not in RESENT_STATES or row.claim_token is not None:
         msg = (
             f"operation {operation_id} is {row.state}, or its worker has not stopped:"
             " its mails cannot be sent again now"

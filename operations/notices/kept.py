@@ -102,7 +102,7 @@ def fetch_troubles(
         # Whoever tries many again holds them in an order of its own: wait for nobody.
         .with_for_update(skip_locked=True)
     ).all()
-    troubles = [make_trouble(row, _KINDS[row.state]) for row in failed]
+    troubles = [make_trouble(row, KINDS[row.state]) for row in failed]
     marks = (
         sa.select(deliveries.c.operation_id, sa.func.count().label("mails"))
         .where(
@@ -126,7 +126,8 @@ def fetch_troubles(
     ]
 
 
-_KINDS = {
+#: What the notice of a troubled operation is about.
+KINDS = {
     OperationState.FAILED.value: NoticeKind.FAILED,
     OperationState.MISSED.value: NoticeKind.MISSED,
 }

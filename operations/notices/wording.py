@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -24,7 +24,7 @@ EVENT_TYPES = {
 }
 
 #: One of what is counted, and several; and what happened to them.
-_COUNTED = {
+COUNTED = {
     NoticeKind.FAILED: ("operation", "operations", "failed"),
     NoticeKind.MISSED: ("occurrence", "occurrences", "missed"),
     NoticeKind.UNCERTAIN: ("mail", "mails", "uncertain"),
@@ -56,6 +56,8 @@ def make_headline(facts: Mapping[str, Any]) -> str:
             did = "left mails uncertain"
         case NoticeKind.FAILED:
             did = "failed"
+        case _:
+            assert_never(kind)
     if facts["more"]:
         did = f"{did} again ({facts['count']:,} more)"
     elif facts["count"] > 1:
@@ -136,7 +138,7 @@ def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
 
 
 def _tell_what(facts: Mapping[str, Any], kind: NoticeKind) -> str:
-    one, several, did = _COUNTED[NoticeKind(facts["was"])]
+    one, several, did = COUNTED[NoticeKind(facts["was"])]
     cause = f"Cause: {facts['cause']}"
     count = f"{facts['count']:,} {one if facts['count'] == 1 else several}"
     where = "" if facts["app"] is None else f" of small app {facts['app']}"
@@ -153,8 +155,10 @@ def _tell_what(facts: Mapping[str, Any], kind: NoticeKind) -> str:
             )
         case NoticeKind.MISSED:
             what = f"{count}{where} {verb} missed, and will not be run."
-        case _:
+        case NoticeKind.FAILED:
             what = f"{count}{where} failed, after all attempts."
+        case _:
+            assert_never(kind)
     if facts["more"]:
         what = f"Since the last notice, {what}\nIn all {facts['total']:,} by now."
     return f"{what}\n\n{cause}"

@@ -26,7 +26,7 @@ from models.database.engine import (
 )
 from models.database.postgresql import execute_at_once
 from models.database.tables import deliveries, operation_steps, operations
-from models.operation_state import OperationState, StepState
+from models.operation_state import OPEN_STEPS, OperationState, StepState
 from operations.claiming.claim import finish, finish_statement, finish_values
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY
@@ -254,7 +254,7 @@ def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> N
         sa.update(operation_steps)
         .where(
             operation_steps.c.operation_id.in_(sa.select(given.c.id)),
-            operation_steps.c.state.in_([StepState.PENDING, StepState.RUNNING]),
+            operation_steps.c.state.in_(sorted(OPEN_STEPS)),
         )
         .values(state=StepState.SKIPPED, finished_at=db_now()),
         ids,

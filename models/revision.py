@@ -1,0 +1,22 @@
+"""Why a scheduled action has a new revision. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Change(StrEnum):
+    """What was done to an action; the revision that follows keeps it."""
+
+    POSTED = "posted"
+    REPLACED = "replaced"
+    HOLIDAYS = "holidays"  # a calendar that it excepts was applied
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    QUARANTINED = "quarantined"
+    RESTORED = "restored"  # a backup was put back, and the time since is left out
+    DELETED = "deleted"
+
+
+#: These take an action out of the tick until its next start.
+EXITS = frozenset({Change.PAUSED, Change.QUARANTINED, Change.DELETED})

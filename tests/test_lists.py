@@ -1,0 +1,154 @@
+"""
+Lists that are kept beside an enum, or beside another list, hold all of it.
+
+Where a kind, step, state or reason is added and one of these places forgotten, the
+test of that place fails and names it. Where the code decides by ``match``, mypy does.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+from prometheus_client import Counter
+
+from actions.explaining.why import EXIT_WORDS
+from actions.wording.sentences import HAPPENED, WAS
+from celery_app.presence import AGREED
+from celery_app.routing import TASK_OF_QUEUE
+from cli.demo.screen import MARKS
+from cli.doctor import STYLES
+from cli.output import STATE_STYLES
+from dispatch.dispatcher import DECISIONS
+from models.event import EventName
+from models.operation import HEAVY_STEPS, MAILING_STEPS, OperationModel
+from models.operation_state import (
+    FINAL_STATES,
+    LANES,
+    LIVE_STATES,
+    OPEN_STEPS,
+    TRANSITIONS,
+    TROUBLED_STATES,
+    OperationState,
+    Queue,
+    StepState,
+)
+from models.revision import EXITS
+from operations.cancel_and_retry import RETRIED_STATES
+from operations.fleet.processes import Role
+from operations.mail.uncertain import RESENT_STATES
+from operations.notices.grouping import NoticeKind
+from operations.notices.kept import KINDS
+from operations.notices.wording import COUNTED, EVENT_TYPES
+from operations.steps import STEPS
+from overview.doctor.finding import Health
+from telemetry import MESSAGES_SENT, OCCURRENCES_RECORDED, OPERATIONS_FINISHED
+
+
+def get_labels(metric: Counter, label: str) -> set[str]:
+    """Return the values of *label* that have a series from the start."""
+    (family,) = metric.collect()
+    return {sample.labels[label] for sample in family.samples}
+
+
+def find_steps_that_use(name: str) -> set[str]:
+    """Return the steps whose file imports *name*."""
+    found = set()
+    for step, function in STEPS.items():
+        source = Path(inspect.getfile(inspect.unwrap(function))).read_text()
+        imports = (
+            n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.ImportFrom)
+        )
+        if any(alias.name == name for node in imports for alias in node.names):
+            found.add(step)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "listed", "whole"),
+    [
+        ("models/operation_state.py: LANES", LANES, Queue),
+        (
+            "models/operation_state.py: TRANSITIONS",
+            TRANSITIONS,
+            {None, *OperationState},
+        ),
+        ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, Queue),
+        ("celery_app/presence.py: AGREED", AGREED, Role),
+        ("operations/steps: STEPS", STEPS, OperationModel.model_fields),
+        ("dispatch/dispatcher.py: DECISIONS", DECISIONS, TRANSITIONS[None]),
+        ("actions/explaining/why.py: EXIT_WORDS", EXIT_WORDS, EXITS),
+        ("actions/wording/sentences.py: HAPPENED", HAPPENED, EventName),
+        ("actions/wording/sentences.py: WAS", WAS, EventName),
+        ("operations/notices/kept.py: KINDS", KINDS, TROUBLED_STATES),
+        ("operations/notices/wording.py: EVENT_TYPES", EVENT_TYPES, NoticeKind),
+        (
+            "operations/notices/wording.py: COUNTED",
+            {*COUNTED, NoticeKind.RECOVERED},  # counts what had failed or was missed
+            NoticeKind,
+        ),
+        ("cli/output.py: STATE_STYLES", STATE_STYLES, OperationState),
+        ("cli/demo/screen.py: MARKS", MARKS, StepState),
+        ("cli/doctor.py: STYLES", STYLES, Health),
+    ],
+)
+def test_list_holds_all_there_is(
+    place: str, listed: set[object], whole: set[object]
+) -> None:
+    """
+    What is added to the enum has its entry in each list that is looked up by it.
+    """
+    assert set(whole) == set(listed), place
+
+
+@pytest.mark.parametrize(
+    ("metric", "label", "whole"),
+    [
+        (MESSAGES_SENT, "queue", Queue),
+        (OPERATIONS_FINISHED, "state", FINAL_STATES),
+        (OCCURRENCES_RECORDED, "decision", DECISIONS.values()),
+    ],
+)
+def test_every_series_is_there_from_the_start(
+    metric: Counter, label: str, whole: set[str]
+) -> None:
+    """
+    An alert sees the first of its kind: telemetry.py imports no enum, and lists them.
+    """
+    assert {str(each) for each in whole} == get_labels(metric, label)
+
+
+def test_mailing_steps_are_those_that_freeze_recipients() -> None:
+    """
+    A step that mails to the recipients of the action is told to have some.
+    """
+    assert MAILING_STEPS == find_steps_that_use("freeze_recipients")
+
+
+def test_heavy_steps_are_steps() -> None:
+    """
+    A heavy step that is renamed stays heavy.
+    """
+    assert set(STEPS) >= HEAVY_STEPS
+
+
+def test_what_may_be_reopened_is_what_may_become_pending_again() -> None:
+    """
+    Retry and resend move as TRANSITIONS says, and nothing else leaves a final state.
+    """
+    reopened = {state for state in FINAL_STATES if TRANSITIONS[state]}
+
+    assert reopened == RESENT_STATES
+    assert RETRIED_STATES < RESENT_STATES
+    assert {OperationState.PENDING} == {to for s in reopened for to in TRANSITIONS[s]}
+
+
+def test_steps_are_open_while_the_operation_can_be() -> None:
+    """
+    A state is open for a step exactly if an operation of that name is live.
+    """
+    live = {state.value for state in LIVE_STATES}
+
+    assert {state for state in StepState if state.value in live} == OPEN_STEPS
