@@ -72,7 +72,8 @@ def test_app_says_that_it_is_being_published(engine: sa.Engine):
     """
     As long as a worker has its heavy operation; other apps are not.
     """
-    add_revision(engine)
+    # of an action whose claim begins no step before it has looked for the user
+    add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     heavy = make_operation(1, queue=Queue.HEAVY)
     record_all(engine, make_operation(0), heavy)
     with reading(engine) as connection:

@@ -23,24 +23,21 @@ from operations.rescue import (
     give_back_all,
     reclaim_lost_workers,
 )
-from operations.running.step_records import prepare_steps
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
 OURS, THEIRS = "(1234abcd)", "(0000ffff)"
 DAILY = make_operation()
-STEPS = ("send_email", "run_task")
+STEPS = {"send_email": {"template": "t"}, "run_task": {"name": "t"}}
 
 
 @pytest.fixture
 def claim(engine: sa.Engine) -> Claim:
     """Give a claim of a process of ours, which is sending a mail."""
-    add_revision(engine)
+    add_revision(engine, operations=STEPS)
     record_all(engine, DAILY)
     claim = claim_operation(engine, DAILY.id, worker=f"celery@host {OURS}")
     assert claim is not None
-    with writing(engine) as connection:
-        prepare_steps(connection, claim, STEPS)
-    DeliveryMarks(engine, claim, STEPS[0]).start("ada")
+    DeliveryMarks(engine, claim, "send_email").start("ada")
     return claim
 
 
