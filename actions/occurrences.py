@@ -9,17 +9,18 @@ occurrence is aware UTC on a whole second.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from actions.when import RULES
 from actions.when.due_date import DueDateRule
 from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
-from actions.when.searching import as_utc, find_last
+from actions.when.searching import as_utc, count_occurrences, find_last
 from models.errors import RuleError
 from models.fields.document import say
 from models.fields.duration import Duration
@@ -36,6 +37,7 @@ PARSED_TIMINGS = 4096
 _EARLIEST = datetime(1900, 1, 2, tzinfo=UTC)
 _LATEST = datetime(9990, 1, 1, tzinfo=UTC)
 
+_RESOLUTION = timedelta.resolution
 _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 
@@ -255,19 +257,201 @@ def find_due(
 
         effective_from: As for next_due.
     """
-    found: list[Due] = []
+    dues = _walk(schedule, uid, start=start, effective_from=effective_from)
+    return list(islice(takewhile(lambda due: due.due_at <= now, dues), limit))
+
+
+def _walk(
+    schedule: Schedule, uid: str, *, start: datetime, effective_from: datetime | None
+) -> Iterator[Due]:
+    """Yield what is due at or after *start*, in order and one by one."""
     before_start = as_utc(start) - timedelta.resolution
     due = next_due(schedule, uid, after=before_start, effective_from=effective_from)
-    while due is not None and due.due_at <= now:
-        if limit is not None and len(found) >= limit:
-            break
-        found.append(due)
+    while due is not None:
+        yield due
         # They are sent in the order of occurrences, so no search is needed here.
         following = schedule.next_from(due.occurrence + _SECOND)
         if following is None:
-            break
+            return
         due = Due(following, schedule.due_at(following, uid))
-    return found
+
+
+class CatchUp(NamedTuple):
+    """
+    What is made up for of that which an outage left.
+
+    Args:
+        runs: "none", "latest" or "all", as in an action.
+
+        since: Aware UTC: nothing that was due earlier.
+
+        until: Aware UTC: what was due by then is what the outage left.
+
+        limit: The most that run, and that are counted of what does not.
+    """
+
+    runs: str
+    since: datetime
+    until: datetime
+    limit: int
+
+
+class Missed(NamedTuple):
+    """A range of occurrences that do not run; *more*: there are more than *number*."""
+
+    first: datetime
+    last: datetime
+    number: int
+    more: bool
+
+
+class Tally(NamedTuple):
+    """
+    The occurrences of one action, sorted by what becomes of them.
+
+    Args:
+        run: Those that run, oldest first.
+
+        missed: Those that an outage left and that do not run: at most one range
+            before and one after what is made up for.
+
+        next_due_at: When the first is due that is none of these. None: never.
+
+        is_plain: Whether only the rules decided: no jitter, no outage. So it holds for
+            every action with these rules and the same start.
+    """
+
+    run: tuple[datetime, ...]
+    missed: tuple[Missed, ...]
+    next_due_at: datetime | None
+    is_plain: bool = False
+
+
+def tally(
+    schedule: Schedule,
+    uid: str,
+    *,
+    start: datetime,
+    now: datetime,
+    effective_from: datetime,
+    catch_up: CatchUp,
+) -> Tally:
+    """
+    Return what becomes of every occurrence that is due in ``[start, now]``.
+
+    What is due after ``catch_up.until`` runs. Of what is older *catch_up* chooses; that
+    costs no more, however much there is.
+
+    Args:
+        schedule: Of the action.
+
+        uid: Of the action; decides the jitter.
+
+        start: Aware UTC: the first instant not decided yet, and not after *now*.
+
+        now: Aware UTC.
+
+        effective_from: Aware UTC; as for next_due.
+
+        catch_up: Its ``until`` is not after *now*.
+    """
+    if not schedule.jitter and start > catch_up.until:
+        return _tally_plain(schedule, start, now)
+    window = []
+    next_due_at = None
+    since = max(start, catch_up.until + _RESOLUTION)
+    for due in _walk(schedule, uid, start=since, effective_from=effective_from):
+        if due.due_at > now:
+            next_due_at = due.due_at
+            break
+        window.append(due)
+    chosen: list[Due] = []
+    missed: list[Missed] = []
+    if start <= catch_up.until:
+        if window and catch_up.runs == "latest":
+            catch_up = catch_up._replace(runs="none")  # the window has a later one
+        chosen, missed = _make_up_for(schedule, uid, start, effective_from, catch_up)
+    run = tuple(due.occurrence for due in chosen + window)
+    return Tally(run, tuple(missed), next_due_at)
+
+
+def _tally_plain(schedule: Schedule, start: datetime, now: datetime) -> Tally:
+    """Return what runs where there is neither jitter nor an outage: all of it."""
+    run = []
+    occurrence = schedule.next_from(start)
+    while occurrence is not None and occurrence <= now:
+        run.append(occurrence)
+        occurrence = schedule.next_from(occurrence + _SECOND)
+    return Tally(tuple(run), (), occurrence, is_plain=True)
+
+
+def _make_up_for(
+    schedule: Schedule,
+    uid: str,
+    start: datetime,
+    effective_from: datetime,
+    catch_up: CatchUp,
+) -> tuple[list[Due], list[Missed]]:
+    """
+    Choose what runs of that which was due in ``[start, catch_up.until]``.
+
+    What is missed lies before or after what runs, so it is at most two ranges.
+    """
+    left = partial(
+        find_due, schedule, uid, now=catch_up.until, effective_from=effective_from
+    )
+    first = left(start=start, limit=1)
+    after = max(start - schedule.jitter, effective_from) - _SECOND
+    last = _find_last_due(schedule, uid, after, catch_up.until)
+    if not first or last is None:
+        return [], []
+    since = max(start, catch_up.since)
+    chosen = []
+    if catch_up.runs == "all":
+        chosen = left(start=since, limit=catch_up.limit)
+    elif catch_up.runs == "latest" and last.due_at >= since:
+        chosen = [last]
+    return chosen, _find_missed(schedule, first[0], last, chosen, catch_up.limit)
+
+
+def _find_last_due(
+    schedule: Schedule, uid: str, after: datetime, until: datetime
+) -> Due | None:
+    """Return the last occurrence after *after* that was due by *until*."""
+    occurrence = find_last(schedule, after, until)
+    while occurrence is not None:  # twice at most: jitter keeps the order
+        due_at = schedule.due_at(occurrence, uid)
+        if due_at <= until:
+            return Due(occurrence, due_at)
+        occurrence = find_last(schedule, after, occurrence - _SECOND)
+    return None
+
+
+def _find_missed(
+    schedule: Schedule, first: Due, last: Due, chosen: Sequence[Due], limit: int
+) -> list[Missed]:
+    """Return what lies between *first* and *last*, before and after *chosen*."""
+    if not chosen:
+        return [_count(schedule, first.occurrence, last.occurrence, limit)]
+    missed = []
+    if first.occurrence < chosen[0].occurrence:
+        before = find_last(
+            schedule,
+            first.occurrence - _SECOND,
+            chosen[0].occurrence - _SECOND,
+        )
+        assert before is not None  # first itself lies there
+        missed.append(_count(schedule, first.occurrence, before, limit))
+    if chosen[-1].occurrence < last.occurrence:
+        after = schedule.next_from(chosen[-1].occurrence + _SECOND)
+        assert after is not None  # last itself lies there
+        missed.append(_count(schedule, after, last.occurrence, limit))
+    return missed
+
+
+def _count(schedule: Schedule, first: datetime, last: datetime, limit: int) -> Missed:
+    count = count_occurrences(schedule, first, last + _SECOND, limit=limit + 1)
+    return Missed(first, last, min(count, limit), count > limit)
 
 
 def get_scheduled_action_last_occurrence(

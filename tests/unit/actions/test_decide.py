@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from actions.decide import _sort_out, decide_time
+from actions.decide import Memo, _sort_out, decide_time
 from actions.due_action import CATCH_UP_LIMIT
 from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
@@ -304,7 +304,7 @@ def test_actions_with_one_rule_share_the_search():
     """
     The memo answers for all that are due since the same instant, and only those.
     """
-    memo: dict[object, tuple[tuple[datetime, ...], datetime | None]] = {}
+    memo: Memo = {}
     first = make_action(MINUTELY, next_due_at=at("12:01"), uid="first")
     others = [
         replace(first, uid="second"),
