@@ -172,7 +172,7 @@ class Peer(BasePeer):
 
     def run(self, due: int) -> None:
         self.scheduler.leader.hold()
-        now = self.scheduler._read_clock()
+        now = self.scheduler.read_clock()
         self.scheduler.tick(self.due_at if due else now)
 
     def idle(self) -> None:

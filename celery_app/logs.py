@@ -1,5 +1,5 @@
 """
-What a worker says: each line in the one form of our logs, Celery's own included.
+What a process says: each line in the one form of our logs, Celery's own included.
 
 Celery prints its banner and its farewell past all logging, and warns before it sets
 logging up.
@@ -85,6 +85,13 @@ def log_prints() -> None:
     if not isinstance(sys.stdout, OwnLines):
         sys.stdout = OwnLines("stdout", sys.stdout)
         sys.stderr = OwnLines("stderr", sys.stderr)
+
+
+def configure_scheduler_logs(settings: Settings) -> None:
+    """Log as the settings say, what ends the process included."""
+    configure_logging(level=settings.log_level, log_format=settings.log_format)
+    if is_json(settings.log_format, on_terminal=sys.stderr.isatty()):
+        log_crashes()
 
 
 def configure_worker_logs(settings: Settings) -> None:

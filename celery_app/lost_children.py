@@ -20,9 +20,9 @@ from celery.signals import (
     worker_shutting_down,
 )
 
-from celery_app.memory import Deaths, offer_first
 from models.database.engine import make_engine, writing
 from models.errors import UnreachableError
+from operations.fleet.deaths import Deaths, offer_first
 from operations.rescue import (
     count_kill,
     expire_claim,

@@ -1,17 +1,18 @@
 """
-What is looked at before a worker starts, by whichever command.
+What is looked at before a scheduler or a worker starts, by whichever command.
 
-Celery would start all the same, and fail at each operation.
+Celery would start a worker all the same, and fail at each operation.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import structlog
@@ -28,12 +29,32 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 #: Between two looks at a database that was away when the worker started.
 PAUSE_S = 5.0
 
 #: Operations that a worker runs at once that takes anything but quick ones: a refresh
 #: may need gigabytes. The original gave its default queue two (docs/origin.md).
 HEAVY_CONCURRENCY = 2
+
+
+def keep_trying(
+    call: Callable[[], T], stop: threading.Event, every_s: float
+) -> T | None:
+    """
+    Return what *call* returns once the database serves; None if *stop* is set first.
+
+    A scheduler is started with the machine, maybe before its database, or while that
+    changes over; whoever looks at the log sees what it waits for.
+    """
+    while True:
+        try:
+            return call()
+        except UnreachableError as error:
+            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+            if stop.wait(every_s):
+                return None
 
 
 def check_worker(settings: Settings) -> None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import structlog
+from billiard.exceptions import SoftTimeLimitExceeded
 from celery.exceptions import Reject
 from celery.signals import (
     setup_logging,
@@ -23,18 +26,22 @@ from celery.signals import (
 from celery_app import routing
 from celery_app.app import app
 from celery_app.enforced_id import EnforcedIdTask
-from celery_app.execute import execute
 from celery_app.logs import configure_worker_logs
 from celery_app.lost_children import make_worker_name
 from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION,
     EXECUTE_SCHEDULED_ACTION_QUICK,
 )
+from celery_app.time_limit import noticing_time_limit
 from celery_app.worker import get_worker, stop_worker
-from models.errors import UnreachableError, UsageError
+from models.errors import TimeLimitError, UnreachableError, UsageError
+from models.operation_state import FINAL_STATES, OperationState, Reason
+from operations.claiming.claim import claim_operation
+from operations.running.attempt import Attempt
+from operations.running.worker import Worker
 from operations.state import get_operation_state
 from settings import read_settings
-from telemetry import Event
+from telemetry import OPERATIONS_FINISHED, Event
 
 log = structlog.get_logger()
 
@@ -43,6 +50,24 @@ __all__ = ["get_operation_state"]
 
 #: Before a message goes back that nobody could look up, for the database is away.
 PAUSE_S = 1.0
+
+
+@app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True)
+def execute_scheduled_action(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001 - on the wire for people who look at messages; the row has it too
+    """Run an operation that refreshes or publishes."""
+    _execute(self.request.id, self.request.hostname)
+
+
+@app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask, bind=True)
+def execute_scheduled_action_quick(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
+    """Run any other operation."""
+    _execute(self.request.id, self.request.hostname)
+
+
+@app.task(name=routing.metatask_schedule, base=EnforcedIdTask, bind=True)
+def metatask_schedule(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
+    """Run the scheduler's own maintenance."""
+    _execute(self.request.id, self.request.hostname)
 
 
 def _execute(task_id: str, node: str) -> None:
@@ -69,22 +94,82 @@ def _put_back(error: UnreachableError) -> Reject:
     return Reject(str(error), requeue=True)
 
 
-@app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True)
-def execute_scheduled_action(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001 - on the wire for people who look at messages; the row has it too
-    """Run an operation that refreshes or publishes."""
-    _execute(self.request.id, self.request.hostname)
+def execute(worker: Worker, task_id: str, worker_name: str) -> None:
+    """
+    Claim the operation *task_id* and run it; drop the message if it is not ours.
+
+    Args:
+        worker: Of this process.
+
+        task_id: The operation's id, which is the Celery task's.
+
+        worker_name: For the operator, such as ``celery@host``.
+
+    Raises:
+        UnreachableError: The database is away, and nothing was claimed: the message
+            is still to be taken by somebody.
+    """
+    claim = claim_operation(
+        worker.engine, UUID(task_id), worker=worker_name, lease=worker.lease
+    )
+    if claim is None:
+        log.info(Event.OPERATION_NOT_CLAIMED, task_id=task_id, worker=worker_name)
+        return
+    attempt = Attempt(worker.engine, claim, worker.ports, monotonic=worker.monotonic)
+    began_at = worker.monotonic()
+    worker.heart.add(claim)
+    with structlog.contextvars.bound_contextvars(
+        task_id=task_id,
+        action_uid=claim.action_uid,
+        app=claim.app,
+        queue=claim.queue,
+        worker=worker_name,
+        attempt=claim.attempt,
+    ):
+        try:
+            state = _run(attempt)
+        except UnreachableError as error:
+            if not attempt.put_back(error):
+                # Nothing can be written: the lease runs out, and any worker goes on.
+                log.warning(Event.CLAIM_LOST, error=str(error))
+                return
+            state = OperationState.PENDING
+        finally:
+            worker.heart.remove(claim)
+        if state is not None:
+            duration_s = round(worker.monotonic() - began_at, 3)
+            log.info(Event.OPERATION_FINISHED, state=state, duration_s=duration_s)
+        if state in FINAL_STATES:
+            OPERATIONS_FINISHED.labels(state).inc()
 
 
-@app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask, bind=True)
-def execute_scheduled_action_quick(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
-    """Run any other operation."""
-    _execute(self.request.id, self.request.hostname)
+def _run(attempt: Attempt) -> OperationState | None:
+    """Run *attempt* to its end, whatever a step does; None if it was taken from us."""
+    try:
+        with noticing_time_limit() as is_overdue:
+            return _run_within_limit(attempt, is_overdue)
+    except UnreachableError:
+        raise
+    except (SoftTimeLimitExceeded, TimeLimitError):
+        error_text = "the soft time limit was reached"
+        log.warning(Event.STEP_FAILED, error=error_text, again=False)
+        return attempt.fail(error_text, reason=Reason.TIME_LIMIT)
+    except Exception as error:
+        # The row must reach a final state.
+        log.exception(Event.OPERATION_CRASHED)
+        return attempt.fail(f"{type(error).__name__}: {error}")
 
 
-@app.task(name=routing.metatask_schedule, base=EnforcedIdTask, bind=True)
-def metatask_schedule(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
-    """Run the scheduler's own maintenance."""
-    _execute(self.request.id, self.request.hostname)
+def _run_within_limit(
+    attempt: Attempt, is_overdue: Callable[[], bool]
+) -> OperationState | None:
+    try:
+        return attempt.run(is_overdue)
+    except Exception as error:
+        # Whatever was made of it: that the time was up is what there is to say.
+        if is_overdue():
+            raise TimeLimitError from error
+        raise
 
 
 @setup_logging.connect

@@ -10,89 +10,25 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
-from celery.worker import WorkController
-from celery.worker import state as worker_state
 
 from actions.leader import expire_lease
 from actions.tick import TickReport
-from celery_app.app import app, make_config
-from celery_app.presence import PresenceStep
-from celery_app.worker import make_worker, set_worker, stop_worker
+from celery_app.embedded_worker import EmbeddedWorker
 from migrations.schema import migrate
 from models.database.engine import make_engine, writing
 from models.errors import ConflictError
-from models.operation_state import Queue
 from operations.rescue import take_over_all
 from scheduler_server import Scheduler, make_scheduler, run
 from settings import Settings
 
 #: Operations at the same time, of which at most one heavy one for each small app.
 CONCURRENCY = 4
-
-#: What a stop waits for the worker's threads. Celery looks for a stop every two
-#: seconds; what they ran has been given back by then.
-STOP_WITHIN = timedelta(seconds=2.2)
-
-
-class EmbeddedWorker:
-    """
-    A Celery worker in threads of this process.
-
-    Args:
-        settings: Of this process.
-
-        concurrency: Operations at the same time.
-    """
-
-    def __init__(self, settings: Settings, concurrency: int = CONCURRENCY) -> None:
-        """Start nothing yet."""
-        self._controller = WorkController(
-            app=app,
-            hostname=f"up@{socket.gethostname()}",
-            pool="threads",
-            concurrency=concurrency,
-            queues=[queue.value for queue in Queue],
-            # What these tell other workers our table knows better.
-            without_heartbeat=True,
-            without_mingle=True,
-            without_gossip=True,
-            quiet=True,
-            minutehand_settings=settings,
-        )
-        self._thread = threading.Thread(
-            target=self._controller.start, name="celery-worker", daemon=True
-        )
-
-    def start(self) -> None:
-        """Consume in a thread."""
-        worker_state.should_stop = None
-        self._thread.start()
-
-    def stop(self) -> bool:
-        """
-        Give back what runs, and wait a moment for the threads.
-
-        Returns:
-            False if a step is still busy; nothing it writes counts any more.
-        """
-        # An exit code, of which 0 counts too; None means "go on".
-        worker_state.should_stop = os.EX_OK
-        stop_worker()
-        # Now, for the thread may not come to it before the process ends.
-        for step in self._controller.steps:
-            if isinstance(step, PresenceStep):
-                step.stop(self._controller)
-        self._thread.join(STOP_WITHIN.total_seconds())
-        return not self._thread.is_alive()
 
 
 def run_embedded(
@@ -128,7 +64,6 @@ def run_embedded(
     """
     # First, for it refuses a place where no database can be kept.
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
-    app.conf.update(_make_config(settings))
     with _owning(settings) as alone:
         migrate(engine)
         if alone:
@@ -136,8 +71,7 @@ def run_embedded(
         engine.dispose()
         scheduler = make_scheduler(settings)
         scheduler.on_tick.extend(on_tick)
-        set_worker(make_worker(settings))
-        worker = EmbeddedWorker(settings, concurrency)
+        worker = EmbeddedWorker(settings, concurrency=concurrency)
         worker.start()
         if on_start is not None:
             on_start()
@@ -146,14 +80,6 @@ def run_embedded(
         finally:
             ended = worker.stop()
     return ended
-
-
-def _make_config(settings: Settings) -> dict[str, Any]:
-    config = make_config(settings)
-    if settings.broker_url == "memory://":
-        # kombu warns of an address without a host, though memory has none.
-        config["broker_url"] = "memory://localhost"
-    return config
 
 
 def _run(scheduler: Scheduler, stop: threading.Event) -> None:

@@ -29,13 +29,15 @@ from cli.output import (
     print_table,
     style_state,
 )
+from dispatch.leading import describe_holder
+from dispatch.upkeep import end_due_pauses
 from migrations.revisions import check_schema
 from models.database.engine import read_clock, reading
 from models.decision import Decision, NewOperation
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
 from operations.listing import count_backlog
-from scheduler_server import PAUSE_S, Scheduler, describe_holder, make_scheduler
+from scheduler_server import PAUSE_S, Scheduler, make_scheduler
 from telemetry import configure_logging
 
 
@@ -178,7 +180,7 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
         with reading(scheduler.engine) as connection:
             instant = read_clock(connection)
         return scheduler.tick(instant)
-    scheduler.end_pauses(instant)
+    end_due_pauses(scheduler.engine, scheduler.leader, now=instant)
     # Of another time: the clock of the scheduler, which notices jumps, stays out.
     return run_tick(
         instant,

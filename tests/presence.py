@@ -9,11 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from celery_app.presence import describe_settings
 from migrations.schema import get_newest_revision
 from models.database.engine import db_now, read_host_clock, writing
 from models.database.tables import processes
 from models.operation_state import Queue
+from operations.fleet.agreement import describe_settings
 from operations.fleet.processes import Process, Role, record_sign
 from settings import read_settings
 

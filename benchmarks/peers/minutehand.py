@@ -131,13 +131,13 @@ class Minutehand(Peer):
     def send_due(self) -> None:
         """Tick, as at the beginning of a minute."""
         assert self.scheduler.leader.hold(), "another scheduler leads"
-        now = self.scheduler._read_clock()
+        now = self.scheduler.read_clock()
         self.scheduler.tick(self.due_at if self.due else now)
 
     def look(self) -> None:
         """Keep the lease, and look for what waits or was lost."""
         self.scheduler.leader.hold()
-        self.scheduler._look_after()
+        self.scheduler.upkeep.look()
 
     def close(self) -> None:
         """Give the lease away."""

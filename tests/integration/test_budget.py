@@ -16,9 +16,10 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from celery_app.execute import execute
-from celery_app.worker import Heart, Worker
+from celery_app.tasks import execute
 from models.database.engine import writing
+from operations.claiming.heart import Heart
+from operations.running.worker import Worker
 from tests.scheduling import (
     add_app,
     add_revision,

@@ -18,10 +18,11 @@ from actions.leader import (
 from actions.notice_action import fetch_watch, record_watch
 from actions.pausing.pause_and_resume import set_paused
 from dispatch.dispatcher import SILENCE_S, Sender
+from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases
 from models.errors import BrokerUnreachableError
-from scheduler_server import NOTICE_AFTER_S, PAUSE_S, RESCUE_EVERY_S, Scheduler
+from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings
 from tests.scheduling import (
     BROKER_DOWN,
@@ -83,13 +84,13 @@ def backdate(engine: sa.Engine, uid: str, minutes: int = 0) -> datetime:
 def wake_to_send(scheduler: Scheduler) -> None:
     """Wake for the tick, in which nothing is due, then for the outbox."""
     scheduler.wake()
-    scheduler._next_tick_at = get_now(scheduler.engine) + 50 * SECOND
+    scheduler.next_tick_at = get_now(scheduler.engine) + 50 * SECOND
     scheduler.wake()
 
 
 def tick_again(scheduler: Scheduler) -> float:
     """Wake as if the next minute had come."""
-    scheduler._next_tick_at = None
+    scheduler.next_tick_at = None
     return scheduler.wake()
 
 
@@ -117,7 +118,7 @@ def test_failures_are_looked_for_after_each_tick(engine: sa.Engine):
     clock = Clock()
     scheduler = make_scheduler(engine, clock=clock, NOTICE_MAIL="ops@example.org")
     scheduler.wake()
-    scheduler._next_tick_at = get_now(engine) + 50 * SECOND
+    scheduler.next_tick_at = get_now(engine) + 50 * SECOND
     looks = []
 
     for _ in range(30):
@@ -139,7 +140,7 @@ def test_wake_between_minutes_does_not_tick(engine: sa.Engine):
     sender = FakeSender()
     scheduler = make_scheduler(engine, sender)
     scheduler.wake()
-    scheduler._next_tick_at = get_now(engine) + 30 * SECOND
+    scheduler.next_tick_at = get_now(engine) + 30 * SECOND
     backdate(engine, uid)
     made = make_operation()
     record_all(engine, made)
@@ -281,13 +282,11 @@ def test_broker_that_is_away_is_asked_once_for_all(engine: sa.Engine):
 
     clock.now += min(RESCUE_EVERY_S, SILENCE_S) - 0.1
     scheduler.wake()
-    scheduler._rescued_at = 0
-    scheduler.wake()
+    scheduler.dispatcher.rescue()
 
     assert 1 == sender.attempts
     clock.now += 1
-    scheduler._rescued_at = 0
-    scheduler.wake()
+    scheduler.dispatcher.rescue()
     assert 2 == sender.attempts
 
 
@@ -377,9 +376,9 @@ def test_tick_that_failed_is_repeated_at_once(engine: sa.Engine):
     scheduler = make_scheduler(engine)
     scheduler.wake()
     backdate(engine, uid)
-    before = scheduler._next_tick_at
+    before = scheduler.next_tick_at
     expire_lease(engine)
-    scheduler._next_tick_at = None
+    scheduler.next_tick_at = None
 
     assert PAUSE_S == scheduler.wake()
     assert [] == fetch_all(engine)

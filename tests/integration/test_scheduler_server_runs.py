@@ -17,13 +17,14 @@ from structlog.testing import capture_logs
 from actions.leader import Leader, get_last_tick_at
 from actions.maintenance_action import MAINTENANCE_UID
 from dispatch.dispatcher import Sender
+from dispatch.upkeep import RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases
 from models.errors import ConflictError
 from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
-from scheduler_server import PAUSE_S, RESCUE_EVERY_S, Scheduler, run
+from scheduler_server import PAUSE_S, Scheduler, run
 from settings import read_settings
 from tests.scheduling import (
     MINUTE,
@@ -79,7 +80,7 @@ def backdate(engine: sa.Engine, uid: str, minutes: int = 0) -> datetime:
 def wake_to_send(scheduler: Scheduler) -> None:
     """Wake for the tick, in which nothing is due, then for the outbox."""
     scheduler.wake()
-    scheduler._next_tick_at = get_now(scheduler.engine) + 50 * SECOND
+    scheduler.next_tick_at = get_now(scheduler.engine) + 50 * SECOND
     scheduler.wake()
 
 

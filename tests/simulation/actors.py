@@ -23,8 +23,7 @@ from actions.maintenance_action import ensure_maintenance
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action, post_action
 from actions.user_events import NewEvent, record_events
-from celery_app.execute import execute
-from celery_app.worker import Heart, Worker
+from celery_app.tasks import execute
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
 from models.database.tables import operations, scheduled_actions
@@ -32,6 +31,8 @@ from models.door.documents import read_action_object
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import LIVE_STATES, Queue, Reason
 from operations.cancel_and_retry import cancel, reopen
+from operations.claiming.heart import Heart
+from operations.running.worker import Worker
 from scheduler_server import Scheduler
 from settings import Settings
 from tests.simulation.broker import SimulatedSender

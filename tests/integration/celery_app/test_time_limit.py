@@ -17,14 +17,15 @@ import pytest
 import sqlalchemy as sa
 from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
 
-from celery_app.execute import execute
-from celery_app.worker import Heart, Worker
+from celery_app.tasks import execute
 from models.database.engine import make_interruptible, reading
 from models.errors import StepError
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
+from operations.claiming.heart import Heart
 from operations.listing import fetch_steps
 from operations.mail.message import Mail, Outcome, Sending
+from operations.running.worker import Worker
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 from tests.unit.operations.fakes import World

@@ -10,18 +10,19 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from celery_app.execute import execute
-from celery_app.worker import Heart, Worker
+from celery_app.tasks import execute
 from models.database.engine import reading, writing
 from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back, let_go, renew
 from operations.claiming.claimed import Claim
+from operations.claiming.heart import Heart
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,
     take_over_all,
 )
+from operations.running.worker import Worker
 from operations.sending.order import fetch_sendable
 from tests.scheduling import (
     REFRESH,

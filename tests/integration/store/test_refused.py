@@ -12,12 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from celery_app.execute import execute
-from celery_app.worker import Heart, Worker
+from celery_app.tasks import execute
 from models.database.engine import make_engine, reading, writing
 from models.database.grants import find_missing_grants
 from models.errors import UnreachableError
 from operations.claiming.claimed import LEASE
+from operations.claiming.heart import Heart
+from operations.running.worker import Worker
 from operations.steps import STEPS
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings

@@ -15,12 +15,12 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from actions.leader import Leader
-from celery_app.worker import Heart
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import small_apps
 from models.errors import UnreachableError, UsageError
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
+from operations.claiming.heart import Heart
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
 

@@ -11,8 +11,10 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from celery_app.presence import Presence, connect_briefly, describe_settings
+from celery_app.presence import connect_briefly
 from models.database.engine import make_engine, reading, writing
+from operations.fleet.agreement import describe_settings
+from operations.fleet.presence import Presence
 from operations.fleet.processes import (
     ALIVE_FOR,
     KEPT_FOR,

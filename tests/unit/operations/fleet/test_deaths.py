@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from billiard.common import human_status
 
-from celery_app.memory import Deaths
+from operations.fleet.deaths import Deaths
 
 
 def lose(number: int) -> str:

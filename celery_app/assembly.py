@@ -1,0 +1,219 @@
+"""
+Which parts each form of Minutehand has, and how they are made of the settings.
+
+A scheduler has an engine, a part in the election and a sender; of these are made its
+dispatcher and its noticer, and the upkeep that calls them in their time. A worker has
+an engine, the ports of the steps, and a heart. The embedded form has both in one
+process (embedded_worker.py). Only the schema of the database is asked for here; all
+else connects when it is used.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from actions.tick import TickReport
+from celery_app.app import make_app
+from celery_app.logs import configure_scheduler_logs
+from celery_app.redis_cluster import refuse_cluster
+from celery_app.sender import CelerySender
+from celery_app.starting import refuse_memory_broker
+from celery_app.task_sender import CeleryTaskSender
+from dispatch.clocks import read_compared_clock
+from dispatch.dispatcher import Dispatcher, Sender
+from dispatch.leading import Leading
+from dispatch.noticer import Noticer
+from dispatch.upkeep import Upkeep, log_tick
+from migrations.revisions import check_schema
+from models.database.engine import Clock, make_engine, read_host_clock, reading, writing
+from models.fields.sql_connection import find_sqlite_path
+from operations.adapters.app_users import RealDirectory
+from operations.adapters.breaker import Breaker, PatientMailer
+from operations.adapters.prune import DatabasePrune
+from operations.adapters.renderer import ChildRenderer
+from operations.adapters.smtp import make_mailer, name_mail_server
+from operations.adapters.sources.sources import RealSources
+from operations.adapters.webhooks import RealWebhooks
+from operations.adapters.workspace.workspace import RealWorkspace
+from operations.claiming.heart import Heart
+from operations.data import Limits
+from operations.fleet.installation import fetch_installation
+from operations.fleet.presence import Presence, make_process
+from operations.fleet.processes import Role
+from operations.ports import Ports, Retention
+from operations.running.worker import Worker
+from settings import Settings, read_child_environment
+from telemetry import serve_metrics
+
+
+def prepare_scheduler(settings: Settings) -> None:
+    """
+    Begin to log and to give metrics, as *settings* say.
+
+    Raises:
+        UsageError: The broker is one in memory, or part of a cluster.
+    """
+    refuse_memory_broker(settings)
+    refuse_cluster(settings)
+    configure_scheduler_logs(settings)
+    if settings.metrics_port is not None:
+        serve_metrics(settings.metrics_address, settings.metrics_port)
+
+
+class SchedulerParts:
+    """
+    What a scheduler works with, public for whoever drives it by hand.
+
+    Args:
+        engine: Its own.
+
+        leader: Its part in the election.
+
+        sender: To the broker.
+
+        settings: Read once at the start.
+
+        monotonic: Seconds that never jump; only measures pauses.
+
+        host_clock: Only compared with the database's, and reported.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        leader: Leader,
+        sender: Sender,
+        settings: Settings,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        host_clock: Clock = read_host_clock,
+    ) -> None:
+        """Connect to nothing yet."""
+        self.engine = engine
+        self.leader = leader
+        self.settings = settings
+        self.monotonic = monotonic
+        self.leading = Leading(engine, leader)
+        self.dispatcher = Dispatcher(
+            engine,
+            leader,
+            sender,
+            chunk=settings.chunk,
+            monotonic=monotonic,
+            part=settings.app_share,
+        )
+        self.noticer = Noticer(
+            engine,
+            leader,
+            mail=settings.notice_mail,
+            webhook=settings.notice_webhook,
+            zone=settings.timezone,
+        )
+        self.upkeep = Upkeep(
+            engine, leader, self.dispatcher, self.noticer, monotonic=monotonic
+        )
+        self.read_clock = partial(read_compared_clock, engine, host_clock)
+        #: Called with the report of each tick.
+        self.on_tick: list[Callable[[TickReport], None]] = [log_tick]
+
+    @classmethod
+    def make(cls, settings: Settings) -> Self:
+        """
+        Return one for *settings*, the schema of its database checked.
+
+        Raises:
+            UsageError: The database has another schema.
+
+            UnreachableError: The database is away.
+        """
+        engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+        check_schema(engine)
+        leader = Leader(
+            engine, ttl=settings.lease_ttl, heartbeat=settings.lease_heartbeat
+        )
+        sender = CelerySender(
+            make_app(settings),
+            timeout=settings.broker_timeout,
+            read_installation=partial(_read_installation, engine),
+        )
+        # What is loaded by now stays. A large tick makes many objects and drops none
+        # for a moment; without this each collection would look through all again.
+        gc.collect()
+        gc.freeze()
+        return cls(engine, leader, sender, settings)
+
+    def ensure(self) -> bool:
+        """Make the daily maintenance what the settings say, if we lead."""
+        return self.upkeep.keep_maintenance(
+            at=self.settings.maintenance_at,
+            timezone=self.settings.timezone,
+            enabled=self.settings.maintenance_enabled,
+        )
+
+
+def _read_installation(engine: sa.Engine) -> str | None:
+    with reading(engine) as connection:
+        return fetch_installation(connection)
+
+
+def make_presence(settings: Settings, engine: sa.Engine) -> Presence:
+    """Return the sign of life of a scheduler."""
+    process = make_process(settings, Role.SCHEDULER)
+    return Presence(process, partial(writing, engine))
+
+
+def make_worker(settings: Settings) -> Worker:
+    """Return a worker for *settings*; connects lazily."""
+    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    secret = settings.webhook_secret
+    ports = Ports(
+        workspace=RealWorkspace(
+            engine, settings.workspace, most_bytes=settings.workspace_per_app
+        ),
+        sources=_make_sources(settings),
+        mailer=PatientMailer(
+            make_mailer(settings.smtp_url, sender=settings.mail_sender),
+            Breaker(engine, name_mail_server(settings.smtp_url)),
+        ),
+        renderer=ChildRenderer(),
+        directory=RealDirectory(engine),
+        webhooks=RealWebhooks(
+            secret=None if secret is None else secret.get_secret_value(),
+            allowed_hosts=settings.webhook_allowed_hosts,
+        ),
+        tasks=CeleryTaskSender(settings),
+        prune=DatabasePrune(engine),
+        retention=Retention(operations=settings.retention),
+    )
+    heart = Heart(
+        engine, lease=settings.operation_lease, every=settings.operation_heartbeat
+    )
+    return Worker(engine, ports, heart, settings.operation_lease)
+
+
+def _make_sources(settings: Settings) -> RealSources:
+    """Return what reads the sources of small apps; nothing is opened."""
+    database = find_sqlite_path(settings.database_url)
+    files = [f"{database}{end}" for end in ("", "-wal", "-shm")] if database else []
+    mails = [] if "://" in settings.smtp_url else [settings.smtp_url]
+    return RealSources(
+        limits=Limits(
+            bytes=settings.source_max_bytes,
+            rows=settings.source_max_rows,
+            columns=settings.source_max_columns,
+            memory=settings.source_max_memory,
+            time=settings.source_timeout,
+        ),
+        allowed_hosts=settings.source_allowed_hosts,
+        connections=settings.sql_connections,
+        environment=read_child_environment(),
+        private=[settings.home, settings.workspace, *map(Path, [*files, *mails])],
+    )

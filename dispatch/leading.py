@@ -1,0 +1,109 @@
+"""
+Who leads, as one scheduler sees it: it leads if it can, else it stands by.
+
+Each change is logged once, and so is each leader that it stands by for.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import sqlalchemy as sa
+import structlog
+
+from actions.leader import Leader, get_holder
+from dispatch.clocks import adopt_changed_zones
+from models.errors import ConflictError, UnreachableError
+from telemetry import IS_LEADER, Event
+
+log = structlog.get_logger()
+
+
+class Leading:
+    """
+    The part of one scheduler among all.
+
+    Args:
+        engine: Of the scheduler.
+
+        leader: Its part in the election.
+    """
+
+    def __init__(self, engine: sa.Engine, leader: Leader) -> None:
+        """Stand by; ``hold`` may lead."""
+        self._engine = engine
+        self._leader = leader
+        self._was_leading = False
+        self._stood_by_for: int | None = None
+
+    def hold(self) -> bool:
+        """
+        Lead if possible, and begin with what a new leader owes.
+
+        Returns:
+            Whether this scheduler leads now.
+
+        Raises:
+            LeadershipLostError, UnreachableError: The next call does it again.
+        """
+        if not self._leader.hold():
+            self.lose()
+            return False
+        if not self._was_leading:
+            adopt_changed_zones(self._engine, self._leader)
+            log.info(Event.LEASE_ACQUIRED, fence=self._leader.fence)
+            # last, so that what failed above is done at the next look
+            self._was_leading = True
+            IS_LEADER.set(1)
+        return True
+
+    def lose(self) -> None:
+        """Say that this scheduler leads no longer, if it did."""
+        if self._was_leading:
+            log.warning(Event.LEASE_LOST)
+            self._was_leading = False
+            IS_LEADER.set(0)
+
+    def end(self) -> None:
+        """Let a standby lead at once, if we lead; never raises."""
+        led = self._leader.fence is not None
+        try:
+            self._leader.release()
+        except UnreachableError as error:
+            log.warning(Event.LEASE_LOST, error=str(error))
+        else:
+            if led:
+                log.info(Event.LEASE_RELEASED)
+        IS_LEADER.set(0)
+
+    def stand_by(self, *, wait: bool = True) -> None:
+        """
+        Log who leads, once for each leadership.
+
+        Raises:
+            ConflictError: Another scheduler leads, and this one is not to *wait*.
+        """
+        if not wait:
+            raise ConflictError(describe_holder(self._engine))
+        with suppress(UnreachableError):  # which the look before this one has logged
+            holder = get_holder(self._engine)
+            if holder is None or holder.is_stale or holder.fence == self._stood_by_for:
+                return
+            log.info(
+                Event.STANDING_BY,
+                leader=holder.hostname,
+                pid=holder.pid,
+                since=holder.acquired_at,
+                fence=holder.fence,
+            )
+            self._stood_by_for = holder.fence
+
+
+def describe_holder(engine: sa.Engine) -> str:
+    """Say who leads, for a scheduler that will not wait."""
+    holder = get_holder(engine)
+    if holder is None:
+        return "no scheduler leads now, but the lease could not be taken"
+    return (
+        f"{holder.hostname} (pid {holder.pid}) leads since {holder.acquired_at:%F %T}Z"
+    )

@@ -1,0 +1,109 @@
+"""The heart of a worker: it renews the leases of all that its process runs."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+import structlog
+
+from models.errors import MinutehandError, UnreachableError
+from operations.claiming.claim import give_back, renew
+from operations.claiming.claimed import Claim
+from telemetry import Event
+
+log = structlog.get_logger()
+
+
+class Heart:
+    """
+    Renews the leases of all that this process runs, from one thread.
+
+    Args:
+        engine: Of this process.
+
+        lease: How long a renewal holds.
+
+        every: Between renewals; a third of *lease* at most.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, *, lease: timedelta, every: timedelta
+    ) -> None:
+        """Start nothing yet: the thread starts with the first claim."""
+        self._engine = engine
+        self._lease = lease
+        self._every_s = every.total_seconds()
+        self._claims: dict[UUID, Claim] = {}
+        self._missing: set[UUID] = set()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._started = False
+
+    def add(self, claim: Claim) -> None:
+        """Keep *claim* alive from now on."""
+        with self._lock:
+            self._claims[claim.token] = claim
+            if not self._started:
+                self._started = True
+                self.start_beating()
+
+    def start_beating(self) -> None:
+        """Call ``beat`` in a moment, and again and again until stopped."""
+        threading.Thread(target=self._run, name="operation-leases", daemon=True).start()
+
+    def remove(self, claim: Claim) -> None:
+        """Keep *claim* alive no longer."""
+        with self._lock:
+            self._claims.pop(claim.token, None)
+
+    def stop(self) -> None:
+        """Stop renewing, and give back what still runs so that others take it."""
+        self._stopped.set()
+        with self._lock:
+            claims = list(self._claims.values())
+            self._claims.clear()
+        ids = [str(claim.operation_id) for claim in claims]
+        for number, claim in enumerate(claims):
+            try:
+                given_back = give_back(self._engine, claim)
+            except (MinutehandError, sa.exc.SQLAlchemyError) as error:
+                # The others would wait for the same.
+                log.warning(
+                    Event.OPERATIONS_NOT_GIVEN_BACK, ids=ids[number:], error=str(error)
+                )
+                return
+            if given_back:
+                log.info(Event.OPERATION_GIVEN_BACK, task_id=ids[number])
+
+    def beat(self) -> None:
+        """Renew all leases once; forget those that are no longer ours."""
+        with self._lock:
+            tokens = set(self._claims)
+        try:
+            claim = renew(self._engine, tokens, lease=self._lease)
+        except (MinutehandError, sa.exc.SQLAlchemyError) as error:
+            # The next beat tries again; the lease outlasts several.
+            expected = isinstance(error, UnreachableError)
+            log.warning(Event.HEARTBEAT_FAILED, error=str(error), exc_info=not expected)
+            return
+        with self._lock:
+            # What has just ended is no longer ours either, and removed in a moment:
+            # lost is what the beat before did not find.
+            lost = self._missing & self._claims.keys() - claim
+            self._missing = tokens - claim
+            for token in lost:
+                gone = self._claims.pop(token)
+                log.warning(Event.CLAIM_LOST, task_id=str(gone.operation_id))
+
+    def _run(self) -> None:
+        if self._stopped.wait(self._every_s):
+            return
+        try:
+            self.beat()
+        finally:
+            # Whatever became of this one (a full disk under the log): nobody else
+            # renews, and all that runs here would be taken from us.
+            self.start_beating()

@@ -1,0 +1,146 @@
+"""The sign of life of this process: a row that it renews, and removes as it stops."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import sqlalchemy as sa
+import structlog
+from pydantic import BaseModel
+
+from migrations.revisions import get_newest_revision
+from models.errors import MinutehandError, UnreachableError
+from operations.fleet.agreement import describe_settings
+from operations.fleet.processes import (
+    RENEW_EVERY,
+    Process,
+    Role,
+    measure_free,
+    record_end,
+    record_sign,
+)
+from telemetry import Event
+
+log = structlog.get_logger()
+
+Connect = Callable[[], AbstractContextManager[sa.Connection]]
+
+
+def make_process(
+    settings: BaseModel,
+    role: Role,
+    *,
+    name: str | None = None,
+    concurrency: int | None = None,
+) -> Process:
+    """Return this process; *name* is that of its host unless it has one of its own."""
+    hostname = socket.gethostname()
+    return Process(
+        role=role,
+        name=name or f"{role.value}@{hostname}",
+        hostname=hostname,
+        pid=os.getpid(),
+        version=version("minutehand"),
+        revision=get_newest_revision(),
+        settings=describe_settings(settings, role),
+        concurrency=concurrency,
+    )
+
+
+class Presence:
+    """
+    Tells the table that this process is there.
+
+    Args:
+        process: As it is at its start.
+
+        connect: Gives a connection in a transaction of its own, with a deadline.
+
+        workspace: Whose free space is told; None: not used here.
+
+        monotonic: Seconds that never jump.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        connect: Connect,
+        *,
+        workspace: Path | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Tell nothing yet."""
+        self._process = process
+        self._connect = connect
+        self._workspace = workspace
+        self._free_bytes: int | None = None
+        self._measuring: threading.Thread | None = None
+        self._pauses = 0
+        self._has_ended = False
+        self._monotonic = monotonic
+        self._renew_at = float("-inf")
+
+    def keep(self) -> None:
+        """Give a sign of life if it is time for one; called in a loop, never raises."""
+        if self._monotonic() >= self._renew_at:
+            self.renew()
+            self._renew_at = self._monotonic() + RENEW_EVERY.total_seconds()
+
+    def renew(self, queues: Sequence[str] = ()) -> None:
+        """
+        Give a sign of life, taking operations from *queues*; never raises.
+
+        After a failure the next call does nothing, for its caller has waited for this
+        one; a process counts as alive for longer than that.
+        """
+        if self._has_ended:
+            return
+        if self._pauses:
+            self._pauses -= 1
+            return
+        if self._workspace is not None:
+            self._measure(self._workspace)
+        self._process = replace(
+            self._process, queues=tuple(queues), free_bytes=self._free_bytes
+        )
+        if not self._write(partial(record_sign, process=self._process)):
+            self._pauses = 1
+
+    def end(self) -> None:
+        """Say that this process stops; never raises."""
+        self._has_ended = True
+        self._write(partial(record_end, process=self._process))
+
+    def _write(self, statement: Callable[[sa.Connection], None]) -> bool:
+        try:
+            with self._connect() as connection:
+                statement(connection)
+        except (MinutehandError, sa.exc.SQLAlchemyError) as error:
+            # Whatever it is, work that goes on is worth more than word of it.
+            expected = isinstance(error, UnreachableError)
+            text = str(error) if expected else str(getattr(error, "orig", error))
+            log.warning(Event.PRESENCE_NOT_TOLD, error=text)
+            return False
+        return True
+
+    def _measure(self, folder: Path) -> None:
+        """Look at the free space beside us: a network that hangs keeps who asks."""
+        if self._measuring is not None and self._measuring.is_alive():
+            self._free_bytes = None
+            return
+
+        def look() -> None:
+            self._free_bytes = measure_free(folder)
+
+        self._measuring = threading.Thread(target=look, name="free-space", daemon=True)
+        self._measuring.start()
+        self._measuring.join(0.1)
