@@ -65,6 +65,9 @@ VAGUE_NAMES = {
 #: One bad action must not stop the tick; an operation must reach a final state.
 MAY_CATCH_ALL = {"actions/tick.py", "celery_app/tasks.py"}
 
+#: Celery, its libraries and its brokers; and what is built on these.
+OF_CELERY = {"amqp", "billiard", "celery", "celery_app", "kombu", "redis"}
+
 TABLE_PARTS = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 LONGEST_MODULE = 500
@@ -174,6 +177,20 @@ def test_settings_and_telemetry_import_nothing_above_models() -> None:
 
     assert find_imports(ROOT / "settings.py") & ours == {"models"}
     assert find_imports(ROOT / "telemetry.py") & ours == set()
+
+
+def test_celery_app_is_about_celery() -> None:
+    """
+    What needs neither Celery nor a broker has its room below.
+    """
+    others = {
+        name_of(path)
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "celery_app")
+        and not find_imports(path) & OF_CELERY
+    }
+
+    assert others <= {"celery_app/confirms.py"}  # py-amqp's channel is handed in
 
 
 def test_only_the_command_line_imports_the_scheduler() -> None:

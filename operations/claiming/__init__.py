@@ -1,1 +1,5 @@
-"""A worker's claim on an operation: one conditional statement that tells if it won."""
+"""
+A worker's claim on an operation: conditional statements that tell whether they won.
+
+claim is the way in; heart renews what a process has claimed until it is done.
+"""
