@@ -282,6 +282,29 @@ def find_action(
     raise NotFoundError(msg)
 
 
+def find_filtered(
+    connection: sa.Connection, *, app: str | None, action: str | None
+) -> str | None:
+    """
+    Return the uid of the action that a filter names, by uid or name.
+
+    Args:
+        connection: Any.
+
+        app: Uid of the small app that it filters by, too; None: it does not.
+
+        action: Uid or name; None: it does not filter by action.
+
+    Raises:
+        NotFoundError: No such small app, or no such action in it.
+
+        ConflictError: Several small apps have an action of that name.
+    """
+    if app is not None:
+        fetch_app(connection, app)
+    return None if action is None else find_action(connection, action, app=app).uid
+
+
 def get_action_state(row: sa.Row[Any]) -> str:
     """Return why *row* (an action) does not run, in a word; "active" if it does."""
     if row.deleted_at is not None:

@@ -10,12 +10,12 @@ from actions.leader import get_holder
 from actions.listing import find_action, has_user
 from cli.confirming import YesOption, confirm
 from cli.connection import get_engine, read_database
-from cli.operation_view import make_operation_json, read_operation
 from cli.operations_watch import follow
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import out, print_json, print_note
 from dispatch.manual_runs import run_now
 from models.errors import NotFoundError
+from overview.operations import fetch_shown_operation
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -78,6 +78,7 @@ def run(  # noqa: PLR0913 - the options of the command
         raise typer.Exit(follow(operation_id, json=json))
     if json:
         with read_database() as connection:
-            print_json(make_operation_json(read_operation(connection, operation_id)))
+            shown = fetch_shown_operation(connection, operation_id)
+        print_json(shown.as_json())
     else:
         out().print(str(operation_id))

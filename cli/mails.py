@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
-import sqlalchemy as sa
 import typer
 
-from actions.listing import fetch_app, find_action
-from cli.confirming import LOOK_FIRST, DryRunOption, YesOption, confirm
+from actions.listing import find_filtered
+from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_actor, get_engine, read_database, write_database
-from cli.options import AppOption, JsonOption, read_operation_id, read_period
+from cli.options import (
+    ActionOption,
+    AllOption,
+    AppOption,
+    JsonOption,
+    OptionalOperation,
+    read_operation_id,
+    read_period,
+)
 from cli.output import format_both, out, print_json, print_note, print_table
 from models.errors import ConflictError, UsageError
 from operations.mail.uncertain import (
+    Mail,
     MailSelection,
+    Resolved,
     confirm_mails,
     count_mails,
     fetch_mails,
+    make_resolved_json,
     resend_mails,
     resolve_mails,
 )
 from operations.ports import DeliveryState
 
-_OptionalId = Annotated[
-    str | None,
-    typer.Argument(metavar="[ID]", help="Of one operation; else give filters."),
-]
 _Recipients = Annotated[
     list[str] | None,
     typer.Argument(metavar="[RECIPIENT]...", help="Ids of users; all if left out."),
-]
-_ActionOption = Annotated[
-    str | None,
-    typer.Option("--action", metavar="ACTION", help="Uid of an action, or its name."),
 ]
 _FromOption = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Changed from here on.")
@@ -42,18 +44,12 @@ _FromOption = Annotated[
 _UntilOption = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Changed before this.")
 ]
-_AllOption = Annotated[
-    bool, typer.Option("--all", help="All there are; instead of filters.")
-]
-
-_KEYS = ("operation_id", "app", "action_uid", "step", "recipient", "state", "error")
-_MORE_KEYS = ("updated_at", "resolved_by", "resolved_at", "occurrence")
 
 
 def list_mails(  # noqa: PLR0913 - the options of the command
     *,
     app: AppOption = None,
-    action: _ActionOption = None,
+    action: ActionOption = None,
     operation: Annotated[
         str | None, typer.Option("--operation", metavar="ID", help="Of one operation.")
     ] = None,
@@ -78,48 +74,47 @@ def list_mails(  # noqa: PLR0913 - the options of the command
         app, action, operation_id, (), from_=from_, until=until, state=state
     )
     with read_database() as connection:
-        rows = fetch_mails(connection, wanted, limit=limit)
+        found = fetch_mails(connection, wanted, limit=limit)
         counts = count_mails(connection, wanted)
     if json:
-        keys = (*_KEYS, *_MORE_KEYS)
-        print_json([{key: getattr(row, key) for key in keys} for row in rows])
+        print_json([each.as_json() for each in found])
         return
     print_table(
         ("operation", "app", "step", "recipient", "state", "changed", "what"),
         (
             [
-                str(row.operation_id),
-                row.app,
-                row.step,
-                row.recipient,
-                row.state,
-                format_both(row.updated_at),
-                _describe(row),
+                str(each.operation_id),
+                each.app,
+                each.step,
+                each.recipient,
+                each.state,
+                format_both(each.updated_at),
+                _describe(each),
             ]
-            for row in rows
+            for each in found
         ),
         empty="No mails.",
     )
-    if rows:
+    if found:
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
         print_note(f"In all: {told}.")
 
 
-def _describe(row: sa.Row[Any]) -> str:
-    if row.error is not None:
-        return str(row.error)
-    return "" if row.resolved_by is None else f"decided by {row.resolved_by}"
+def _describe(mail: Mail) -> str:
+    if mail.error is not None:
+        return mail.error
+    return "" if mail.resolved_by is None else f"decided by {mail.resolved_by}"
 
 
 def confirm_arrival(  # noqa: PLR0913 - the options of the command
-    operation: _OptionalId = None,
+    operation: OptionalOperation = None,
     recipients: _Recipients = None,
     *,
     app: AppOption = None,
-    action: _ActionOption = None,
+    action: ActionOption = None,
     from_: _FromOption = None,
     until: _UntilOption = None,
-    everything: _AllOption = False,
+    everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     json: JsonOption = False,
@@ -144,14 +139,14 @@ def confirm_arrival(  # noqa: PLR0913 - the options of the command
 
 
 def resend(  # noqa: PLR0913 - the options of the command
-    operation: _OptionalId = None,
+    operation: OptionalOperation = None,
     recipients: _Recipients = None,
     *,
     app: AppOption = None,
-    action: _ActionOption = None,
+    action: ActionOption = None,
     from_: _FromOption = None,
     until: _UntilOption = None,
-    everything: _AllOption = False,
+    everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     json: JsonOption = False,
@@ -189,10 +184,7 @@ def _select(  # noqa: PLR0913 - the filters of the commands
     uid = None
     if app is not None or action is not None:
         with read_database() as connection:
-            if app is not None:
-                fetch_app(connection, app)
-            if action is not None:
-                uid = find_action(connection, action, app=app).uid
+            uid = find_filtered(connection, app=app, action=action)
     return MailSelection(
         app=app,
         action_uid=uid,
@@ -213,8 +205,7 @@ def _resolve(
     yes: bool,
     json: bool,
 ) -> None:
-    is_open = wanted == MailSelection()
-    if is_open is not everything:
+    if wanted.is_open is not everything:
         msg = (
             "say which: the ID of an operation, or filters such as --app and --from;"
             " or --all alone, for all that are uncertain"
@@ -226,19 +217,16 @@ def _resolve(
     with read_database() as connection:
         total = sum(count_mails(connection, wanted).values())
     if dry_run or not total:
-        _print(total, 0, {}, dry_run=dry_run, resend=resend, json=json)
+        _print(total, Resolved(), dry_run=dry_run, resend=resend, json=json)
         return
     many = "mail" if total == 1 else "mails"
     verb = f"Send {total:,} uncertain {many} again"
     if not resend:
         verb = f"Take it that {total:,} uncertain {many} arrived"
-    if not confirm(verb, yes=yes, look=LOOK_FIRST):
-        print_note("Nothing was changed.")
-        raise typer.Exit(1)
+    confirm_change_of_many(verb, yes=yes)
     resolved = resolve_mails(get_engine(), wanted, resend=resend, by=get_actor())
-    refused = {str(id_): text for id_, text in resolved.refused.items()}
-    _print(total, resolved.done, refused, dry_run=False, resend=resend, json=json)
-    if refused and not resolved.done:
+    _print(total, resolved, dry_run=False, resend=resend, json=json)
+    if resolved.refused and not resolved.done:
         raise typer.Exit(ConflictError.exit_code)
 
 
@@ -250,22 +238,19 @@ def _resolve_one(
         done = decide(
             connection, operation_id, recipients=wanted.recipients, by=get_actor()
         )
-    _print(done, done, {}, dry_run=False, resend=resend, json=json)
+    _print(done, Resolved(done), dry_run=False, resend=resend, json=json)
 
 
 def _print(
     total: int,
-    done: int,
-    refused: dict[str, str],
+    resolved: Resolved,
     *,
     dry_run: bool,
     resend: bool,
     json: bool,
 ) -> None:
     if json:
-        print_json(
-            {"matched": total, "changed": done, "refused": refused, "dry_run": dry_run}
-        )
+        print_json(make_resolved_json(total, resolved, dry_run=dry_run))
         return
     if not total:
         out().print("No uncertain mail matches.")
@@ -274,6 +259,6 @@ def _print(
         out().print(f"Matched {total:,} uncertain.")
         return
     verb = "Sent again soon:" if resend else "Taken as arrived:"
-    out().print(f"{verb} {done:,} of {total:,}.")
-    for text in refused.values():
+    out().print(f"{verb} {resolved.done:,} of {total:,}.")
+    for text in resolved.refused.values():
         out().print(f"  left as it was: {text}", markup=False)

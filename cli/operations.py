@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-import sqlalchemy as sa
 import typer
 
-from actions.listing import fetch_app, find_action
+from actions.listing import find_filtered
 from cli.connection import read_database
-from cli.operation_view import (
-    ShownOperation,
-    add_steps,
-    format_took,
-    make_operation_json,
-    make_steps_table,
-    read_operation,
-)
+from cli.operation_view import format_took, make_steps_table
 from cli.options import (
+    ActionOption,
     AppOption,
     JsonOption,
+    OccurrencesFromOption,
+    OccurrencesUntilOption,
     OperationArgument,
     read_operation_id,
     read_period,
@@ -34,29 +28,24 @@ from cli.output import (
     style_state,
 )
 from models.operation_state import OperationState
-from operations.listing import OperationFilter, fetch_operations
+from operations.listing import OperationFilter
+from overview.operations import (
+    MissedRange,
+    ShownOperation,
+    fetch_shown_operation,
+    fetch_shown_operations,
+)
 
 
 def list_operations(  # noqa: PLR0913 - the options of the command
     *,
     app: AppOption = None,
-    action: Annotated[
-        str | None,
-        typer.Option(
-            "--action", metavar="ACTION", help="Uid of an action, or its name."
-        ),
-    ] = None,
+    action: ActionOption = None,
     state: Annotated[
         OperationState | None, typer.Option("--state", help="Only those in this state.")
     ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Occurrences from here on."),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="Occurrences before this."),
-    ] = None,
+    from_: OccurrencesFromOption = None,
+    until: OccurrencesUntilOption = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")
     ] = 50,
@@ -69,31 +58,26 @@ def list_operations(  # noqa: PLR0913 - the options of the command
     """
     since, end = read_period(from_, until)
     with read_database() as connection:
-        if app is not None:
-            fetch_app(connection, app)
-        uid = None
-        if action is not None:
-            uid = find_action(connection, action, app=app).uid
+        uid = find_filtered(connection, app=app, action=action)
         wanted = OperationFilter(app, uid, state, since, end, limit)
-        rows = fetch_operations(connection, wanted)
-        shown = add_steps(connection, rows) if json else []
+        found = fetch_shown_operations(connection, wanted, with_steps=json)
     if json:
-        print_json([make_operation_json(each) for each in shown])
+        print_json([each.as_json() for each in found])
         return
     print_table(
         ("id", "app", "what", "occurrence", "queue", "state", "took", "reason"),
         (
             [
-                str(row.id),
-                row.app,
-                row.triggered_by,
-                format_both(row.occurrence),
-                row.queue,
-                style_state(row.state),
-                format_took(row),
-                _describe_reason(row),
+                str(each.id),
+                each.app,
+                each.triggered_by,
+                format_both(each.occurrence),
+                each.queue,
+                style_state(each.state),
+                format_took(each.took),
+                _describe_reason(each),
             ]
-            for row in rows
+            for each in found
         ),
         empty="No operations.",
     )
@@ -106,56 +90,53 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
     Its id is also its Celery task id.
     """
     with read_database() as connection:
-        shown = read_operation(connection, read_operation_id(operation))
+        shown = fetch_shown_operation(connection, read_operation_id(operation))
     if json:
-        print_json(make_operation_json(shown))
+        print_json(shown.as_json())
     else:
         print_operation(shown)
 
 
 def print_operation(shown: ShownOperation) -> None:
     """Print *shown* for people."""
-    row = shown.row
     print_fields(
         [
-            ("id", str(row.id)),
-            ("what", row.triggered_by),
-            ("action", f"{row.action_uid} (revision {row.action_revision})"),
-            ("app", row.app),
-            ("user", row.user_id),
-            ("trigger", row.trigger),
-            ("occurrence", format_both(row.occurrence)),
-            ("state", style_state(row.state)),
-            ("reason", row.reason),
-            ("missed", _describe_missed(row)),
-            ("queue", row.queue),
-            ("attempt", f"{row.attempt} of {row.attempts_allowed}"),
-            ("recorded", format_both(row.recorded_at)),
-            ("sent", format_both(row.sent_at)),
-            ("started", format_both(row.started_at)),
-            ("finished", format_both(row.finished_at)),
-            ("took", format_took(row)),
-            ("worker", row.worker),
-            ("error", row.error),
+            ("id", str(shown.id)),
+            ("what", shown.triggered_by),
+            ("action", f"{shown.action_uid} (revision {shown.action_revision})"),
+            ("app", shown.app),
+            ("user", shown.user_id),
+            ("trigger", shown.trigger),
+            ("occurrence", format_both(shown.occurrence)),
+            ("state", style_state(shown.state)),
+            ("reason", shown.reason),
+            ("missed", _describe_missed(shown.missed)),
+            ("queue", shown.queue),
+            ("attempt", f"{shown.attempt} of {shown.attempts_allowed}"),
+            ("recorded", format_both(shown.recorded_at)),
+            ("sent", format_both(shown.sent_at)),
+            ("started", format_both(shown.started_at)),
+            ("finished", format_both(shown.finished_at)),
+            ("took", format_took(shown.took)),
+            ("worker", shown.worker),
+            ("error", shown.error),
         ]
     )
     if shown.steps:
         out().print()
-        out().print(make_steps_table(shown))
+        out().print(make_steps_table(shown.steps))
 
 
-def _describe_reason(row: sa.Row[Any]) -> str:
-    """Return the reason of *row*, and what a missed row stands for."""
-    return ": ".join(each for each in (row.reason, _describe_missed(row)) if each)
+def _describe_reason(shown: ShownOperation) -> str:
+    """Return the reason of an operation, and what a missed one stands for."""
+    parts = (shown.reason, _describe_missed(shown.missed))
+    return ": ".join(each for each in parts if each)
 
 
-def _describe_missed(row: sa.Row[Any]) -> str | None:
-    """Return how many occurrences the missed *row* stands for, and which."""
-    details = row.details or {}
-    if "count" not in details:
+def _describe_missed(missed: MissedRange | None) -> str | None:
+    """Return how many occurrences a missed row stands for, and which."""
+    if missed is None:
         return None
-    more = " or more" if details.get("more") else ""
-    first, last = (
-        format_both(datetime.fromisoformat(details[key])) for key in ("first", "last")
-    )
-    return f"{details['count']:,}{more}, {first} to {last}"
+    more = " or more" if missed.is_more else ""
+    first, last = format_both(missed.first), format_both(missed.last)
+    return f"{missed.count:,}{more}, {first} to {last}"

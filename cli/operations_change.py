@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from actions.listing import fetch_app, find_action
-from cli.confirming import LOOK_FIRST, DryRunOption, YesOption, confirm
+from actions.listing import find_filtered
+from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_engine, read_database, write_database
-from cli.operation_view import ShownOperation, make_operation_json, read_operation
-from cli.options import AppOption, JsonOption, read_operation_id, read_period
+from cli.options import (
+    ActionOption,
+    AllOption,
+    AppOption,
+    JsonOption,
+    OccurrencesFromOption,
+    OccurrencesUntilOption,
+    OptionalOperation,
+    read_operation_id,
+    read_period,
+)
 from cli.output import out, print_json, print_note
 from models.errors import ConflictError, UsageError
 from models.operation_state import OperationState, Queue, Reason
 from operations.bulk import (
     CHANGEABLE,
+    Change,
     Changed,
     Counted,
     Selection,
-    cancel_selected,
+    change_selected,
     count_selected,
-    retry_selected,
+    make_change_json,
+    refuse_unfit_states,
 )
-from operations.cancel_and_retry import cancel, get_live_beside, reopen
+from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
+from overview.operations import ShownOperation, fetch_shown_operation
 
-_OptionalId = Annotated[
-    str | None,
-    typer.Argument(metavar="[ID]", help="Of one operation; else give filters."),
-]
-_ActionOption = Annotated[
-    str | None,
-    typer.Option("--action", metavar="ACTION", help="Uid of an action, or its name."),
-]
 _StateOption = Annotated[
     list[OperationState] | None,
     typer.Option("--state", help="Only those in this state; may be repeated."),
@@ -45,44 +48,26 @@ _ReasonOption = Annotated[
 _QueueOption = Annotated[
     Queue | None, typer.Option("--queue", help="Only those of this queue.")
 ]
-_FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Occurrences from here on.")
-]
-_UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Occurrences before this.")
-]
-_AllOption = Annotated[
-    bool, typer.Option("--all", help="All there are; instead of filters.")
-]
-
 #: Small apps that are named with their counts.
 _APPS_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """How a change is spoken of."""
-
-    change: str
-    question: str
-    done: str
-
-
-_CANCEL = _Words("cancel", "Cancel", "Canceled")
-_RETRY = _Words("retry", "Run again", "Runs again soon:")
+#: How each change is asked about, and how it is told that it was done.
+_QUESTIONS = {Change.CANCEL: "Cancel", Change.RETRY: "Run again"}
+_DONE = {Change.CANCEL: "Canceled", Change.RETRY: "Runs again soon:"}
 
 
 def cancel_operations(  # noqa: PLR0913 - the options of the command
-    operation: _OptionalId = None,
+    operation: OptionalOperation = None,
     *,
     app: AppOption = None,
-    action: _ActionOption = None,
+    action: ActionOption = None,
     state: _StateOption = None,
     reason: _ReasonOption = None,
     queue: _QueueOption = None,
-    from_: _FromOption = None,
-    until: _UntilOption = None,
-    everything: _AllOption = False,
+    from_: OccurrencesFromOption = None,
+    until: OccurrencesUntilOption = None,
+    everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     json: JsonOption = False,
@@ -100,21 +85,26 @@ def cancel_operations(  # noqa: PLR0913 - the options of the command
         _cancel_one(operation, json=json)
         return
     _change_many(
-        _CANCEL, selection, everything=everything, dry_run=dry_run, yes=yes, json=json
+        Change.CANCEL,
+        selection,
+        everything=everything,
+        dry_run=dry_run,
+        yes=yes,
+        json=json,
     )
 
 
 def retry_operations(  # noqa: PLR0913 - the options of the command
-    operation: _OptionalId = None,
+    operation: OptionalOperation = None,
     *,
     app: AppOption = None,
-    action: _ActionOption = None,
+    action: ActionOption = None,
     state: _StateOption = None,
     reason: _ReasonOption = None,
     queue: _QueueOption = None,
-    from_: _FromOption = None,
-    until: _UntilOption = None,
-    everything: _AllOption = False,
+    from_: OccurrencesFromOption = None,
+    until: OccurrencesUntilOption = None,
+    everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     json: JsonOption = False,
@@ -133,7 +123,12 @@ def retry_operations(  # noqa: PLR0913 - the options of the command
         _retry_one(operation, json=json)
         return
     _change_many(
-        _RETRY, selection, everything=everything, dry_run=dry_run, yes=yes, json=json
+        Change.RETRY,
+        selection,
+        everything=everything,
+        dry_run=dry_run,
+        yes=yes,
+        json=json,
     )
 
 
@@ -148,10 +143,7 @@ def _select(
     uid = None
     if app is not None or action is not None:
         with read_database() as connection:
-            if app is not None:
-                fetch_app(connection, app)
-            if action is not None:
-                uid = find_action(connection, action, app=app).uid
+            uid = find_filtered(connection, app=app, action=action)
     since, until = period
     return Selection(
         app=app,
@@ -171,7 +163,7 @@ def _refuse_both(selection: Selection, *, everything: bool, dry_run: bool) -> No
 
 
 def _change_many(
-    words: _Words,
+    change: Change,
     selection: Selection,
     *,
     everything: bool,
@@ -179,44 +171,36 @@ def _change_many(
     yes: bool,
     json: bool,
 ) -> None:
-    _refuse_selection(words, selection, everything=everything)
+    _refuse_selection(change, selection, everything=everything)
     with read_database() as connection:
-        counted = count_selected(connection, selection, change=words.change)
+        counted = count_selected(connection, selection, change=change)
     if dry_run or not counted.total:
-        _print_counted(words, counted, None, dry_run=dry_run, json=json)
+        _print_counted(change, counted, None, dry_run=dry_run, json=json)
         return
     if not yes:
         print_note(_describe(counted))
     many = "operation" if counted.total == 1 else "operations"
-    if not confirm(
-        f"{words.question} {counted.total:,} {many}", yes=yes, look=LOOK_FIRST
-    ):
-        print_note("Nothing was changed.")
-        raise typer.Exit(1)
-    change = cancel_selected if words is _CANCEL else retry_selected
-    changed = change(get_engine(), selection, at=counted.at)
-    _print_counted(words, counted, changed, dry_run=False, json=json)
+    what = f"{_QUESTIONS[change]} {counted.total:,} {many}"
+    confirm_change_of_many(what, yes=yes)
+    changed = change_selected(get_engine(), selection, change=change, at=counted.at)
+    _print_counted(change, counted, changed, dry_run=False, json=json)
     if changed.refused and not changed.done:
         raise typer.Exit(ConflictError.exit_code)
 
 
-def _refuse_selection(words: _Words, selection: Selection, *, everything: bool) -> None:
+def _refuse_selection(
+    change: Change, selection: Selection, *, everything: bool
+) -> None:
     if selection.is_open and not everything:
         msg = (
-            f"say which to {words.change}: an ID, or filters such as --app and"
+            f"say which to {change}: an ID, or filters such as --app and"
             " --state. --all means all there are."
         )
         raise UsageError(msg)
     if everything and not selection.is_open:
         msg = "--all means all there are; leave it out to go by the other filters"
         raise UsageError(msg)
-    fit = CHANGEABLE[words.change]
-    if unfit := selection.states - fit:
-        msg = (
-            f"--state: none that is {' or '.join(sorted(unfit))} can be changed so;"
-            f" {words.change} is for {', '.join(sorted(fit))}"
-        )
-        raise UsageError(msg)
+    refuse_unfit_states(selection, change)
 
 
 def _describe(counted: Counted) -> str:
@@ -228,77 +212,50 @@ def _describe(counted: Counted) -> str:
 
 
 def _print_counted(
-    words: _Words,
+    change: Change,
     counted: Counted,
     changed: Changed | None,
     *,
     dry_run: bool,
     json: bool,
 ) -> None:
-    done = 0 if changed is None else changed.done
-    refused = {} if changed is None else dict(changed.refused)
     if json:
-        print_json(
-            {
-                "matched": counted.total,
-                "by_state": counted.by_state,
-                "by_app": counted.by_app,
-                "changed": done,
-                "refused": refused,
-                "dry_run": dry_run,
-            }
-        )
+        print_json(make_change_json(counted, changed, dry_run=dry_run))
         return
     if not counted.total:
-        fit = ", ".join(sorted(CHANGEABLE[words.change]))
-        out().print(f"No operation matches ({words.change} is for {fit}).")
+        fit = ", ".join(sorted(CHANGEABLE[change]))
+        out().print(f"No operation matches ({change} is for {fit}).")
         return
-    if dry_run:
+    if changed is None:
         out().print(f"Matched {counted.total:,}: {_describe(counted)}", markup=False)
         return
-    out().print(f"{words.done} {done:,} of {counted.total:,}.")
-    for reason, count in refused.items():
+    out().print(f"{_DONE[change]} {changed.done:,} of {counted.total:,}.")
+    for reason, count in changed.refused.items():
         out().print(f"  {count:,} were left as they were: {reason}")
 
 
 def _cancel_one(operation: str, *, json: bool) -> None:
     operation_id = read_operation_id(operation)
     with write_database() as connection:
-        canceled = cancel(connection, operation_id, reason=Reason.CANCELED)
-        shown = read_operation(connection, operation_id)
-    if not canceled:
-        msg = f"operation {operation_id} is {shown.row.state} already"
-        raise ConflictError(msg)
-    _print_outcome(shown, _CANCEL.done, json=json)
-    if shown.row.claim_token is not None:
+        cancel_or_refuse(connection, operation_id)
+        shown = fetch_shown_operation(connection, operation_id)
+    _print_outcome(shown, Change.CANCEL, json=json)
+    if shown.is_claimed:
         print_note("Its worker stops at its next progress point.")
 
 
 def _retry_one(operation: str, *, json: bool) -> None:
     operation_id = read_operation_id(operation)
     with write_database() as connection:
-        reopened = reopen(connection, operation_id)
-        shown = read_operation(connection, operation_id)
-        beside = get_live_beside(connection, operation_id)
-    if not reopened and beside is not None:
-        msg = (
-            f"operation {beside} of the action is under way, "
-            "and its overlap is skip; wait for it, or cancel it"
-        )
-        raise ConflictError(msg)
-    if not reopened:
-        msg = (
-            f"operation {operation_id} is {shown.row.state}; "
-            "only failed and canceled ones are run again"
-        )
-        raise ConflictError(msg)
-    _print_outcome(shown, _RETRY.done, json=json)
-    if shown.row.claim_token is not None:
+        retry_or_refuse(connection, operation_id)
+        shown = fetch_shown_operation(connection, operation_id)
+    _print_outcome(shown, Change.RETRY, json=json)
+    if shown.is_claimed:
         print_note("The worker that ran it has not stopped yet; it waits for that.")
 
 
-def _print_outcome(shown: ShownOperation, word: str, *, json: bool) -> None:
+def _print_outcome(shown: ShownOperation, change: Change, *, json: bool) -> None:
     if json:
-        print_json(make_operation_json(shown))
+        print_json(shown.as_json())
     else:
-        out().print(f"{word} {shown.row.id}")
+        out().print(f"{_DONE[change]} {shown.id}")

@@ -11,15 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from cli.connection import read_database
-from cli.operation_view import (
-    ShownOperation,
-    make_operation_json,
-    make_steps_table,
-    read_operation,
-)
+from cli.operation_view import make_steps_table
 from cli.options import JsonOption, OperationArgument, read_operation_id
 from cli.output import err, print_json, print_note, style_state
 from models.operation_state import OperationState
+from overview.operations import ShownOperation, fetch_shown_operation
 
 #: Between two looks: quick enough to look alive, slow enough to cost nothing.
 _EVERY_S = 0.3
@@ -52,13 +48,13 @@ def follow(operation_id: UUID, *, json: bool) -> int:
     shown = _follow_on_terminal(operation_id) if err().is_terminal else None
     shown = shown or _follow_in_lines(operation_id)
     if json:
-        print_json(make_operation_json(shown))
-    return int(shown.row.state != OperationState.SUCCEEDED)
+        print_json(shown.as_json())
+    return int(shown.state is not OperationState.SUCCEEDED)
 
 
 def _read(operation_id: UUID) -> ShownOperation:
     with read_database() as connection:
-        return read_operation(connection, operation_id)
+        return fetch_shown_operation(connection, operation_id)
 
 
 def _follow_on_terminal(operation_id: UUID) -> ShownOperation:
@@ -72,11 +68,10 @@ def _follow_on_terminal(operation_id: UUID) -> ShownOperation:
 
 
 def _draw(shown: ShownOperation) -> Group:
-    row = shown.row
-    line = Text(f"{row.triggered_by}: ").append(style_state(row.state))
-    if row.reason:
-        line.append(f" ({row.reason})")
-    return Group(line, make_steps_table(shown))
+    line = Text(f"{shown.triggered_by}: ").append(style_state(shown.state))
+    if shown.reason:
+        line.append(f" ({shown.reason})")
+    return Group(line, make_steps_table(shown.steps))
 
 
 def _follow_in_lines(operation_id: UUID) -> ShownOperation:
@@ -94,14 +89,12 @@ def _follow_in_lines(operation_id: UUID) -> ShownOperation:
 
 def describe(shown: ShownOperation) -> list[str]:
     """Return a line for the operation and for each step that began, as they happen."""
-    row = shown.row
-    reason = f" ({row.reason})" if row.reason else ""
-    whole = f"{row.triggered_by}: {row.state}{reason}"
+    reason = f" ({shown.reason})" if shown.reason else ""
+    whole = f"{shown.triggered_by}: {shown.state}{reason}"
     steps = [
-        f"  {step['name']}: {step['state']}"
-        + (f": {step['error']}" if step["error"] else "")
+        f"  {step.name}: {step.state}" + (f": {step.error}" if step.error else "")
         for step in shown.steps
-        if step["started_at"] is not None
+        if step.started_at is not None
     ]
     # It ends after its last step, as it began before its first.
     return [*steps, whole] if shown.is_final else [whole, *steps]

@@ -25,6 +25,23 @@ ActionArgument = Annotated[
 OperationArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of an operation (its Celery task id).")
 ]
+OptionalOperation = Annotated[
+    str | None,
+    typer.Argument(metavar="[ID]", help="Of one operation; else give filters."),
+]
+ActionOption = Annotated[
+    str | None,
+    typer.Option("--action", metavar="ACTION", help="Uid of an action, or its name."),
+]
+OccurrencesFromOption = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Occurrences from here on.")
+]
+OccurrencesUntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Occurrences before this.")
+]
+AllOption = Annotated[
+    bool, typer.Option("--all", help="All there are; instead of filters.")
+]
 
 
 def read_instant(option: str, text: str) -> datetime:

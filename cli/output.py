@@ -6,20 +6,18 @@ Times are RFC 3339 in UTC in JSON; people see local time and UTC.
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from models.fields.instants import format_instant
+from overview.json_form import write_json
 
 if TYPE_CHECKING:
     from actions.occurrences import Due
@@ -77,17 +75,7 @@ def print_note(message: str) -> None:
 def print_json(value: object) -> None:
     """Print *value* as JSON: indented on a terminal, else on one line."""
     indent = 2 if sys.stdout.isatty() else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=_as_json)
-    sys.stdout.write(f"{text}\n")
-
-
-def _as_json(value: object) -> object:
-    if isinstance(value, datetime):
-        return format_instant(value)
-    if isinstance(value, UUID):
-        return str(value)
-    msg = f"{value!r} has no JSON form"
-    raise TypeError(msg)
+    sys.stdout.write(f"{write_json(value, indent=indent)}\n")
 
 
 def format_both(instant: datetime | None, *, dash: str = "-") -> str:

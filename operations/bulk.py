@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -28,6 +29,7 @@ from models.database.engine import (
     writing,
 )
 from models.database.tables import LIVE, leases, operations, scheduled_actions
+from models.errors import ConflictError, UsageError
 from models.operation_state import (
     LIVE_STATES,
     OperationState,
@@ -44,6 +46,19 @@ BATCH = 500
 
 #: Why one of many was left as it was, if not for the reason of a recorded one.
 CHANGED = "changed meanwhile"
+
+
+class Change(StrEnum):
+    """What may be done to many operations."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+
+
+#: States that each change is for.
+CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
+    {Change.CANCEL: LIVE_STATES, Change.RETRY: RETRIED_STATES}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +119,77 @@ class Changed:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-#: States that each change is for.
-CHANGEABLE: Mapping[str, frozenset[OperationState]] = MappingProxyType(
-    {"cancel": LIVE_STATES, "retry": RETRIED_STATES}
-)
+def make_change_json(
+    counted: Counted, changed: Changed | None, *, dry_run: bool
+) -> dict[str, object]:
+    """Return the documented object for a change of many; None: nothing was done."""
+    return {
+        "matched": counted.total,
+        "by_state": counted.by_state,
+        "by_app": counted.by_app,
+        "changed": 0 if changed is None else changed.done,
+        "refused": {} if changed is None else dict(changed.refused),
+        "dry_run": dry_run,
+    }
+
+
+def refuse_unfit_states(selection: Selection, change: Change) -> None:
+    """
+    Refuse to look for states that *change* is not for.
+
+    Raises:
+        UsageError: The selection asks for some; names those that are.
+    """
+    fit = CHANGEABLE[change]
+    if unfit := selection.states - fit:
+        msg = (
+            f"--state: none that is {' or '.join(sorted(unfit))} can be changed so;"
+            f" {change} is for {', '.join(sorted(fit))}"
+        )
+        raise UsageError(msg)
+
+
+def refuse_other_count(matched: int, expected: int | None) -> None:
+    """
+    Refuse to change another number than was seen before.
+
+    Args:
+        matched: What the filters match now.
+
+        expected: What whoever asks has seen; None: they have not looked.
+
+    Raises:
+        ConflictError: The two differ.
+    """
+    if expected is not None and matched != expected:
+        msg = (
+            f"the filters match {matched:,} now, and {expected:,} were expected."
+            " Look again, then ask with the number that you see."
+        )
+        raise ConflictError(msg)
 
 
 def count_selected(
-    connection: sa.Connection, selection: Selection, *, change: str
+    connection: sa.Connection,
+    selection: Selection,
+    *,
+    change: Change,
+    expected_count: int | None = None,
 ) -> Counted:
     """
-    Count what ``cancel_selected`` or ``retry_selected`` would look at.
+    Count what ``change_selected`` would look at.
 
     Args:
         connection: Any.
 
         selection: Which.
 
-        change: ``cancel`` or ``retry``.
+        change: What would be done.
+
+        expected_count: How many there were when somebody looked. None: nobody has.
+
+    Raises:
+        ConflictError: There is another number of them than was expected.
     """
     at = read_clock(connection)
     rows = connection.execute(
@@ -134,11 +202,36 @@ def count_selected(
     for state, app, count in rows:
         by_state[state] += count
         by_app[app] += count
+    refuse_other_count(by_state.total(), expected_count)
     return Counted(at, dict(sorted(by_state.items())), dict(by_app.most_common()))
 
 
+def change_selected(
+    engine: sa.Engine, selection: Selection, *, change: Change, at: datetime
+) -> Changed:
+    """
+    Do *change* to what *selection* holds.
+
+    Args:
+        engine: Each batch is a transaction of its own.
+
+        selection: Which.
+
+        change: What is done.
+
+        at: Of ``count_selected``: what was recorded later is left alone.
+    """
+    match change:
+        case Change.CANCEL:
+            return cancel_selected(engine, selection, at=at)
+        case Change.RETRY:
+            return retry_selected(engine, selection, at=at)
+        case _:
+            assert_never(change)
+
+
 def _match(
-    selection: Selection, change: str, at: datetime
+    selection: Selection, change: Change, at: datetime
 ) -> list[sa.ColumnElement[bool]]:
     columns = operations.c
     states = CHANGEABLE[change]
@@ -175,7 +268,7 @@ def cancel_selected(
     batch: int = BATCH,
 ) -> Changed:
     """
-    Cancel what *selection* holds and is not final, as ``store.cancel`` does one.
+    Cancel what *selection* holds and is not final, as ``cancel`` does one.
 
     Args:
         engine: Each batch is a transaction of its own.
@@ -189,7 +282,7 @@ def cancel_selected(
         batch: How many at a time.
     """
     changed = Changed()
-    for page in _turn_pages(engine, selection, "cancel", at, batch):
+    for page in _turn_pages(engine, selection, Change.CANCEL, at, batch):
         ids = [row.id for row in page]
         with writing(engine) as connection:
             _keep_leader_out(connection)
@@ -211,7 +304,7 @@ def retry_selected(
     engine: sa.Engine, selection: Selection, *, at: datetime, batch: int = BATCH
 ) -> Changed:
     """
-    Make pending again what *selection* holds, as ``store.reopen`` does one.
+    Make pending again what *selection* holds, as ``reopen`` does one.
 
     The latest come first, so that of several that must not overlap the latest runs,
     as in a tick. What ``overlap: queue`` has no more room for is refused.
@@ -226,7 +319,7 @@ def retry_selected(
         batch: How many at a time.
     """
     changed = Changed()
-    for page in _turn_pages(engine, selection, "retry", at, batch):
+    for page in _turn_pages(engine, selection, Change.RETRY, at, batch):
         with writing(engine) as connection:
             _keep_leader_out(connection)
             _retry(connection, page, changed)
@@ -272,7 +365,7 @@ def _tidy(changed: Changed) -> Changed:
 
 
 def _turn_pages(
-    engine: sa.Engine, selection: Selection, change: str, at: datetime, batch: int
+    engine: sa.Engine, selection: Selection, change: Change, at: datetime, batch: int
 ) -> Iterator[Sequence[Any]]:
     """Yield what is selected in batches, the latest first; each row once."""
     columns = operations.c

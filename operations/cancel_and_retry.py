@@ -13,9 +13,11 @@ from models.database.engine import (
     db_now,
 )
 from models.database.tables import LIVE, operations, scheduled_actions
+from models.errors import ConflictError, NotFoundError
 from models.operation_state import (
     OperationState,
     Overlap,
+    Reason,
 )
 from operations.back_off import ATTEMPTS
 from operations.running.step_records import skip_open_steps
@@ -38,6 +40,58 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
         "attempts_allowed": operations.c.attempt + ATTEMPTS,
     }
 )
+
+
+def cancel_or_refuse(connection: sa.Connection, operation_id: UUID) -> None:
+    """
+    Cancel an operation because somebody asks for it.
+
+    Raises:
+        NotFoundError: There is none of that id.
+
+        ConflictError: It is final already.
+    """
+    if not cancel(connection, operation_id, reason=Reason.CANCELED):
+        state = _fetch_state(connection, operation_id)
+        msg = f"operation {operation_id} is {state} already"
+        raise ConflictError(msg)
+
+
+def retry_or_refuse(connection: sa.Connection, operation_id: UUID) -> None:
+    """
+    Let an operation run again because somebody asks for it.
+
+    Raises:
+        NotFoundError: There is none of that id.
+
+        ConflictError: It is neither failed nor canceled, or its ``overlap`` is skip and
+            another run of its action is under way.
+    """
+    if reopen(connection, operation_id):
+        return
+    state = _fetch_state(connection, operation_id)
+    beside = get_live_beside(connection, operation_id)
+    if beside is not None:
+        msg = (
+            f"operation {beside} of the action is under way, "
+            "and its overlap is skip; wait for it, or cancel it"
+        )
+    else:
+        msg = (
+            f"operation {operation_id} is {state}; "
+            "only failed and canceled ones are run again"
+        )
+    raise ConflictError(msg)
+
+
+def _fetch_state(connection: sa.Connection, operation_id: UUID) -> str:
+    state: str | None = connection.execute(
+        sa.select(operations.c.state).where(operations.c.id == operation_id)
+    ).scalar_one_or_none()
+    if state is None:
+        msg = f"there is no operation {operation_id}"
+        raise NotFoundError(msg)
+    return state
 
 
 def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> bool:

@@ -12,11 +12,11 @@ from rich.text import Text
 from actions.listing import find_action
 from cli.demo.data import APP, EVERY_MINUTE
 from cli.demo.screen import count_mails
-from cli.operation_view import ShownOperation, add_steps
 from cli.output import out
 from models.database.engine import reading
 from models.operation_state import OperationState, Trigger
-from operations.listing import OperationFilter, fetch_operations
+from operations.listing import OperationFilter
+from overview.operations import ShownOperation, fetch_shown_operations
 from settings import Settings
 
 _MINUTE = timedelta(minutes=1)
@@ -52,8 +52,8 @@ def check_demo(engine: sa.Engine, settings: Settings, until: datetime | None) ->
     """
     with reading(engine) as connection:
         posted = find_action(connection, EVERY_MINUTE)
-        rows = fetch_operations(connection, OperationFilter(app=APP, limit=_LIMIT))
-        operations = add_steps(connection, rows)
+        wanted = OperationFilter(app=APP, limit=_LIMIT)
+        operations = fetch_shown_operations(connection, wanted)
     start = posted.effective_from
     end = start if until is None else until
     findings = check(operations, start=start, end=end, mails=count_mails(settings))
@@ -89,20 +89,20 @@ def check(
     ran = [
         each
         for each in operations
-        if each.row.action_uid == EVERY_MINUTE
-        and each.row.trigger == Trigger.SCHEDULE
-        and each.row.occurrence <= end
+        if each.action_uid == EVERY_MINUTE
+        and each.trigger is Trigger.SCHEDULE
+        and each.occurrence <= end
     ]
-    recorded = sorted(each.row.occurrence for each in ran)
-    succeeded = [e for e in ran if e.row.state == OperationState.SUCCEEDED]
+    recorded = sorted(each.occurrence for each in ran)
+    succeeded = [e for e in ran if e.state == OperationState.SUCCEEDED]
     shown = ", ".join(f"{at:%H:%M}Z" for at in expected)
-    manual = [e for e in operations if e.row.trigger == Trigger.MANUAL]
-    written = [e for e in operations if e.row.trigger == Trigger.EVENT]
+    manual = [e for e in operations if e.trigger == Trigger.MANUAL]
+    written = [e for e in operations if e.trigger == Trigger.EVENT]
     sent = sum(
-        step["result"]["sent"]
+        step.result["sent"]
         for each in operations
         for step in each.steps
-        if step["result"] and "sent" in step["result"]
+        if step.result and "sent" in step.result
     )
     return [
         Finding(len(expected) >= _TICKS, f"{len(expected)} minutes passed: {shown}"),
@@ -117,7 +117,7 @@ def check(
 
 
 def _check_all(operations: Sequence[ShownOperation], claim: str) -> Finding:
-    states = [each.row.state for each in operations]
+    states = [each.state for each in operations]
     return Finding(states == [OperationState.SUCCEEDED], claim)
 
 

@@ -16,18 +16,13 @@ from rich.text import Text
 
 from actions.tick import TickReport
 from cli.demo.data import APP
-from cli.operation_view import (
-    ShownOperation,
-    add_steps,
-    format_progress,
-    format_result,
-    format_took,
-)
+from cli.operation_view import format_progress, format_result, format_took
 from cli.output import make_table, out, style_state
 from models.database.engine import read_host_clock, reading
 from models.errors import UnreachableError
 from models.operation_state import StepState
-from operations.listing import OperationFilter, fetch_operations
+from operations.listing import OperationFilter
+from overview.operations import ShownOperation, fetch_shown_operations
 from settings import Settings
 
 #: Between two looks at the database.
@@ -118,7 +113,7 @@ class Screen(threading.Thread):
         try:
             with reading(self._engine) as connection:
                 wanted = OperationFilter(app=APP, limit=_SHOWN)
-                return add_steps(connection, fetch_operations(connection, wanted))
+                return fetch_shown_operations(connection, wanted)
         except UnreachableError:
             return None  # busy for a moment; the next look will tell
 
@@ -132,7 +127,7 @@ class Screen(threading.Thread):
         if self.until is None:
             self.until = self._ticks[-1].now if self._ticks else read_host_clock()
         # What a later tick began is not waited for, and not checked either.
-        begun = [s for s in shown if s.row.recorded_at <= self.until + _SECOND]
+        begun = [s for s in shown if s.recorded_at <= self.until + _SECOND]
         return left < -_GRACE.total_seconds() or all(s.is_final for s in begun)
 
     def _head(self) -> list[Text]:
@@ -169,12 +164,11 @@ class Screen(threading.Thread):
     def _draw_operations(self, shown: list[ShownOperation]) -> Table:
         table = make_table(("occurrence", "operation", "state", "took", "steps"))
         for each in shown:
-            row = each.row
             table.add_row(
-                f"{row.occurrence.astimezone(UTC):%H:%M:%S}Z",
-                _name(row.triggered_by),
-                style_state(row.state),
-                format_took(row),
+                f"{each.occurrence.astimezone(UTC):%H:%M:%S}Z",
+                _name(each.triggered_by),
+                style_state(each.state),
+                format_took(each.took),
                 _draw_steps(each),
             )
         return table
@@ -204,18 +198,17 @@ def find_news(
         (tick.now, f"tick: {tick.due} due, {tick.recorded} recorded") for tick in ticks
     ]
     for each in shown:
-        row, name = each.row, _name(each.row.triggered_by)
+        name = _name(each.triggered_by)
         done = [
-            (step["finished_at"], f"{name}: {step['name']}: {result}")
+            (step.finished_at, f"{name}: {step.name}: {format_result(step.result)}")
             for step in each.steps
-            if step["state"] == StepState.SUCCEEDED
-            for result in [format_result(step["result"])]
+            if step.state is StepState.SUCCEEDED and step.finished_at is not None
         ]
         news += done
         if each.is_final:
             # One transaction ends both; of its times that of the step may be later.
-            ended = max([row.finished_at or row.recorded_at, *(at for at, _ in done)])
-            news.append((ended, f"{name}: {row.state}{_reason(row.reason)}"))
+            ended = max([each.finished_at or each.recorded_at, *(at for at, _ in done)])
+            news.append((ended, f"{name}: {each.state}{_reason(each.reason)}"))
     return sorted(news, key=lambda new: new[0])
 
 
@@ -230,12 +223,12 @@ def _reason(reason: str | None) -> str:
 def _draw_steps(shown: ShownOperation) -> Text:
     line = Text()
     for step in shown.steps:
-        mark, style = MARKS[StepState(step["state"])]
-        line.append(f"{mark} {step['name']}  ", style=style)
-        if step["state"] == StepState.RUNNING:
-            line.append(f"{format_progress(step['progress'])}  ", style=style)
-    if shown.row.reason:
-        line.append(shown.row.reason, style="yellow")
+        mark, style = MARKS[step.state]
+        line.append(f"{mark} {step.name}  ", style=style)
+        if step.state is StepState.RUNNING:
+            line.append(f"{format_progress(step.progress)}  ", style=style)
+    if shown.reason:
+        line.append(shown.reason, style="yellow")
     return line
 
 

@@ -50,6 +50,59 @@ class MailSelection:
     since: datetime | None = None
     until: datetime | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it leaves out nothing that is uncertain."""
+        return self == MailSelection()
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """
+    A mail to one recipient, by the mark of its delivery; times are aware UTC.
+
+    Args:
+        step: The step of the operation that sends it.
+
+        recipient: Id of a user.
+
+        error: What the server said, or what is not known.
+
+        updated_at: When the mark last changed.
+
+        resolved_by: Who decided about it while it was uncertain; None: nobody did.
+
+        occurrence: Of the operation.
+    """
+
+    operation_id: UUID
+    app: str
+    action_uid: str
+    step: str
+    recipient: str
+    state: DeliveryState
+    error: str | None
+    updated_at: datetime
+    resolved_by: str | None
+    resolved_at: datetime | None
+    occurrence: datetime
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "operation_id": self.operation_id,
+            "app": self.app,
+            "action_uid": self.action_uid,
+            "step": self.step,
+            "recipient": self.recipient,
+            "state": self.state.value,
+            "error": self.error,
+            "updated_at": self.updated_at,
+            "resolved_by": self.resolved_by,
+            "resolved_at": self.resolved_at,
+            "occurrence": self.occurrence,
+        }
+
 
 @dataclass(slots=True)
 class Resolved:
@@ -59,27 +112,47 @@ class Resolved:
     refused: dict[UUID, str] = field(default_factory=dict)
 
 
+def make_resolved_json(
+    matched: int, resolved: Resolved, *, dry_run: bool
+) -> dict[str, object]:
+    """Return the documented object for a decision about *matched* mails."""
+    refused = {str(id_): text for id_, text in resolved.refused.items()}
+    return {
+        "matched": matched,
+        "changed": resolved.done,
+        "refused": refused,
+        "dry_run": dry_run,
+    }
+
+
 def fetch_mails(
     connection: sa.Connection, wanted: MailSelection, *, limit: int
-) -> list[sa.Row[Any]]:
-    """Return mails with their operation, the latest change first."""
-    columns = operations.c
-    return list(
-        connection.execute(
-            sa.select(
-                deliveries,
-                columns.app,
-                columns.action_uid,
-                columns.triggered_by,
-                columns.occurrence,
-                columns.state.label("operation_state"),
-            )
-            .join_from(deliveries, operations)
-            .where(*_match(wanted))
-            .order_by(deliveries.c.updated_at.desc(), deliveries.c.recipient)
-            .limit(limit)
+) -> list[Mail]:
+    """Return mails, the latest change first."""
+    marks, columns = deliveries.c, operations.c
+    rows = connection.execute(
+        sa.select(
+            marks.operation_id,
+            columns.app,
+            columns.action_uid,
+            marks.step,
+            marks.recipient,
+            marks.state,
+            marks.error,
+            marks.updated_at,
+            marks.resolved_by,
+            marks.resolved_at,
+            columns.occurrence,
         )
+        .join_from(deliveries, operations)
+        .where(*_match(wanted))
+        .order_by(marks.updated_at.desc(), marks.recipient)
+        .limit(limit)
     )
+    return [
+        Mail(**{**row._mapping, "state": DeliveryState(row.state)})  # noqa: SLF001 - SQLAlchemy's public name for it
+        for row in rows
+    ]
 
 
 def count_mails(connection: sa.Connection, wanted: MailSelection) -> dict[str, int]:

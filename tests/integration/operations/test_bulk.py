@@ -14,6 +14,7 @@ from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
 from operations.bulk import (
     CHANGED,
+    Change,
     Changed,
     Counted,
     Selection,
@@ -49,7 +50,7 @@ def add_weekly(engine: sa.Engine) -> None:
 
 def count(engine: sa.Engine, change: str, selection: Selection) -> Counted:
     with reading(engine) as connection:
-        return count_selected(connection, selection, change=change)
+        return count_selected(connection, selection, change=Change(change))
 
 
 def cancel(engine: sa.Engine, selection: Selection, batch: int = 3) -> Changed:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import replace
+from datetime import UTC, datetime
 
-from cli.operation_view import ShownOperation
 from cli.operations_watch import describe
+from models.operation_state import OperationState, StepState
+from overview.operations import ShownOperation, ShownStep
+from tests.shown import make_shown_operation
 
-STARTED = {
-    "name": "refresh",
-    "state": "succeeded",
-    "started_at": "then",
-    "error": None,
-}
+THEN = datetime(2026, 11, 23, 6, tzinfo=UTC)
+STARTED = ShownStep("refresh", StepState.SUCCEEDED, started_at=THEN)
 
 
-def make_shown(state: str, *steps: dict[str, Any]) -> ShownOperation:
+def make_shown(state: str, *steps: ShownStep) -> ShownOperation:
     """Return an operation in *state* with *steps*."""
-    row: Any = SimpleNamespace(triggered_by="hello", state=state, reason=None)
-    return ShownOperation(row, steps)
+    return make_shown_operation(
+        triggered_by="hello", state=OperationState(state), steps=steps
+    )
 
 
 def test_operation_ends_after_its_last_step():
@@ -35,7 +34,7 @@ def test_operation_begins_before_its_first_step():
     """
     That it runs is told first; a step that has not begun is not told of.
     """
-    waiting = {**STARTED, "name": "publish", "state": "pending", "started_at": None}
+    waiting = ShownStep("publish", StepState.PENDING)
 
     lines = describe(make_shown("running", STARTED, waiting))
 
@@ -46,7 +45,7 @@ def test_step_that_failed_says_why():
     """
     Whoever waits for a run need not ask again what went wrong.
     """
-    failed = {**STARTED, "state": "failed", "error": "no domain 'b'"}
+    failed = replace(STARTED, state=StepState.FAILED, error="no domain 'b'")
 
     lines = describe(make_shown("failed", failed))
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from cli.demo.check import check, find_minutes
 from cli.demo.data import EVERY_MINUTE, WEEKLY_UPDATE
-from cli.operation_view import ShownOperation
+from models.operation_state import OperationState, StepState, Trigger
+from overview.operations import ShownOperation, ShownStep
+from tests.shown import make_shown_operation
 
 START = datetime(2026, 11, 23, 6, 0, 10, tzinfo=UTC)
 END = datetime(2026, 11, 23, 6, 2, tzinfo=UTC)
@@ -26,11 +26,16 @@ def _make(
     trigger: str = "schedule",
     state: str = "succeeded",
 ) -> ShownOperation:
-    row: Any = SimpleNamespace(
-        action_uid=uid, trigger=trigger, occurrence=occurrence, state=state
+    return make_shown_operation(
+        action_uid=uid,
+        trigger=Trigger(trigger),
+        occurrence=occurrence,
+        state=OperationState(state),
+        steps=(
+            ShownStep("send_execsum", StepState.SUCCEEDED, result={"sent": 1}),
+            ShownStep("refresh", StepState.SUCCEEDED),
+        ),
     )
-    steps = ({"result": {"sent": 1}}, {"result": None})
-    return ShownOperation(row, steps)
 
 
 MANUAL = _make(START, uid=WEEKLY_UPDATE, trigger="manual")

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from cli.demo.screen import find_news
-from cli.operation_view import ShownOperation
+from models.operation_state import OperationState, StepState
+from overview.operations import ShownStep
+from tests.shown import make_shown_operation
 
 TICK_AT = datetime(2026, 11, 23, 6, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -18,23 +20,23 @@ def test_lines_have_the_time_at_which_it_happened():
     What an occurrence of long ago led to stands behind the tick that found it, and
     its end behind its last step.
     """
-    row: Any = SimpleNamespace(
+    step = ShownStep(
+        "send_email",
+        StepState.SUCCEEDED,
+        finished_at=TICK_AT + 3 * SECOND,
+        result={"sent": 1},
+    )
+    operation = make_shown_operation(
         triggered_by='Scheduled action "bring back"',
         occurrence=TICK_AT - 39 * SECOND,
         recorded_at=TICK_AT,
         finished_at=TICK_AT + 2 * SECOND,
-        state="succeeded",
-        reason=None,
+        state=OperationState.SUCCEEDED,
+        steps=(step,),
     )
-    step = {
-        "name": "send_email",
-        "state": "succeeded",
-        "finished_at": TICK_AT + 3 * SECOND,
-        "result": {"sent": 1},
-    }
     tick: Any = SimpleNamespace(now=TICK_AT, due=1, recorded=1)
 
-    news = find_news([tick], [ShownOperation(row, (step,))])
+    news = find_news([tick], [operation])
 
     assert [
         (TICK_AT, "tick: 1 due, 1 recorded"),
@@ -47,14 +49,13 @@ def test_what_never_ran_ended_when_it_was_recorded():
     """
     A skipped operation has no time at which it was finished.
     """
-    row: Any = SimpleNamespace(
+    operation = make_shown_operation(
         triggered_by='Scheduled action "hourly"',
         recorded_at=TICK_AT,
-        finished_at=None,
-        state="skipped",
+        state=OperationState.SKIPPED,
         reason="overlap",
     )
 
-    news = find_news([], [ShownOperation(row, ())])
+    news = find_news([], [operation])
 
     assert [(TICK_AT, "hourly: skipped (overlap)")] == news

@@ -1,0 +1,41 @@
+"""
+How answers are written as JSON, the same by every face.
+
+What the dataclasses of overview, actions and operations give with ``as_json`` are the
+documented objects; instants and ids in them are still themselves, and become text here.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from uuid import UUID
+
+from models.fields.instants import format_instant
+
+
+def write_json(value: object, *, indent: int | None = None) -> str:
+    """
+    Return *value* as JSON: instants as RFC 3339 in UTC, ids as text.
+
+    Args:
+        value: Dicts, lists and what JSON has; instants (aware) and UUIDs too.
+
+        indent: Blanks a level. None: all on one line.
+
+    Raises:
+        TypeError: It holds something else.
+
+    >>> write_json({"at": datetime(2026, 11, 23, 6, tzinfo=UTC), "name": "Zoë"})
+    '{"at": "2026-11-23T06:00:00Z", "name": "Zoë"}'
+    """
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=_as_text)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, datetime):
+        return format_instant(value)
+    if isinstance(value, UUID):
+        return str(value)
+    msg = f"{value!r} has no JSON form"
+    raise TypeError(msg)

@@ -1,0 +1,327 @@
+"""
+An operation with its steps, for every face.
+
+Before a claim there are no rows of steps: those that will run are foreseen from the
+document of the action's revision. How long steps took before says when one that runs
+may end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from actions.listing import fetch_documents
+from models.errors import NotFoundError
+from models.operation import OperationModel
+from models.operation_state import (
+    FINAL_STATES,
+    OperationState,
+    Queue,
+    StepState,
+    Trigger,
+)
+from operations.listing import (
+    OperationFilter,
+    fetch_operation,
+    fetch_operations,
+    fetch_steps,
+)
+from operations.running.estimates import Usual, estimate_steps
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """
+    A step of an operation, as it stands, or as it will be.
+
+    Args:
+        attempt: Of the operation, in which it ran last; 0: it has not begun.
+
+        progress: ``{"done", "total", "note"}``, as far as the step tells it.
+
+        result: What it did; by the step.
+
+        usual: How long it took before; None: it does not run, or never succeeded.
+    """
+
+    name: str
+    state: StepState
+    attempt: int = 0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    progress: Mapping[str, Any] | None = None
+    result: Mapping[str, Any] | None = None
+    error: str | None = None
+    usual: Usual | None = None
+
+    @property
+    def took(self) -> timedelta | None:
+        """How long it ran, if it has ended."""
+        return _subtract(self.finished_at, self.started_at)
+
+    @property
+    def eta(self) -> datetime | None:
+        """When it will end if it takes as long as usual, aware UTC; None: unknown."""
+        if self.usual is None or self.started_at is None:
+            return None
+        return self.started_at + self.usual.took
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "name": self.name,
+            "state": self.state.value,
+            "attempt": self.attempt,
+            "started_at": self.started_at,
+            "finished_at": self.finished_at,
+            "progress": self.progress,
+            "result": self.result,
+            "error": self.error,
+            "eta": self.eta,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MissedRange:
+    """
+    What one missed row stands for.
+
+    Args:
+        count: How many occurrences, at least.
+
+        is_more: Whether there may be more than were counted.
+
+        first: Occurrence, aware UTC.
+
+        last: The same.
+    """
+
+    count: int
+    is_more: bool
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOperation:
+    """
+    One run, or one decision not to run; times are aware UTC.
+
+    Args:
+        user_id: Who triggered it; None: it is not of one user.
+
+        triggered_by: Such as ``Scheduled action "name"``.
+
+        reason: Begins with a ``Reason``, free text may follow; None: none was needed.
+
+        details: What its trigger or its reason needs: see ``missed``.
+
+        is_claimed: Whether a worker has it; one that was canceled stops at its next
+            progress point.
+
+        steps: In the order in which they run; empty if they were not asked for.
+    """
+
+    id: UUID
+    action_uid: str
+    action_revision: int
+    app: str
+    occurrence: datetime
+    user_id: str | None
+    trigger: Trigger
+    triggered_by: str
+    queue: Queue
+    state: OperationState
+    reason: str | None
+    attempt: int
+    attempts_allowed: int
+    recorded_at: datetime
+    sent_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker: str | None
+    progress: Mapping[str, Any] | None
+    error: str | None
+    details: Mapping[str, Any] | None
+    is_claimed: bool
+    steps: tuple[ShownStep, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing but a retry changes it."""
+        return self.state in FINAL_STATES
+
+    @property
+    def took(self) -> timedelta | None:
+        """How long it ran, if it ran and has ended."""
+        return _subtract(self.finished_at, self.started_at)
+
+    @property
+    def missed(self) -> MissedRange | None:
+        """What it stands for if it is one row for all that an outage missed."""
+        details = self.details or {}
+        if "count" not in details:
+            return None
+        return MissedRange(
+            count=details["count"],
+            is_more=bool(details.get("more")),
+            first=datetime.fromisoformat(details["first"]),
+            last=datetime.fromisoformat(details["last"]),
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "id": self.id,
+            "action_uid": self.action_uid,
+            "action_revision": self.action_revision,
+            "app": self.app,
+            "occurrence": self.occurrence,
+            "user": self.user_id,
+            "trigger": self.trigger.value,
+            # the original spelling: docs/origin.md
+            "triggerrer": self.triggered_by,
+            "queue": self.queue.value,
+            "state": self.state.value,
+            "reason": self.reason,
+            "attempt": self.attempt,
+            "recorded_at": self.recorded_at,
+            "sent_at": self.sent_at,
+            "started_at": self.started_at,
+            "finished_at": self.finished_at,
+            "worker": self.worker,
+            "progress": self.progress,
+            "steps": [step.as_json() for step in self.steps],
+            "error": self.error,
+            "details": self.details,
+        }
+
+
+def fetch_shown_operation(
+    connection: sa.Connection, operation_id: UUID
+) -> ShownOperation:
+    """
+    Return an operation with its steps, and what those that run usually take.
+
+    Raises:
+        NotFoundError: There is none of that id.
+    """
+    row = fetch_operation(connection, operation_id)
+    if row is None:
+        msg = f"there is no operation {operation_id}"
+        raise NotFoundError(msg)
+    (shown,) = _add_steps(connection, [row])
+    running = [s.name for s in shown.steps if s.state is StepState.RUNNING]
+    if not running:
+        return shown
+    usual = estimate_steps(connection, shown.action_uid, running)
+    steps = tuple(
+        replace(step, usual=usual.get(step.name)) if step.name in running else step
+        for step in shown.steps
+    )
+    return replace(shown, steps=steps)
+
+
+def fetch_shown_operations(
+    connection: sa.Connection, wanted: OperationFilter, *, with_steps: bool = True
+) -> list[ShownOperation]:
+    """
+    Return the operations that are *wanted*, the latest first.
+
+    Args:
+        connection: Any.
+
+        wanted: Which, and how many at most.
+
+        with_steps: Two more queries for all of them; without they have no steps.
+    """
+    rows = fetch_operations(connection, wanted)
+    if with_steps:
+        return _add_steps(connection, rows)
+    return [_make_shown(row, ()) for row in rows]
+
+
+def _add_steps(
+    connection: sa.Connection, rows: Sequence[sa.Row[Any]]
+) -> list[ShownOperation]:
+    """Return *rows* with their steps; before a claim those that will be."""
+    if not rows:
+        return []
+    recorded = fetch_steps(connection, [row.id for row in rows])
+    unclaimed = {
+        (row.action_uid, row.action_revision) for row in rows if row.id not in recorded
+    }
+    documents = fetch_documents(connection, unclaimed) if unclaimed else {}
+    return [
+        _make_shown(
+            row,
+            map(_make_step, recorded[row.id])
+            if row.id in recorded
+            else _foresee(row, documents.get((row.action_uid, row.action_revision))),
+        )
+        for row in rows
+    ]
+
+
+def _make_shown(row: sa.Row[Any], steps: Iterable[ShownStep]) -> ShownOperation:
+    return ShownOperation(
+        id=row.id,
+        action_uid=row.action_uid,
+        action_revision=row.action_revision,
+        app=row.app,
+        occurrence=row.occurrence,
+        user_id=row.user_id,
+        trigger=Trigger(row.trigger),
+        triggered_by=row.triggered_by,
+        queue=Queue(row.queue),
+        state=OperationState(row.state),
+        reason=row.reason,
+        attempt=row.attempt,
+        attempts_allowed=row.attempts_allowed,
+        recorded_at=row.recorded_at,
+        sent_at=row.sent_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        worker=row.worker,
+        progress=row.progress,
+        error=row.error,
+        details=row.details,
+        is_claimed=row.claim_token is not None,
+        steps=tuple(steps),
+    )
+
+
+def _make_step(row: sa.Row[Any]) -> ShownStep:
+    return ShownStep(
+        name=row.name,
+        state=StepState(row.state),
+        attempt=row.attempt,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        progress=row.progress,
+        result=row.result,
+        error=row.error,
+    )
+
+
+def _foresee(
+    row: sa.Row[Any], document: Mapping[str, Any] | None
+) -> Iterable[ShownStep]:
+    """Return the steps of an operation that no worker has claimed."""
+    asked = (document or {}).get("operations", {})
+    # What is final without having run never will.
+    is_final = row.state in FINAL_STATES
+    state = StepState.SKIPPED if is_final else StepState.PENDING
+    return [
+        ShownStep(name, state) for name in OperationModel.model_fields if name in asked
+    ]
+
+
+def _subtract(end: datetime | None, start: datetime | None) -> timedelta | None:
+    return None if end is None or start is None else end - start
