@@ -392,3 +392,9 @@ def fetch_holder(connection: sa.Connection) -> Holder | None:
         is_stale=row.expires_at <= row.now,
         last_tick_at=row.last_tick_at,
     )
+
+
+def fetch_leader(connection: sa.Connection) -> Holder | None:
+    """Return who leads now; None: nobody, or one whose lease ran out."""
+    holder = fetch_holder(connection)
+    return None if holder is None or holder.is_stale else holder

@@ -371,50 +371,112 @@ def fetch_documents(
     return {(row.uid, row.revision): row.document for row in rows}
 
 
-def fetch_next_due(connection: sa.Connection, *, limit: int) -> list[sa.Row[Any]]:
+@dataclass(frozen=True, slots=True)
+class NextDue:
+    """
+    An action that is due next.
+
+    Args:
+        next_due_at: When the tick looks at it next, aware UTC.
+
+        event: What it waits for; None: it is driven by time.
+
+        due: The occurrence that comes next, and when it is sent; None: it is driven by
+            an event.
+    """
+
+    uid: str
+    app: str
+    name: str
+    next_due_at: datetime
+    event: str | None
+    due: Due | None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "app": self.app,
+            "name": self.name,
+            "next_due_at": self.next_due_at,
+            "occurrence": None if self.due is None else self.due.occurrence,
+            "event": self.event,
+        }
+
+
+def fetch_next_due(connection: sa.Connection, *, limit: int) -> list[NextDue]:
     """Return the actions that are due next, oldest first, as the tick would."""
-    return list(
-        connection.execute(
-            sa.select(
-                _kept.uid,
-                _kept.app,
-                _kept.name,
-                _kept.next_due_at,
-                _kept.event,
-                _kept.timing,
-                _kept.zone,
-                _kept.delay,
-                _kept.active,
-                _kept.paused_at,
-                _kept.quarantined_at,
-                _kept.deleted_at,
-                _kept.effective_from,
-            )
-            .where(
-                _kept.next_due_at.is_not(None),
-                _kept.active,
-                _kept.paused_at.is_(None),
-                _kept.quarantined_at.is_(None),
-                _kept.deleted_at.is_(None),
-            )
-            .order_by(_kept.next_due_at)
-            .limit(limit)
+    query: sa.Select[Any] = (
+        sa.select(
+            _kept.uid,
+            _kept.app,
+            _kept.name,
+            _kept.next_due_at,
+            _kept.event,
+            _kept.timing,
+            _kept.zone,
+            _kept.delay,
+            _kept.active,
+            _kept.paused_at,
+            _kept.quarantined_at,
+            _kept.deleted_at,
+            _kept.effective_from,
         )
+        .where(
+            _kept.next_due_at.is_not(None),
+            _kept.active,
+            _kept.paused_at.is_(None),
+            _kept.quarantined_at.is_(None),
+            _kept.deleted_at.is_(None),
+        )
+        .order_by(_kept.next_due_at)
+        .limit(limit)
     )
+    return [
+        NextDue(
+            row.uid,
+            row.app,
+            row.name,
+            row.next_due_at,
+            row.event,
+            next(iter(find_next_due(row, count=1)), None),
+        )
+        for row in connection.execute(query)
+    ]
 
 
-def fetch_quarantined(connection: sa.Connection) -> list[sa.Row[Any]]:
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """An action that the tick leaves out: since when (aware UTC), and why."""
+
+    uid: str
+    app: str
+    name: str
+    quarantined_at: datetime
+    quarantine_reason: str | None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "app": self.app,
+            "name": self.name,
+            "quarantined_at": self.quarantined_at,
+            "quarantine_reason": self.quarantine_reason,
+        }
+
+
+def fetch_quarantined(connection: sa.Connection) -> list[Quarantined]:
     """Return the actions that the tick leaves out because they could not be read."""
-    return list(
-        connection.execute(
-            sa.select(
-                _kept.uid,
-                _kept.app,
-                _kept.name,
-                _kept.quarantined_at,
-                _kept.quarantine_reason,
-            )
-            .where(_kept.quarantined_at.is_not(None), _kept.deleted_at.is_(None))
-            .order_by(_kept.quarantined_at)
+    rows = connection.execute(
+        sa.select(
+            _kept.uid,
+            _kept.app,
+            _kept.name,
+            _kept.quarantined_at,
+            _kept.quarantine_reason,
         )
+        .where(_kept.quarantined_at.is_not(None), _kept.deleted_at.is_(None))
+        .order_by(_kept.quarantined_at)
     )
+    return [Quarantined(*row) for row in rows]

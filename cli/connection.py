@@ -66,6 +66,14 @@ def _is_missing_file(url: str) -> bool:
 
 
 @contextmanager
+def use_engine() -> Iterator[sa.Engine]:
+    """Give this call's engine to what makes transactions of its own with it."""
+    engine = get_engine()
+    with _explaining(engine):
+        yield engine
+
+
+@contextmanager
 def read_database() -> Iterator[sa.Connection]:
     """Give a connection of this call's engine that only reads."""
     engine = get_engine()

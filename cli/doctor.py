@@ -40,12 +40,7 @@ def doctor(
     """
     findings = list(_find(tzdata=tzdata, scheduler=scheduler))
     if json:
-        print_json(
-            [
-                {"subject": f.subject, "health": f.health.value, "detail": f.detail}
-                for f in findings
-            ]
-        )
+        print_json([finding.as_json() for finding in findings])
     else:
         print_table(
             ("", "subject", "found"),

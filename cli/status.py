@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from actions.leader import Holder, SendFailure
-from actions.listing import find_next_due
+from actions.listing import NextDue
 from cli.connection import read_database
 from cli.options import JsonOption
 from cli.output import (
@@ -22,10 +19,8 @@ from cli.output import (
     print_table,
     style_state,
 )
-from models.operation_state import LIVE_STATES, OperationState, Queue
-from operations.fleet.processes import Role, Seen
-from overview.figures import Backlog, find_oldest, find_takers
-from overview.status import Paused, Status, fetch_status
+from operations.fleet.processes import Seen
+from overview.status import LIVE, Paused, Status, Waiting, fetch_status
 from overview.words import format_age, format_bytes
 
 #: Apps and queues that people are shown.
@@ -33,8 +28,6 @@ _APPS = 20
 
 #: Pauses that people are shown, besides that of all.
 _PAUSES = 5
-
-_LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
 
 
 def status(*, json: JsonOption = False) -> None:
@@ -48,7 +41,7 @@ def status(*, json: JsonOption = False) -> None:
     with read_database() as connection:
         found = fetch_status(connection)
     if json:
-        print_json(_make_json(found))
+        print_json(found.as_json())
         return
     _print_leader(found)
     _print_backlog(found)
@@ -76,32 +69,25 @@ def _print_leader(found: Status) -> None:
 def _print_backlog(found: Status) -> None:
     out().print()
     print_table(
-        ("queue", "workers", *_LIVE, "oldest waits"),
+        ("queue", "workers", *LIVE, "oldest waits"),
         (
             [
-                queue,
-                str(len(find_takers(found.processes, queue))),
-                *(str(count) for count in _count_states(of_queue).values()),
-                _show_wait(found.now, of_queue),
+                each.queue,
+                str(len(found.find_takers(each.queue))),
+                *_show_waiting(found.now, each),
             ]
-            for queue, of_queue in _group_by_queue(found.backlog)
+            for each in found.group_by_queue()
         ),
         empty="",
     )
-    by_app: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
-    for each in found.backlog:
-        by_app[each.app, each.queue].append(each)
+    by_app = found.group_by_app()
     if by_app:
         out().print()
         print_table(
-            ("app", "queue", *_LIVE, "oldest waits"),
+            ("app", "queue", *LIVE, "oldest waits"),
             (
-                [
-                    *key,
-                    *(str(count) for count in _count_states(of_app).values()),
-                    _show_wait(found.now, of_app),
-                ]
-                for key, of_app in _find_longest_waiting(by_app)
+                [each.app or "", each.queue, *_show_waiting(found.now, each)]
+                for each in by_app[:_APPS]
             ),
             empty="",
         )
@@ -109,16 +95,9 @@ def _print_backlog(found: Status) -> None:
             print_note(f"{len(by_app) - _APPS} more wait less long: --json has all.")
 
 
-def _find_longest_waiting(
-    by_app: Mapping[tuple[str, str], list[Backlog]],
-) -> list[tuple[tuple[str, str], list[Backlog]]]:
-    """Return those that wait longest; what does not wait comes last."""
-
-    def order(item: tuple[tuple[str, str], list[Backlog]]) -> tuple[bool, float]:
-        oldest = find_oldest(item[1])
-        return oldest is None, 0.0 if oldest is None else oldest.timestamp()
-
-    return sorted(by_app.items(), key=order)[:_APPS]
+def _show_waiting(now: datetime, waiting: Waiting) -> list[str]:
+    oldest = "-" if waiting.since is None else format_age(now - waiting.since)
+    return [*(str(count) for count in waiting.counts.values()), oldest]
 
 
 def _print_processes(found: Status) -> None:
@@ -174,37 +153,17 @@ def _print_actions(found: Status) -> None:
         print_table(
             ("quarantined", "app", "name", "reason"),
             (
-                [row.uid, row.app, row.name, row.quarantine_reason or ""]
-                for row in found.quarantined
+                [each.uid, each.app, each.name, each.quarantine_reason or ""]
+                for each in found.quarantined
             ),
             empty="",
         )
     out().print()
     print_table(
         ("next due", "app", "name"),
-        ([_format_next(row), row.app, row.name] for row in found.next_due),
+        ([_format_next(each), each.app, each.name] for each in found.next_due),
         empty="Nothing is due.",
     )
-
-
-def _group_by_queue(
-    backlog: Iterable[Backlog],
-) -> Iterator[tuple[Queue, list[Backlog]]]:
-    kept = list(backlog)
-    for queue in Queue:
-        yield queue, [each for each in kept if each.queue is queue]
-
-
-def _count_states(backlog: Iterable[Backlog]) -> dict[str, int]:
-    counts = {state.value: 0 for state in _LIVE}
-    for each in backlog:
-        counts[each.state.value] += each.count
-    return counts
-
-
-def _show_wait(now: datetime, backlog: Iterable[Backlog]) -> str:
-    oldest = find_oldest(backlog)
-    return "-" if oldest is None else format_age(now - oldest)
 
 
 def _describe(holder: Holder | None) -> str:
@@ -219,7 +178,7 @@ def _describe_heartbeat(holder: Holder | None) -> str | None:
 
 
 def _describe_paused(paused: Paused) -> str | None:
-    if not paused.actions and paused.whole is None and not paused.apps:
+    if paused.is_nothing:
         return None
     lines = ["1 action" if paused.actions == 1 else f"{paused.actions:,} actions"]
     if paused.whole is not None:
@@ -237,135 +196,6 @@ def _describe_failure(failure: SendFailure | None) -> str | None:
     return f"has failed since {format_both(failure.since)}: {failure.error}"
 
 
-def _make_json(found: Status) -> dict[str, object]:
-    """Return the contract: fields are only added."""
-    return {
-        "now": found.now,
-        "leader": _make_leader_json(found.leader),
-        "last_tick_at": found.last_tick_at,
-        "send_failure": _make_failure_json(found.send_failure),
-        "backlog": {
-            queue.value: _count_states(of_queue)
-            for queue, of_queue in _group_by_queue(found.backlog)
-        },
-        "quarantined": [_as_mapping(row) for row in found.quarantined],
-        "paused": _make_paused_json(found.paused),
-        "next_due": [_make_due_json(row) for row in found.next_due],
-        "queues": {
-            queue.value: {
-                "workers": len(takers := find_takers(found.processes, queue)),
-                "slots": sum(each.process.concurrency or 0 for each in takers),
-                "waiting_since": find_oldest(of_queue),
-                "oldest_s": _age_s(found.now, find_oldest(of_queue)),
-            }
-            for queue, of_queue in _group_by_queue(found.backlog)
-        },
-        "backlog_by_app": [
-            {
-                "app": each.app,
-                "queue": each.queue.value,
-                "state": each.state.value,
-                "count": each.count,
-                "waiting_since": each.waiting_since,
-                "oldest_s": _age_s(found.now, each.waiting_since),
-            }
-            for each in found.backlog
-        ],
-        "last_hour": [
-            {
-                "app": each.app,
-                "state": each.state,
-                "reason": each.reason,
-                "count": each.count,
-                "latest_at": each.latest_at,
-            }
-            for each in found.troubles
-        ],
-        "uncertain_mails": found.uncertain,
-        "processes": [_make_process_json(each) for each in found.processes],
-        "leaderships": [
-            {
-                "fence": each.fence,
-                "host": each.hostname,
-                "pid": each.pid,
-                "since": each.acquired_at,
-                "released_at": each.released_at,
-            }
-            for each in found.leaderships
-        ],
-    }
-
-
-def _age_s(now: datetime, since: datetime | None) -> float | None:
-    return None if since is None else round((now - since).total_seconds(), 3)
-
-
-def _make_process_json(seen: Seen) -> dict[str, object]:
-    process = seen.process
-    is_worker = process.role is Role.WORKER
-    return {
-        "role": process.role.value,
-        "name": process.name,
-        "host": process.hostname,
-        "pid": process.pid,
-        "version": process.version,
-        "schema": process.revision,
-        "queues": list(process.queues) if is_worker else None,
-        "concurrency": process.concurrency,
-        "clock_skew_s": process.clock_skew_s,
-        "free_bytes": process.free_bytes,
-        "settings": dict(process.settings),
-        "started_at": seen.started_at,
-        "heartbeat_at": seen.heartbeat_at,
-        "heartbeat_age_s": round(seen.age.total_seconds(), 3),
-        "alive": seen.is_alive,
-    }
-
-
-def _make_leader_json(holder: Holder | None) -> dict[str, object] | None:
-    if holder is None:
-        return None
-    return {
-        "host": holder.hostname,
-        "pid": holder.pid,
-        "since": holder.acquired_at,
-        "fence": holder.fence,
-        "heartbeat_at": holder.heartbeat_at,
-        "heartbeat_age_s": round(holder.heartbeat_age.total_seconds(), 3),
-        "expires_at": holder.expires_at,
-        "stale": holder.is_stale,
-    }
-
-
-def _make_failure_json(failure: SendFailure | None) -> dict[str, object] | None:
-    return None if failure is None else {"since": failure.since, "error": failure.error}
-
-
-def _make_paused_json(paused: Paused) -> dict[str, object]:
-    return {
-        "all": None if paused.whole is None else paused.whole.as_json(),
-        "apps": {uid: each.as_json() for uid, each in paused.apps.items()},
-        "actions": paused.actions,
-    }
-
-
-def _make_due_json(row: Any) -> dict[str, object]:
-    due = find_next_due(row, count=1)
-    return {
-        "uid": row.uid,
-        "app": row.app,
-        "name": row.name,
-        "next_due_at": row.next_due_at,
-        "occurrence": due[0].occurrence if due else None,
-        "event": row.event,
-    }
-
-
-def _format_next(row: Any) -> str:
+def _format_next(due: NextDue) -> str:
     """Return the occurrence that comes next, as ``actions list`` does."""
-    due = find_next_due(row, count=1)
-    return format_due(due[0]) if due else format_both(row.next_due_at)
-
-
-def _as_mapping(row: Any) -> dict[str, object]:
-    return dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
+    return format_both(due.next_due_at) if due.due is None else format_due(due.due)

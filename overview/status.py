@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -18,16 +18,24 @@ from actions.leader import (
     get_last_tick_at,
     get_send_failure,
 )
-from actions.listing import fetch_next_due, fetch_quarantined
+from actions.listing import (
+    NextDue,
+    Quarantined,
+    fetch_next_due,
+    fetch_quarantined,
+)
 from actions.pausing.pause import Pause, fetch_pauses
 from models.database.engine import read_clock
-from operations.fleet.processes import Seen, fetch_processes
+from models.operation_state import OperationState, Queue
+from operations.fleet.processes import Role, Seen, fetch_processes
 from overview.figures import (
     Backlog,
     Trouble,
     count_uncertain,
     fetch_backlog,
     fetch_troubles,
+    find_oldest,
+    find_takers,
 )
 
 #: Actions that are named as due next.
@@ -35,6 +43,12 @@ _NEXT = 5
 
 #: Leaderships that are named.
 _PAST = 10
+
+#: Later than anything has begun to wait.
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+#: In the order in which an operation takes them.
+LIVE = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,39 @@ class Paused:
     whole: Pause | None
     apps: Mapping[str, Pause]
     actions: int
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing rests."""
+        return not self.actions and self.whole is None and not self.apps
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "all": None if self.whole is None else self.whole.as_json(),
+            "apps": {uid: each.as_json() for uid, each in self.apps.items()},
+            "actions": self.actions,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """
+    What is not final of one queue, or of one app in it.
+
+    Args:
+        app: Uid of the small app. None: all of the queue.
+
+        counts: By state; each of those that are not final is there.
+
+        since: When the oldest was to be sent that no worker has taken, aware UTC.
+            None: none of them waits.
+    """
+
+    queue: Queue
+    app: str | None
+    counts: Mapping[OperationState, int]
+    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +141,74 @@ class Status:
     processes: Sequence[Seen]
     leaderships: Sequence[Leadership]
     paused: Paused
-    quarantined: Sequence[sa.Row[Any]]
-    next_due: Sequence[sa.Row[Any]]
+    quarantined: Sequence[Quarantined]
+    next_due: Sequence[NextDue]
+
+    def group_by_queue(self) -> list[Waiting]:
+        """Return what is not final of each queue, also of those that have nothing."""
+        return [
+            _make_waiting(queue, None, (b for b in self.backlog if b.queue is queue))
+            for queue in Queue
+        ]
+
+    def group_by_app(self) -> list[Waiting]:
+        """Return what is not final of each app and queue, the longest waiting first."""
+        groups: dict[tuple[str, Queue], list[Backlog]] = defaultdict(list)
+        for each in self.backlog:
+            groups[each.app, each.queue].append(each)
+        found = [_make_waiting(queue, app, g) for (app, queue), g in groups.items()]
+        # What does not wait comes last.
+        return sorted(found, key=lambda each: each.since or _NEVER)
+
+    def find_takers(self, queue: Queue) -> list[Seen]:
+        """Return the workers that are alive and take from *queue*."""
+        return find_takers(self.processes, queue)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        by_queue = self.group_by_queue()
+        return {
+            "now": self.now,
+            "leader": None if self.leader is None else _make_leader_json(self.leader),
+            "last_tick_at": self.last_tick_at,
+            "send_failure": _make_failure_json(self.send_failure),
+            "backlog": {
+                each.queue.value: {
+                    state.value: count for state, count in each.counts.items()
+                }
+                for each in by_queue
+            },
+            "quarantined": [each.as_json() for each in self.quarantined],
+            "paused": self.paused.as_json(),
+            "next_due": [each.as_json() for each in self.next_due],
+            "queues": {
+                each.queue.value: self._make_queue_json(each) for each in by_queue
+            },
+            "backlog_by_app": [self._make_backlog_json(each) for each in self.backlog],
+            "last_hour": [_make_trouble_json(each) for each in self.troubles],
+            "uncertain_mails": self.uncertain,
+            "processes": [make_process_json(each) for each in self.processes],
+            "leaderships": [_make_leadership_json(each) for each in self.leaderships],
+        }
+
+    def _make_queue_json(self, waiting: Waiting) -> dict[str, object]:
+        takers = self.find_takers(waiting.queue)
+        return {
+            "workers": len(takers),
+            "slots": sum(each.process.concurrency or 0 for each in takers),
+            "waiting_since": waiting.since,
+            "oldest_s": _find_age_s(self.now, waiting.since),
+        }
+
+    def _make_backlog_json(self, backlog: Backlog) -> dict[str, object]:
+        return {
+            "app": backlog.app,
+            "queue": backlog.queue.value,
+            "state": backlog.state.value,
+            "count": backlog.count,
+            "waiting_since": backlog.waiting_since,
+            "oldest_s": _find_age_s(self.now, backlog.waiting_since),
+        }
 
 
 def fetch_status(connection: sa.Connection) -> Status:
@@ -114,3 +227,76 @@ def fetch_status(connection: sa.Connection) -> Status:
         quarantined=fetch_quarantined(connection),
         next_due=fetch_next_due(connection, limit=_NEXT),
     )
+
+
+def _make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> Waiting:
+    kept = list(backlog)
+    counted: Counter[OperationState] = Counter()
+    for each in kept:
+        counted[each.state] += each.count
+    counts = {state: counted[state] for state in LIVE}
+    return Waiting(queue, app, counts, find_oldest(kept))
+
+
+def _find_age_s(now: datetime, since: datetime | None) -> float | None:
+    return None if since is None else round((now - since).total_seconds(), 3)
+
+
+def make_process_json(seen: Seen) -> dict[str, object]:
+    """Return the documented object for a scheduler or a worker; keys are only added."""
+    process = seen.process
+    is_worker = process.role is Role.WORKER
+    return {
+        "role": process.role.value,
+        "name": process.name,
+        "host": process.hostname,
+        "pid": process.pid,
+        "version": process.version,
+        "schema": process.revision,
+        "queues": list(process.queues) if is_worker else None,
+        "concurrency": process.concurrency,
+        "clock_skew_s": process.clock_skew_s,
+        "free_bytes": process.free_bytes,
+        "settings": dict(process.settings),
+        "started_at": seen.started_at,
+        "heartbeat_at": seen.heartbeat_at,
+        "heartbeat_age_s": round(seen.age.total_seconds(), 3),
+        "alive": seen.is_alive,
+    }
+
+
+def _make_leader_json(holder: Holder) -> dict[str, object]:
+    return {
+        "host": holder.hostname,
+        "pid": holder.pid,
+        "since": holder.acquired_at,
+        "fence": holder.fence,
+        "heartbeat_at": holder.heartbeat_at,
+        "heartbeat_age_s": round(holder.heartbeat_age.total_seconds(), 3),
+        "expires_at": holder.expires_at,
+        "stale": holder.is_stale,
+    }
+
+
+def _make_failure_json(failure: SendFailure | None) -> dict[str, object] | None:
+    return None if failure is None else {"since": failure.since, "error": failure.error}
+
+
+def _make_trouble_json(trouble: Trouble) -> dict[str, object]:
+    return {
+        "app": trouble.app,
+        "state": trouble.state,
+        "reason": trouble.reason,
+        "count": trouble.count,
+        "latest_at": trouble.latest_at,
+    }
+
+
+def _make_leadership_json(leadership: Leadership) -> dict[str, object]:
+    return {
+        "fence": leadership.fence,
+        "host": leadership.hostname,
+        "pid": leadership.pid,
+        "since": leadership.acquired_at,
+        "released_at": leadership.released_at,
+    }

@@ -16,7 +16,7 @@ from prometheus_client import Counter
 
 from actions.explaining.why import EXIT_WORDS
 from actions.wording.sentences import HAPPENED, WAS
-from celery_app.presence import AGREED
+from operations.fleet.agreement import AGREED
 from celery_app.routing import TASK_OF_QUEUE
 from cli.demo.screen import MARKS
 from cli.doctor import STYLES
@@ -76,7 +76,7 @@ def find_steps_that_use(name: str) -> set[str]:
             {None, *OperationState},
         ),
         ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, Queue),
-        ("celery_app/presence.py: AGREED", AGREED, Role),
+        ("operations/fleet/agreement.py: AGREED", AGREED, Role),
         ("operations/steps: STEPS", STEPS, OperationModel.model_fields),
         ("dispatch/dispatcher.py: DECISIONS", DECISIONS, TRANSITIONS[None]),
         ("actions/explaining/why.py: EXIT_WORDS", EXIT_WORDS, EXITS),

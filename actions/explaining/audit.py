@@ -60,6 +60,15 @@ class Finding:
     occurrence: datetime
     detail: str
 
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "fault": self.fault.value,
+            "action_uid": self.action_uid,
+            "occurrence": self.occurrence,
+            "detail": self.detail,
+        }
+
 
 def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     uid: str,

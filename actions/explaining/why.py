@@ -109,6 +109,19 @@ class Answer:
     previous: datetime | None = None
     following: datetime | None = None
 
+    def as_json(self, action_uid: str) -> dict[str, object]:
+        """Return the documented object for an answer about *action_uid*."""
+        lag = self.lag
+        return {
+            "action_uid": action_uid,
+            "verdict": self.verdict.value,
+            "text": self.text,
+            "operation": self.operation_id,
+            "lag_s": None if lag is None else lag.total_seconds(),
+            "previous": self.previous,
+            "following": self.following,
+        }
+
 
 #: The answer for an action that is out of the tick, by the change that took it out.
 EXIT_WORDS = {

@@ -37,6 +37,14 @@ class Finding:
     health: Health
     detail: str
 
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "subject": self.subject,
+            "health": self.health.value,
+            "detail": self.detail,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class View:

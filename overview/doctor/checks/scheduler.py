@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from actions.leader import fetch_holder, get_last_tick_at, get_send_failure
+from actions.leader import fetch_leader, get_last_tick_at, get_send_failure
 from overview.doctor.finding import Finding, Health, View
 from overview.words import format_age, show_instant
 
@@ -18,8 +18,8 @@ _LOST_BEATS = 2
 
 def look_at_leader(view: View) -> Iterator[Finding]:
     """Look for a leader, and for its heartbeats."""
-    holder = fetch_holder(view.connection)
-    if holder is None or holder.is_stale:
+    holder = fetch_leader(view.connection)
+    if holder is None:
         starter = view.name_starter("minutehand scheduler")
         found = f"no scheduler leads. Start one: {starter}"
         yield Finding("leader", Health.BAD, found)

@@ -37,7 +37,7 @@ _NAMED = 10
 def look_at_quarantine(view: View) -> Iterator[Finding]:
     """Look for actions that the tick leaves out."""
     for row in fetch_quarantined(view.connection):
-        reason = row.quarantine_reason
+        reason = row.quarantine_reason or ""
         end = "" if reason.endswith((".", "?")) else "."
         found = f"{row.uid} ({row.app}): {reason}{end} Post it again."
         yield Finding("quarantine", Health.DOUBTFUL, found)

@@ -1,0 +1,127 @@
+"""All actions compared with what was recorded of them; explaining/audit has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+import sqlalchemy as sa
+
+from actions.explaining.audit import Finding, audit_action, audit_event_action
+from actions.explaining.expected_events import Keeps
+from actions.explaining.history import fetch_histories
+from actions.leader import get_last_tick_at
+from models.database.engine import read_clock, reading
+from models.recipients import RecipientFilterModel
+from operations.adapters.app_users import fetch_users
+from operations.recipients import User, keeps_triggering_user
+
+#: What is looked at unless asked otherwise.
+DEFAULT_PERIOD = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """
+    What an audit found; times are aware UTC.
+
+    Args:
+        findings: Each occurrence that is not as its rule says.
+
+        audited: How many actions were looked at.
+
+        since: Inclusive.
+
+        until: Exclusive; never later than *ticked_at*.
+
+        ticked_at: Nothing that comes later is decided yet.
+
+        is_ahead: Whether all that was asked for is later, so that nothing was looked
+            at.
+    """
+
+    findings: tuple[Finding, ...]
+    audited: int
+    since: datetime
+    until: datetime
+    ticked_at: datetime
+    is_ahead: bool
+
+
+def audit_all(
+    engine: sa.Engine,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    app: str | None,
+    lookback: timedelta,
+) -> Audit:
+    """
+    Compare what was recorded with what the rules say.
+
+    Args:
+        engine: Only read, app by app, in as many transactions.
+
+        since: Aware; None: DEFAULT_PERIOD before *until*.
+
+        until: Aware; None, or later than the last tick: the last tick.
+
+        app: Uid of a small app. None: all of them.
+
+        lookback: The window of the installation.
+    """
+    with reading(engine) as connection:
+        now = read_clock(connection)
+        ticked_at = get_last_tick_at(connection) or now
+    end = ticked_at if until is None else min(until, ticked_at)
+    begin = end - DEFAULT_PERIOD if since is None else since
+    is_ahead = begin >= end
+    if is_ahead:
+        end = begin
+    findings: list[Finding] = []
+    audited = 0
+    keeps_of = _make_keeps(engine, now)
+    for history in fetch_histories(engine, since=begin, until=end, app=app):
+        audited += 1
+        if history.is_of_time:
+            findings += audit_action(
+                history.uid,
+                history.revisions,
+                history.decided,
+                since=begin,
+                until=end,
+                catches_up=history.catches_up,
+                lookback=lookback,
+            )
+        if history.is_of_events:
+            findings += audit_event_action(
+                history.uid,
+                history.revisions,
+                history.events,
+                history.decided,
+                since=begin,
+                until=end,
+                keeps=keeps_of(history.app),
+            )
+    return Audit(tuple(findings), audited, begin, end, ticked_at, is_ahead)
+
+
+def _make_keeps(engine: sa.Engine, now: datetime) -> Callable[[str], Keeps]:
+    """Ask the recipients of actions about the users of an app, who may be gone."""
+
+    # Actions come app by app, so the users of one are enough.
+    @lru_cache(maxsize=1)
+    def fetch(app: str) -> dict[str, User]:
+        with reading(engine) as connection:
+            return {user.id: user for user in fetch_users(connection, app)}
+
+    def make(app: str) -> Keeps:
+        def keeps(who: RecipientFilterModel | None, user_id: str) -> bool:
+            user = fetch(app).get(user_id)
+            return user is not None and keeps_triggering_user(who, user, now=now)
+
+        return keeps
+
+    return make

@@ -1,0 +1,75 @@
+"""Why an action ran at an instant, or did not, with what its operations wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from actions.explaining.history import fetch_history
+from actions.explaining.why import Answer, History, explain
+from actions.leader import fetch_leader, get_send_failure
+from models.operation_state import OperationState
+from operations.sending.hindrances import find_hindrances
+from overview.words import show_instant
+
+#: A leader sends what waits each second; after this something is wrong.
+_PATIENCE = timedelta(seconds=10)
+
+#: Decisions read around the instant; an explanation looks at one minute.
+_AROUND = timedelta(minutes=1)
+
+
+def explain_instant(connection: sa.Connection, uid: str, at: datetime) -> list[Answer]:
+    """
+    Say why an action ran in the minute of *at*, or did not.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+        at: Aware, past or future.
+
+    Returns:
+        One answer for each operation of that minute, else exactly one.
+
+    Raises:
+        NotFoundError: There never was such an action.
+    """
+    since, until = at - _AROUND, at + _AROUND
+    history = fetch_history(connection, uid, since=since, until=until)
+    hindrances = _find_hindrances(connection, history)
+    return explain(replace(history, hindrances=hindrances), at)
+
+
+def _find_hindrances(connection: sa.Connection, history: History) -> dict[UUID, str]:
+    """Return what keeps each operation from running: rows, or programs."""
+    waiting = [
+        each
+        for each in history.operations
+        if each.state in {OperationState.PENDING, OperationState.QUEUED}
+    ]
+    if not waiting:
+        return {}
+    program = _describe_program(connection)
+    late = {
+        each.id: program
+        for each in waiting
+        if each.state == OperationState.PENDING
+        and history.now - each.send_at > _PATIENCE
+    }
+    return late | find_hindrances(connection, [each.id for each in waiting])
+
+
+def _describe_program(connection: sa.Connection) -> str:
+    """Say why what may be sent is not: nobody leads, or the broker does not take it."""
+    if fetch_leader(connection) is None:
+        return "no scheduler leads. Start one: minutehand scheduler"
+    failure = get_send_failure(connection)
+    if failure is not None:
+        since = show_instant(failure.since)
+        return f"the scheduler has failed to send since {since}: {failure.error}"
+    return "a scheduler leads, so the broker may not take it. Ask: minutehand doctor"
