@@ -30,7 +30,7 @@ MAINTENANCE_UID = "minutehand-maintenance"
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ForeseenMaintenance:
     """
     What the maintenance action would become.
 
@@ -78,7 +78,7 @@ def ensure_maintenance(
 
 def foresee_maintenance(
     engine: sa.Engine, *, by: datetime, at: time, timezone: str, enabled: bool
-) -> Foreseen | None:
+) -> ForeseenMaintenance | None:
     """
     Return what ``ensure_maintenance`` would change, and leave everything as it is.
 
@@ -106,7 +106,7 @@ def foresee_maintenance(
         posted = _ensure(connection, action)
         due = fetch_due(connection, [MAINTENANCE_UID], now=by)
         savepoint.rollback()
-    return None if posted is None else Foreseen(action, posted.created, due)
+    return None if posted is None else ForeseenMaintenance(action, posted.created, due)
 
 
 def _make_action(at: time, timezone: str, *, enabled: bool) -> ScheduledActionModel:

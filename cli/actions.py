@@ -45,7 +45,7 @@ from models.database.engine import read_clock
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.scheduled_action import ScheduledActionModel
-from overview.words import format_age
+from models.words import format_age
 
 #: Occurrences that ``show`` foretells.
 _SHOWN = 5

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from actions.listing import (
-    fetch_actions,
-    fetch_app,
-    find_action,
-    find_next,
-    get_action_state,
+from actions.listing import fetch_app
+from actions.posting.changes import Changes
+from actions.posting.foretell import (
+    Outcome,
+    find_doubts,
+    foretell_post,
+    post_all_with_outcomes,
+    post_with_outcome,
 )
-from actions.occurrences import Schedule, make_schedule, parse_timing
-from actions.posting.changes import COMPARED, Changes, compare_schedules
-from actions.posting.post import Posted, fetch_holidays, post_action, post_actions
-from actions.posting.references import fetch_references, find_unknown
+from actions.posting.references import fetch_references
 from actions.wording.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
-from models.database.engine import read_clock
 from models.door.documents import read_actions
-from models.errors import NotFoundError, RuleError
 from models.scheduled_action import ScheduledActionModel
-from models.timing import make_timing
 
 #: Occurrences that a post foretells.
 _SHOWN = 5
@@ -84,7 +80,7 @@ def _post_one(
     app: str, action: ScheduledActionModel, *, replace: bool, json: bool
 ) -> None:
     with write_database() as connection:
-        posted = post_action(
+        outcome = post_with_outcome(
             connection,
             app,
             action,
@@ -92,21 +88,11 @@ def _post_one(
             lookback=get_settings().lookback,
             by=get_actor(),
         )
-    with read_database() as connection:
-        row = find_action(connection, posted.uid)
-    following = find_next(row, count=_SHOWN)
     if json:
-        print_json(
-            {
-                "uid": posted.uid,
-                "revision": posted.revision,
-                "next": following,
-                "superseded": list(posted.superseded),
-            }
-        )
+        print_json(outcome.as_json(count=_SHOWN))
     else:
-        _print(action, posted, following, get_action_state(row))
-    _warn(app, action, posted)
+        _print(action, outcome)
+    _warn(app, action, outcome.posted.superseded)
 
 
 def _post_many(
@@ -119,54 +105,39 @@ def _post_many(
 ) -> None:
     """Post a list; what happened to each is told to programs only."""
     with write_database() as connection:
-        savepoint = connection.begin_nested()
-        posted = post_actions(
+        outcomes = post_all_with_outcomes(
             connection,
             app,
             actions,
             replace=replace,
             lookback=get_settings().lookback,
             by=get_actor(),
+            dry_run=dry_run,
         )
-        rows = {row.uid: row for row in fetch_actions(connection, app=app)}
-        if dry_run:
-            savepoint.rollback()
     if json:
-        print_json(
-            [_make_entry(each, rows[each.uid], stored=not dry_run) for each in posted]
-        )
+        print_json([each.as_json(count=1) for each in outcomes])
     else:
-        created = sum(each.created for each in posted)
+        created = sum(each.posted.created for each in outcomes)
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
-        out().print(f"{would} {created:,} and {also} {len(posted) - created:,}.")
-    _warn_of_many(app, actions, posted)
+        out().print(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
+    _warn_of_many(app, actions, outcomes)
     if dry_run:
         print_note("Nothing was stored (--dry-run).")
 
 
-def _make_entry(posted: Posted, row: Any, *, stored: bool) -> dict[str, object]:
-    return {
-        # a new one gets its uid when it is stored
-        "uid": posted.uid if stored or not posted.created else None,
-        "revision": posted.revision,
-        "next": find_next(row, count=1),
-        "superseded": list(posted.superseded),
-    }
-
-
 def _warn_of_many(
-    app: str, actions: Sequence[ScheduledActionModel], posted: Sequence[Posted]
+    app: str, actions: Sequence[ScheduledActionModel], outcomes: Sequence[Outcome]
 ) -> None:
-    """Name the first names that *app* does not have, and count what will not run."""
-    superseded = sum(len(each.superseded) for each in posted)
+    """Tell the first doubts, and count what will not run."""
+    superseded = sum(len(each.posted.superseded) for each in outcomes)
     if superseded:
         print_warning(f"{superseded:,} occurrences were due and will not run.")
     with read_database() as connection:
         known = fetch_references(connection, app, actions)
     told = 0
     for index, action in enumerate(actions):
-        for problem in find_unknown(known, action):
+        for problem in find_doubts(known, action):
             print_warning(f"/{index}{problem}")
             told += 1
         if told >= _LISTED:
@@ -174,12 +145,8 @@ def _warn_of_many(
             return
 
 
-def _print(
-    action: ScheduledActionModel,
-    posted: Posted,
-    following: list[datetime],
-    state: str,
-) -> None:
+def _print(action: ScheduledActionModel, outcome: Outcome) -> None:
+    posted, following = outcome.posted, outcome.find_next(count=_SHOWN)
     verb = "Posted" if posted.created else "Replaced"
     line = Text(f"{verb} ").append(action.name, style="bold")
     out().print(line.append(f" (uid {posted.uid}, revision {posted.revision})."))
@@ -188,79 +155,42 @@ def _print(
         out().print("Next:")
     for at in following:
         out().print(f"  {format_both(at)}")
-    if state != "active":
-        print_note(f"It is {state}: nothing runs by itself.")
+    if outcome.state != "active":
+        print_note(f"It is {outcome.state}: nothing runs by itself.")
 
 
-def _warn(app: str, action: ScheduledActionModel, posted: Posted) -> None:
+def _warn(
+    app: str, action: ScheduledActionModel, superseded: Sequence[datetime]
+) -> None:
     """Name what will not run, what reaches nobody, and what *app* does not have."""
-    for at in posted.superseded:
+    for at in superseded:
         err().print(
             Text("superseded: ", style="yellow").append(
                 f"{format_both(at)} was due before this edit and will not run.",
                 style="default",
             )
         )
-    for step in action.mails_to_nobody:
-        print_warning(f"/recipients: they name nobody, so {step} reaches nobody.")
     with read_database() as connection:
         known = fetch_references(connection, app, [action])
-    for problem in find_unknown(known, action):
+    for problem in find_doubts(known, action):
         print_warning(str(problem))
 
 
 def _show_changes(
     app: str, action: ScheduledActionModel, *, replace: bool, json: bool
 ) -> None:
-    """Roll a post back, and compare the schedule before it with that after it."""
-    settings = get_settings()
-    with read_database() as connection:
-        old = _find_old(connection, app, action)
-        now = read_clock(connection)
-        holidays = fetch_holidays(connection, app)
+    """Compare the schedule before a post with that after it; nothing is stored."""
     with write_database() as connection:
-        savepoint = connection.begin_nested()
-        # A refusal is the same as that of a real post.
-        posted = post_action(
-            connection, app, action, replace=replace, lookback=settings.lookback
+        difference = foretell_post(
+            connection, app, action, replace=replace, lookback=get_settings().lookback
         )
-        savepoint.rollback()
-    created_at = now if old is None else old.created_at
-    timing = make_timing(action, created_at=created_at, holidays=holidays)
-    new = None if timing is None or not action.active else make_schedule(timing)
-    changes = compare_schedules(
-        _read_schedule(old), new, posted.uid, start=now, end=now + COMPARED
-    )
     if json:
-        print_json(
-            {
-                "uid": None if posted.created else posted.uid,
-                "revision": posted.revision,
-                "superseded": list(posted.superseded),
-                **changes.as_json(),
-            }
-        )
+        print_json(difference.as_json())
     else:
         out().print(Text(describe(action)))
-        _print_changes(changes)
-    _warn(app, action, posted)
+        _print_changes(difference.changes)
+    _warn(app, action, difference.posted.superseded)
     print_note("Nothing was stored (--dry-run).")
-
-
-def _find_old(connection: Any, app: str, action: ScheduledActionModel) -> Any:
-    try:
-        return find_action(connection, action.uid or action.name, app=app)
-    except NotFoundError:
-        return None
-
-
-def _read_schedule(row: Any) -> Schedule | None:
-    if row is None or row.timing is None or get_action_state(row) != "active":
-        return None
-    try:
-        return parse_timing(row.timing)
-    except RuleError:
-        return None  # nothing of it would ever run
 
 
 def _print_changes(changes: Changes) -> None:

@@ -18,7 +18,7 @@ from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
 from models.event import UserEventModel
 from models.fields.instants import format_instant
-from overview.words import format_age
+from models.words import format_age
 
 #: An event may be this much later than the database's clock: clocks differ.
 _TOLERATED = timedelta(minutes=5)

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from cli.output import format_both, make_table, style_state
 from models.operation_state import StepState
+from models.words import format_age
 from overview.operations import ShownStep
-from overview.words import format_age
 
 #: Cells of a progress bar.
 _BAR = 16

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
 
-from actions.listing import fetch_app
-from actions.posting.post import fetch_holidays
-from actions.wording.preview import Preview, make_preview
+from actions.wording.preview import Preview
 from actions.wording.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_file, read_period
@@ -23,9 +20,7 @@ from models.errors import RuleError, UsageError
 from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
-from models.timing import DayRange, make_timing
-
-_RESOLUTION = timedelta(microseconds=1)
+from overview.previews import AppCalendar, fetch_app_calendar, preview_action
 
 
 def preview(  # noqa: PLR0913 - the options of the command
@@ -68,24 +63,23 @@ def preview(  # noqa: PLR0913 - the options of the command
     whose zone and holiday calendars count. TIME has an offset:
     2026-11-23T06:00:00Z.
     """
-    zone, holidays = _read_app(app)
+    calendar = _read_calendar(app)
     if batch is not None:
-        _answer_lines(batch, zone, holidays)
+        _answer_lines(batch, calendar)
         return
     if file is None:
         msg = "name a FILE (- is standard input), or use --batch"
         raise UsageError(msg)
     start, end = read_period(from_, until)
     rules = get_settings().task_rules
-    action = read_action(read_file(file), default_timezone=zone, task_rules=rules)
-    now = read_host_clock()
-    timing = make_timing(
-        action, holidays=holidays, created_at=now if start is None else start
+    action = read_action(
+        read_file(file), default_timezone=calendar.timezone, task_rules=rules
     )
-    found = make_preview(
+    found = preview_action(
         action,
-        timing,
-        start=start or now + _RESOLUTION,
+        calendar,
+        now=read_host_clock(),
+        start=start,
         end=end,
         count=count,
         viewer_zone=_read_zone(timezone or get_settings().timezone),
@@ -96,16 +90,13 @@ def preview(  # noqa: PLR0913 - the options of the command
         _print(action, found, viewer=timezone)
 
 
-def _read_app(app: str | None) -> tuple[str, dict[str, list[DayRange]]]:
-    """Return the default zone and the holiday calendars that count."""
+def _read_calendar(app: str | None) -> AppCalendar:
+    """Return the zone and the holidays that count."""
     zone = get_settings().timezone
     if app is None:
-        return zone, {}
+        return AppCalendar(zone)
     with read_database() as connection:
-        return (
-            fetch_app(connection, app).timezone or zone,
-            dict(fetch_holidays(connection, app)),
-        )
+        return fetch_app_calendar(connection, app, default_timezone=zone)
 
 
 def _read_zone(name: str) -> ZoneInfo:
@@ -116,12 +107,16 @@ def _read_zone(name: str) -> ZoneInfo:
         raise UsageError(msg) from None
 
 
-def _answer_lines(name: str, zone: str, holidays: dict[str, list[DayRange]]) -> None:
+def _answer_lines(name: str, calendar: AppCalendar) -> None:
     """Answer each line as it comes, so that the other end may wait for it."""
     lines = sys.stdin if name == "-" else read_file(name).decode().splitlines()
     for line in lines:
         if line.strip():
-            answer = preview_batch_line(line, default_timezone=zone, holidays=holidays)
+            answer = preview_batch_line(
+                line,
+                default_timezone=calendar.timezone,
+                holidays=calendar.holidays,
+            )
             sys.stdout.write(f"{answer}\n")
             sys.stdout.flush()
 

@@ -19,9 +19,9 @@ from cli.output import (
     print_table,
     style_state,
 )
+from models.words import format_age, format_bytes
 from operations.fleet.processes import Seen
 from overview.status import LIVE, Paused, Status, Waiting, fetch_status
-from overview.words import format_age, format_bytes
 
 #: Apps and queues that people are shown.
 _APPS = 20

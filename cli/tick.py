@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 import structlog
 import typer
 
-from actions.decide import decide_time
 from actions.leader import get_send_failure
-from actions.maintenance_action import (
-    MAINTENANCE_UID,
-    ensure_maintenance,
-    foresee_maintenance,
-)
-from actions.tick import Bad, Dispatched, TickReport, run_tick
+from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
+from actions.tick import TickReport, run_tick
 from actions.wording.sentences import describe
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant
@@ -29,11 +23,11 @@ from cli.output import (
     print_table,
     style_state,
 )
+from dispatch.foresee import foresee_tick
 from dispatch.leading import describe_holder
 from dispatch.upkeep import end_due_pauses
 from migrations.revisions import check_schema
-from models.database.engine import read_clock, reading
-from models.decision import Decision, NewOperation
+from models.database.engine import read_clock
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
 from operations.listing import count_backlog
@@ -99,7 +93,7 @@ def tick(
     if embedded:
         _tell_of_waiting()
     else:
-        _refuse_failure(scheduler)
+        _refuse_failure()
 
 
 def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
@@ -136,14 +130,14 @@ def _tell_of_waiting() -> None:
         print_note(f"{count:,} {waits} for minutehand up: the broker is memory://.")
 
 
-def _refuse_failure(scheduler: Scheduler) -> None:
+def _refuse_failure() -> None:
     """
     Tell whoever called that the broker took nothing; what waits still waits.
 
     Raises:
         BrokerUnreachableError: It was so, with what the broker said.
     """
-    with reading(scheduler.engine) as connection:
+    with read_database() as connection:
         failure = get_send_failure(connection)
     if failure is not None:
         raise BrokerUnreachableError(failure.error)
@@ -177,7 +171,7 @@ def _warn_of_future(instant: datetime | None) -> None:
 def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     dispatcher = scheduler.dispatcher
     if instant is None:
-        with reading(scheduler.engine) as connection:
+        with read_database() as connection:
             instant = read_clock(connection)
         return scheduler.tick(instant)
     end_due_pauses(scheduler.engine, scheduler.leader, now=instant)
@@ -198,9 +192,24 @@ def _show(instant: datetime | None, *, json: bool) -> None:
     if instant is None:
         with read_database() as connection:
             instant = read_clock(connection)
-    found = _foresee(instant)
+    settings = get_settings()
+    foreseen = foresee_tick(
+        get_engine(),
+        now=instant,
+        maintenance_at=settings.maintenance_at,
+        timezone=settings.timezone,
+        maintenance_enabled=settings.maintenance_enabled,
+        lookback=settings.lookback,
+        chunk=settings.chunk,
+    )
+    for action, reason in foreseen.bad:
+        print_note(f"Would be quarantined: {action.uid}: {reason}")
+    if foreseen.maintenance is not None:
+        verb = "post" if foreseen.maintenance.created else "replace"
+        in_words = describe(foreseen.maintenance.action)
+        print_note(f"Would {verb} {MAINTENANCE_UID}: {in_words}")
     if json:
-        print_json([_make_json(each) for each in found])
+        print_json(foreseen.as_json())
         return
     print_table(
         ("id", "app", "what", "occurrence", "user", "queue", "would be"),
@@ -214,63 +223,7 @@ def _show(instant: datetime | None, *, json: bool) -> None:
                 each.queue,
                 style_state(each.state),
             ]
-            for each in found
+            for each in foreseen.operations
         ),
         empty=f"Nothing is due by {format_both(instant)}.",
     )
-
-
-def _foresee(instant: datetime) -> list[NewOperation]:
-    """Return what a tick of *instant* would record, and tell what else it would do."""
-    engine, settings = get_engine(), get_settings()
-    maintenance = foresee_maintenance(
-        engine,
-        by=instant,
-        at=settings.maintenance_at,
-        timezone=settings.timezone,
-        enabled=settings.maintenance_enabled,
-    )
-    found: list[NewOperation] = []
-
-    def keep(decisions: Sequence[Decision], bad: Sequence[Bad] = ()) -> Dispatched:
-        found.extend(
-            each
-            for made in decisions
-            # What is stored of it gives way first.
-            if maintenance is None or made.action_uid != MAINTENANCE_UID
-            for each in made.operations
-        )
-        for action, reason in bad:
-            print_note(f"Would be quarantined: {action.uid}: {reason}")
-        return Dispatched(0, 0)
-
-    run_tick(
-        instant,
-        engine=engine,
-        dispatch=keep,
-        lookback=settings.lookback,
-        chunk=settings.chunk,
-    )
-    if maintenance is not None:
-        verb = "post" if maintenance.created else "replace"
-        in_words = describe(maintenance.action)
-        print_note(f"Would {verb} {MAINTENANCE_UID}: {in_words}")
-        for action in maintenance.due:
-            made = decide_time(action, now=instant, lookback=settings.lookback, memo={})
-            found.extend(made.operations)
-    return found
-
-
-def _make_json(each: NewOperation) -> dict[str, object]:
-    return {
-        "id": each.id,
-        "action_uid": each.action_uid,
-        "app": each.app,
-        "occurrence": each.occurrence,
-        "user": each.user_id,
-        "trigger": each.trigger,
-        "queue": each.queue,
-        "state": each.state,
-        "reason": each.reason,
-        "details": each.details,
-    }

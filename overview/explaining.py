@@ -12,8 +12,8 @@ from actions.explaining.history import fetch_history
 from actions.explaining.why import Answer, History, explain
 from actions.leader import fetch_leader, get_send_failure
 from models.operation_state import OperationState
+from models.words import show_instant
 from operations.sending.hindrances import find_hindrances
-from overview.words import show_instant
 
 #: A leader sends what waits each second; after this something is wrong.
 _PATIENCE = timedelta(seconds=10)

@@ -26,8 +26,8 @@ def write_json(value: object, *, indent: int | None = None) -> str:
     Raises:
         TypeError: It holds something else.
 
-    >>> write_json({"at": datetime.fromisoformat("2026-11-23T07:00+01:00"), "by": "Zoë"})
-    '{"at": "2026-11-23T06:00:00Z", "by": "Zoë"}'
+    >>> write_json({"by": "Zoë", "at": datetime.fromisoformat("2026-11-23T07:00+01")})
+    '{"by": "Zoë", "at": "2026-11-23T06:00:00Z"}'
     """
     return json.dumps(value, ensure_ascii=False, indent=indent, default=_as_text)
 

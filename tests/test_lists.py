@@ -16,7 +16,6 @@ from prometheus_client import Counter
 
 from actions.explaining.why import EXIT_WORDS
 from actions.wording.sentences import HAPPENED, WAS
-from operations.fleet.agreement import AGREED
 from celery_app.routing import TASK_OF_QUEUE
 from cli.demo.screen import MARKS
 from cli.doctor import STYLES
@@ -37,6 +36,7 @@ from models.operation_state import (
 )
 from models.revision import EXITS
 from operations.cancel_and_retry import RETRIED_STATES
+from operations.fleet.agreement import AGREED
 from operations.fleet.processes import Role
 from operations.mail.uncertain import RESENT_STATES
 from operations.notices.grouping import NoticeKind

@@ -12,10 +12,10 @@ from actions.leader import get_last_tick_at
 from migrations.revisions import check_schema
 from models.database.engine import read_clock, reading
 from models.errors import RefusedError, UsageError
+from models.words import format_age
 from overview.doctor.checks import LOOKS
 from overview.doctor.checks.scheduler import LATE_TICK
 from overview.doctor.finding import Finding, Health, View
-from overview.words import format_age
 from settings import Settings
 
 #: For metrics, which a process gives from memory.

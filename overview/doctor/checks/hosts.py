@@ -8,9 +8,9 @@ from datetime import timedelta
 
 from migrations.revisions import get_newest_revision
 from models.database.engine import TOLERATED_SKEW, read_host_clock
+from models.words import format_age, format_bytes
 from operations.fleet.processes import Seen, fetch_processes, measure_free
 from overview.doctor.finding import Finding, Health, View
-from overview.words import format_age, format_bytes
 
 #: Less free than this, and an operator should look; a large refresh needs as much.
 LITTLE_SPACE = 1024**3

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from actions.leader import fetch_leader, get_last_tick_at, get_send_failure
+from models.words import format_age, show_instant
 from overview.doctor.finding import Finding, Health, View
-from overview.words import format_age, show_instant
 
 #: A leader ticks each minute; this many are missing if the last is older.
 LATE_TICK = timedelta(minutes=3)

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from actions.listing import fetch_quarantined
 from models.operation_state import OperationState, Queue
+from models.words import format_age, show_instant
 from operations.fleet.processes import Role, Seen, fetch_processes
 from operations.listing import fetch_stuck
 from operations.sending.hindrances import fetch_unsent
@@ -22,7 +23,6 @@ from overview.figures import (
     find_scheduled_queues,
     find_takers,
 )
-from overview.words import format_age, show_instant
 
 #: To be sent for so long, with nothing in the way; the leader looks each second.
 _UNSENT = timedelta(minutes=1)

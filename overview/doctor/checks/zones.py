@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actions.zone_changes import find_moved, find_unreadable
+from models.words import show_instant
 from overview.doctor.finding import Finding, Health, View
-from overview.words import show_instant
 
 
 def look_at_zones(view: View) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Lengths of time, instants and sizes in words, for findings of every face."""
+"""Lengths of time, instants and sizes in words, for messages and findings. Pure."""
 
 from __future__ import annotations
 

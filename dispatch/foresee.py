@@ -1,0 +1,116 @@
+"""What a tick would decide at an instant; nothing is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+
+import sqlalchemy as sa
+
+from actions.decide import decide_time
+from actions.maintenance_action import (
+    MAINTENANCE_UID,
+    ForeseenMaintenance,
+    foresee_maintenance,
+)
+from actions.tick import CHUNK, Bad, Dispatched, run_tick
+from actions.when.cron import LOOKBACK
+from models.decision import Decision, NewOperation
+
+
+@dataclass(slots=True)
+class Foreseen:
+    """
+    What a tick would do.
+
+    Args:
+        operations: What it would record.
+
+        bad: Actions that it would put into quarantine, and why.
+
+        maintenance: What the scheduler would make of its own maintenance first. None:
+            it is as the settings say.
+    """
+
+    operations: list[NewOperation] = field(default_factory=list)
+    bad: list[Bad] = field(default_factory=list)
+    maintenance: ForeseenMaintenance | None = None
+
+    def as_json(self) -> list[dict[str, object]]:
+        """Return the documented objects, one for each operation."""
+        return [make_foreseen_json(each) for each in self.operations]
+
+
+def make_foreseen_json(new: NewOperation) -> dict[str, object]:
+    """Return the documented object for an operation that is yet to be recorded."""
+    return {
+        "id": new.id,
+        "action_uid": new.action_uid,
+        "app": new.app,
+        "occurrence": new.occurrence,
+        "user": new.user_id,
+        "trigger": new.trigger,
+        "queue": new.queue,
+        "state": new.state,
+        "reason": new.reason,
+        "details": new.details,
+    }
+
+
+def foresee_tick(  # noqa: PLR0913 - what a tick takes, and where its maintenance stands
+    engine: sa.Engine,
+    *,
+    now: datetime,
+    maintenance_at: time,
+    timezone: str,
+    maintenance_enabled: bool,
+    lookback: timedelta = LOOKBACK,
+    chunk: int = CHUNK,
+) -> Foreseen:
+    """
+    Return what a tick of *now* would record, and what else it would do.
+
+    Args:
+        engine: What is due is read; of the maintenance it is tried out what would be
+            stored, and rolled back.
+
+        now: Aware UTC.
+
+        maintenance_at: Local time of *timezone*, as ``ensure_maintenance`` takes it.
+
+        timezone: IANA name.
+
+        maintenance_enabled: The same.
+
+        lookback: As ``run_tick`` takes it.
+
+        chunk: The same.
+    """
+    foreseen = Foreseen(
+        maintenance=foresee_maintenance(
+            engine,
+            by=now,
+            at=maintenance_at,
+            timezone=timezone,
+            enabled=maintenance_enabled,
+        )
+    )
+
+    def keep(decisions: Sequence[Decision], bad: Sequence[Bad] = ()) -> Dispatched:
+        foreseen.operations.extend(
+            each
+            for made in decisions
+            # What is stored of it gives way first.
+            if foreseen.maintenance is None or made.action_uid != MAINTENANCE_UID
+            for each in made.operations
+        )
+        foreseen.bad.extend(bad)
+        return Dispatched(0, 0)
+
+    run_tick(now, engine=engine, dispatch=keep, lookback=lookback, chunk=chunk)
+    if foreseen.maintenance is not None:
+        for action in foreseen.maintenance.due:
+            made = decide_time(action, now=now, lookback=lookback, memo={})
+            foreseen.operations.extend(made.operations)
+    return foreseen
