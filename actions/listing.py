@@ -28,7 +28,7 @@ from models.database.tables import (
     templates,
     users,
 )
-from models.errors import ConflictError, NotFoundError, RuleError
+from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.operation_state import OperationState
@@ -72,22 +72,6 @@ def fetch_apps(connection: sa.Connection) -> list[sa.Row[Any]]:
     )
 
 
-def fetch_app(connection: sa.Connection, uid: str) -> sa.Row[Any]:
-    """
-    Return a small app: uid, name, timezone, created_at, updated_at.
-
-    Raises:
-        NotFoundError: No such small app.
-    """
-    row = connection.execute(
-        sa.select(small_apps).where(small_apps.c.uid == uid)
-    ).one_or_none()
-    if row is None:
-        msg = f"there is no small app {uid!r}. List them with: minutehand apps list"
-        raise NotFoundError(msg)
-    return row
-
-
 def fetch_domains(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
     """Return the domains of *app* by name, with the versions staged and live."""
     return list(
@@ -113,12 +97,6 @@ def count_users(connection: sa.Connection, app: str) -> int:
     return connection.execute(
         sa.select(sa.func.count()).select_from(users).where(users.c.app == app)
     ).scalar_one()
-
-
-def has_user(connection: sa.Connection, app: str, user_id: str) -> bool:
-    """Tell whether *app* has the user *user_id*."""
-    found = sa.exists().where(users.c.app == app, users.c.id == user_id)
-    return bool(connection.execute(sa.select(found)).scalar())
 
 
 def fetch_names(connection: sa.Connection, app: str) -> dict[str, list[str]]:
@@ -232,77 +210,41 @@ def fetch_last_runs(
     return {row[0]: LastRun(*row[1:]) for row in rows}
 
 
+@dataclass(frozen=True, slots=True)
+class RevisionNote:
+    """What was changed of an action, when (aware UTC), by whom, and what they said."""
+
+    revision: int
+    change: str
+    recorded_at: datetime
+    changed_by: str | None
+    note: str | None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {
+            "revision": self.revision,
+            "change": self.change,
+            "recorded_at": self.recorded_at,
+            "changed_by": self.changed_by,
+            "note": self.note,
+        }
+
+
 def fetch_revisions(
     connection: sa.Connection, uid: str, *, limit: int
-) -> list[sa.Row[Any]]:
-    """Return the latest revisions of an action: what changed, when, who, and a note."""
+) -> list[RevisionNote]:
+    """Return the latest revisions of an action, *limit* at most."""
     kept = scheduled_action_revisions.c
-    return list(
-        connection.execute(
-            sa.select(
-                kept.revision, kept.change, kept.recorded_at, kept.changed_by, kept.note
-            )
-            .where(kept.uid == uid)
-            .order_by(kept.revision.desc())
-            .limit(limit)
+    rows = connection.execute(
+        sa.select(
+            kept.revision, kept.change, kept.recorded_at, kept.changed_by, kept.note
         )
+        .where(kept.uid == uid)
+        .order_by(kept.revision.desc())
+        .limit(limit)
     )
-
-
-def find_action(
-    connection: sa.Connection, given: str, *, app: str | None = None
-) -> sa.Row[Any]:
-    """
-    Return the action whose uid is *given*, deleted or not, or else whose name it is.
-
-    Raises:
-        NotFoundError: There is none.
-
-        ConflictError: Several small apps have an action of that name.
-    """
-    same = sa.or_(
-        _kept.uid == given,
-        sa.and_(_kept.name == given, _kept.deleted_at.is_(None)),
-    )
-    query = sa.select(scheduled_actions).where(same)
-    if app is not None:
-        query = query.where(_kept.app == app)
-    rows = connection.execute(query).all()
-    exact = [row for row in rows if row.uid == given]
-    if len(exact or rows) == 1:
-        return (exact or rows)[0]
-    if rows:
-        uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in rows))
-        msg = f"several actions are named {given!r}: {uids}. Give the uid."
-        raise ConflictError(msg)
-    msg = (
-        f"there is no scheduled action {given!r}. "
-        "List them with: minutehand actions list"
-    )
-    raise NotFoundError(msg)
-
-
-def find_filtered(
-    connection: sa.Connection, *, app: str | None, action: str | None
-) -> str | None:
-    """
-    Return the uid of the action that a filter names, by uid or name.
-
-    Args:
-        connection: Any.
-
-        app: Uid of the small app that it filters by, too; None: it does not.
-
-        action: Uid or name; None: it does not filter by action.
-
-    Raises:
-        NotFoundError: No such small app, or no such action in it.
-
-        ConflictError: Several small apps have an action of that name.
-    """
-    if app is not None:
-        fetch_app(connection, app)
-    return None if action is None else find_action(connection, action, app=app).uid
+    return [RevisionNote(*row) for row in rows]
 
 
 def get_action_state(row: sa.Row[Any]) -> str:

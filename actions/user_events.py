@@ -11,13 +11,17 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from actions.lookup import fetch_app
 from actions.when.event import delay_bounds
 from models.database.engine import UtcDateTime, read_clock
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError, RuleError
-from models.event import EventName
+from models.event import EventName, UserEventModel
 from models.fields.duration import Duration
 from models.occurrence import str_to_uuid
+
+#: An event may be this much later than the database's clock: clocks differ.
+TOLERATED = timedelta(minutes=5)
 
 #: Rows in one statement; well below what either database takes as parameters.
 _CHUNK = 1000
@@ -49,6 +53,70 @@ class NewEvent:
     user_id: str
     at: datetime | None = None
     key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """
+    What became of events that somebody sent.
+
+    Args:
+        received: How many were sent.
+
+        recorded: How many of them were new.
+
+        early: Those that are yet to come, by their place among those sent, from 0, and
+            their instant (aware UTC).
+
+        now: The database's clock, aware UTC.
+    """
+
+    received: int
+    recorded: int
+    early: tuple[tuple[int, datetime], ...]
+    now: datetime
+
+    def as_json(self) -> dict[str, object]:
+        """Return the documented object; keys are only added."""
+        return {"received": self.received, "recorded": self.recorded}
+
+
+def receive_events(
+    connection: sa.Connection,
+    app: str,
+    sent: Sequence[UserEventModel],
+    *,
+    correct: bool = False,
+) -> Received:
+    """
+    Record what happened to users of *app*, and tell what of it is yet to come.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of a small app.
+
+        sent: As the door read them.
+
+        correct: As ``record_events`` takes it.
+
+    Raises:
+        NotFoundError: No such small app, or a user that it does not have; nothing is
+            recorded.
+    """
+    new = [
+        NewEvent(app=app, name=each.event, user_id=each.user, at=each.at, key=each.key)
+        for each in sent
+    ]
+    fetch_app(connection, app)
+    recorded = record_events(connection, new, correct=correct)
+    now = read_clock(connection)
+    early = tuple(
+        (place, each.at)
+        for place, each in enumerate(new)
+        if each.at is not None and each.at > now + TOLERATED
+    )
+    return Received(len(new), recorded, early, now)
 
 
 def record_events(

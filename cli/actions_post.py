@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from actions.listing import fetch_app
+from actions.lookup import fetch_app
 from actions.posting.changes import Changes
 from actions.posting.foretell import (
     Outcome,

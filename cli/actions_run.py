@@ -6,15 +6,13 @@ from typing import Annotated
 
 import typer
 
-from actions.leader import get_holder
-from actions.listing import find_action, has_user
+from actions.leader import fetch_leader
 from cli.confirming import YesOption, confirm
 from cli.connection import get_engine, read_database
 from cli.operations_watch import follow
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import out, print_json, print_note
-from dispatch.manual_runs import run_now
-from models.errors import NotFoundError
+from dispatch.manual_runs import find_runnable, run_now
 from overview.operations import fetch_shown_operation
 
 
@@ -54,23 +52,20 @@ def run(  # noqa: PLR0913 - the options of the command
     An event-driven action runs for all its recipients unless --user names one, which
     is asked about.
     """
-    engine = get_engine()
     with read_database() as connection:
-        row = find_action(connection, action, app=app)
-        if user is not None and not has_user(connection, row.app, user):
-            msg = f"small app {row.app!r} has no user {user!r}"
-            raise NotFoundError(msg)
-    if row.event is not None and user is None:
+        found = find_runnable(connection, action, app=app, user_id=user)
+    if found.is_for_all:
         what = (
-            f"Run {row.name!r} for all its recipients (it is driven by an event;"
+            f"Run {found.name!r} for all its recipients (it is driven by an event;"
             " --user ID runs it for one user)"
         )
         if not confirm(what, yes=yes):
             print_note("Nothing was recorded.")
             raise typer.Exit(1)
-    operation_id = run_now(engine, row.uid, key=key, user_id=user, force=force)
-    holder = get_holder(engine)
-    if holder is None or holder.is_stale:
+    operation_id = run_now(get_engine(), found.uid, key=key, user_id=user, force=force)
+    with read_database() as connection:
+        leader = fetch_leader(connection)
+    if leader is None:
         print_note("No scheduler leads now; it is sent when one does (minutehand up).")
     if wait:
         if not json:

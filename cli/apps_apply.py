@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from actions.tenants.apply import Applied, apply_small_app
+from actions.tenants.connections import find_connection_problems
 from cli.connection import get_actor, get_settings, write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
 from models.door.documents import read_small_app
-from models.errors import InvalidDocumentError, Problem
-from models.small_app import SmallAppModel
+from models.errors import InvalidDocumentError
 
 #: The document in a directory.
 _FILE = "app.json"
@@ -48,7 +48,11 @@ def apply_apps(
     folder = Path(path) if path != "-" and Path(path).is_dir() else None
     name = path if folder is None else str(folder / _FILE)
     model = read_small_app(read_file(name))
-    _check_connections(model)
+    problems = find_connection_problems(model, get_settings().sql_connections)
+    for doubt in problems.doubted:
+        print_warning(str(doubt))
+    if problems.refused:
+        raise InvalidDocumentError(tuple(problems.refused))
     with write_database() as connection:
         applied = apply_small_app(
             connection,
@@ -61,28 +65,6 @@ def apply_apps(
         print_json(applied.as_json())
     else:
         _print(applied)
-
-
-def _check_connections(model: SmallAppModel) -> None:
-    """Refuse or doubt connections; workers, whose settings count, look again."""
-    known = get_settings().sql_connections
-    problems = []
-    for number, each in enumerate(model.domains or ()):
-        name = each.source.connection
-        if name is None:
-            continue
-        if name in known and not known[name].serves(model.uid):
-            message = f"Small app {model.uid!r} may not use connection {name!r}."
-            hint = "List it in 'apps' of the connection in MINUTEHAND_SQL_CONNECTIONS."
-            pointer = f"/domains/{number}/source/connection"
-            problems.append(Problem(pointer, message, hint))
-        elif name not in known:
-            print_warning(
-                f"/domains/{number}/source/connection: {name!r} is not among "
-                "MINUTEHAND_SQL_CONNECTIONS here; workers need it."
-            )
-    if problems:
-        raise InvalidDocumentError(tuple(problems))
 
 
 def _print(applied: Applied) -> None:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
-from actions.listing import fetch_app
-from actions.user_events import NewEvent, record_events
+from actions.user_events import Received, receive_events
 from cli.connection import write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
-from models.database.engine import read_clock
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
 from models.event import UserEventModel
 from models.fields.instants import format_instant
 from models.words import format_age
-
-#: An event may be this much later than the database's clock: clocks differ.
-_TOLERATED = timedelta(minutes=5)
 
 #: Events that are warned of, one a line.
 _MOST = 10
@@ -76,34 +69,25 @@ def send(  # noqa: PLR0913 - the options of the command
         models = read_events(read_file(file))
     else:
         models = (_read_options(event=event, user=user, at=at, key=key),)
-    new = [
-        NewEvent(app=app, name=each.event, user_id=each.user, at=each.at, key=each.key)
-        for each in models
-    ]
     with write_database() as connection:
-        fetch_app(connection, app)
-        recorded = record_events(connection, new, correct=correct)
-        now = read_clock(connection)
+        received = receive_events(connection, app, models, correct=correct)
     if json:
-        print_json({"received": len(new), "recorded": recorded})
+        print_json(received.as_json())
     else:
-        known = len(new) - recorded
+        known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
-        out().print(f"Recorded {recorded:,} of {len(new):,}{also}.")
-    _warn_of_future(new, now)
+        out().print(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
+    _warn_of_future(received)
 
 
-def _warn_of_future(new: Sequence[NewEvent], now: datetime) -> None:
+def _warn_of_future(received: Received) -> None:
     """Name events that are yet to come; they are recorded, for clocks may differ."""
-    early = [
-        (place, event.at)
-        for place, event in enumerate(new)
-        if event.at is not None and event.at > now + _TOLERATED
-    ]
+    early = received.early
     for place, at in early[:_MOST]:
-        pointer = "/at" if len(new) == 1 else f"/{place}/at"
+        pointer = "/at" if received.received == 1 else f"/{place}/at"
+        age = format_age(at - received.now)
         print_warning(
-            f"{pointer}: {format_instant(at)} is {format_age(at - now)} from now."
+            f"{pointer}: {format_instant(at)} is {age} from now."
             " If that is wrong, send the right instant with --correct."
         )
     if len(early) > _MOST:

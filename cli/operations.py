@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from actions.listing import find_filtered
+from actions.lookup import find_filtered
 from cli.connection import read_database
 from cli.operation_view import format_took, make_steps_table
 from cli.options import (

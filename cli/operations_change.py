@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from actions.listing import find_filtered
+from actions.lookup import find_filtered
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_engine, read_database, write_database
 from cli.options import (

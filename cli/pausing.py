@@ -7,16 +7,9 @@ from typing import Annotated
 
 import typer
 
-from actions.listing import fetch_app, find_action, find_next
-from actions.pausing.pause import fetch_pauses, get_pause
-from actions.pausing.pause_and_resume import (
-    pause_app,
-    pause_installation,
-    resume_app,
-    resume_installation,
-    set_paused,
-)
-from cli.actions import make_action_json
+from actions.lookup import find_action
+from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.targets import pause_target, resume_target
 from cli.connection import get_actor, write_database
 from cli.options import (
     ActionArgument,
@@ -26,6 +19,7 @@ from cli.options import (
 )
 from cli.output import describe_pause, format_both, out, print_json, print_note
 from models.errors import UsageError
+from overview.actions import fetch_shown_action
 
 _NoteOption = Annotated[
     str | None,
@@ -98,23 +92,23 @@ def _switch(
         changed = set_paused(
             connection, uid, paused=paused, until=until, note=note, by=get_actor()
         )
-        row = find_action(connection, uid)
+        shown = fetch_shown_action(connection, uid)
     if json:
-        print_json(make_action_json(row, find_next(row, count=1)))
+        print_json(shown.as_json())
         return
-    pause = get_pause(row)
+    pause = shown.pause
     if not paused and pause is not None:
-        out().print(f"{row.name} (uid {uid}) stays paused with others:", markup=False)
+        out().print(f"{shown.name} (uid {uid}) stays paused with others:", markup=False)
         out().print(f"  {describe_pause(pause)}", markup=False)
         return
     word = "Paused" if paused else "Resumed"
     end = "" if pause is None or pause.until is None else _say_until(pause.until)
-    out().print(f"{word} {row.name} (uid {uid}){end}.", markup=False)
+    out().print(f"{word} {shown.name} (uid {uid}){end}.", markup=False)
     if not changed:
         print_note("It was so already.")
     elif paused:
         print_note(f"{_MEANING} To undo: minutehand actions resume {uid}")
-    if not paused and not row.active:
+    if not paused and not shown.active:
         print_note('It is inactive: to let it run, post it again with "active": true.')
 
 
@@ -136,19 +130,13 @@ def pause_apps(
     _refuse_neither(app, everything=everything)
     end, by = read_optional_instant("--until", until), get_actor()
     with write_database() as connection:
-        if app is None:
-            count = pause_installation(connection, until=end, note=note, by=by)
-        else:
-            count = pause_app(connection, app, until=end, note=note, by=by)
-        whole, apps, _actions = fetch_pauses(connection)
-    pause = whole if app is None else apps[app]
-    assert pause is not None  # it has just been written
+        paused = pause_target(connection, app, until=end, note=note, by=by)
     if json:
-        print_json({"app": app, "actions": count, "pause": pause.as_json()})
+        print_json(paused.as_json())
         return
     what = "all small apps" if app is None else f"small app {app}"
-    ends = "" if pause.until is None else _say_until(pause.until)
-    out().print(f"Paused {what}{ends}: {_count(count)}.", markup=False)
+    ends = "" if paused.pause.until is None else _say_until(paused.pause.until)
+    out().print(f"Paused {what}{ends}: {_count(paused.actions)}.", markup=False)
     command = "apps resume --all" if app is None else f"apps resume {app}"
     print_note(f"{_MEANING} To undo: minutehand {command}")
 
@@ -166,24 +154,20 @@ def resume_apps(
     """
     _refuse_neither(app, everything=everything)
     with write_database() as connection:
-        if app is None:
-            count = resume_installation(connection, by=get_actor())
-        else:
-            fetch_app(connection, app)
-            count = resume_app(connection, app, by=get_actor())
-        whole, apps, left = fetch_pauses(connection)
+        resumed = resume_target(connection, app, by=get_actor())
     if json:
-        print_json({"app": app, "actions": count, "still_paused": left})
+        print_json(resumed.as_json())
         return
     what = "all small apps" if app is None else f"small app {app}"
-    if app is not None and whole is not None:
+    if app is not None and resumed.whole is not None:
         out().print(f"{app} stays paused with the installation:", markup=False)
-        out().print(f"  {describe_pause(whole)}", markup=False)
+        out().print(f"  {describe_pause(resumed.whole)}", markup=False)
         return
-    out().print(f"Resumed {what}: {_count(count)}.", markup=False)
-    if app is None and left:
-        with_apps = f"; paused apps: {', '.join(apps)}" if apps else ""
-        print_note(f"{_count(left)} still paused on their own or by app{with_apps}")
+    out().print(f"Resumed {what}: {_count(resumed.actions)}.", markup=False)
+    if app is None and resumed.still_paused:
+        with_apps = f"; paused apps: {', '.join(resumed.apps)}" if resumed.apps else ""
+        left = _count(resumed.still_paused)
+        print_note(f"{left} still paused on their own or by app{with_apps}")
 
 
 def _say_until(until: datetime) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from actions.listing import find_action
+from actions.lookup import find_action
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption, read_instant
 from cli.output import format_both, print_fields, print_json

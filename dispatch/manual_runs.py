@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
+from actions.lookup import find_action, refuse_unknown_user
 from actions.posting.revisions import lock_action
 from models.database.engine import read_clock, writing
 from models.decision import NewOperation, make_triggered_by
@@ -14,6 +16,48 @@ from models.occurrence import make_manual_id
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from operations.listing import fetch_operation
 from operations.record import record
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """
+    An action that somebody asks to run.
+
+    Args:
+        is_for_all: Whether it runs for all its recipients, though each of its runs is
+            for one user who triggers it: worth a question before it is done.
+    """
+
+    uid: str
+    name: str
+    is_for_all: bool
+
+
+def find_runnable(
+    connection: sa.Connection, given: str, *, app: str | None, user_id: str | None
+) -> Runnable:
+    """
+    Return the action that somebody asks to run, as if *user_id* triggered it.
+
+    Args:
+        connection: Any.
+
+        given: Uid or name.
+
+        app: Uid of a small app; only its actions count. None: those of all.
+
+        user_id: None: nobody in particular.
+
+    Raises:
+        NotFoundError: No such action, or its small app has no such user.
+
+        ConflictError: Several small apps have an action of that name.
+    """
+    row = find_action(connection, given, app=app)
+    if user_id is not None:
+        refuse_unknown_user(connection, row.app, user_id)
+    is_for_all = row.event is not None and user_id is None
+    return Runnable(row.uid, row.name, is_for_all)
 
 
 def run_now(

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.listing import fetch_app
+from actions.lookup import fetch_app
 from actions.posting.post import fetch_holidays
 from actions.wording.preview import Preview, make_preview
 from models.scheduled_action import ScheduledActionModel

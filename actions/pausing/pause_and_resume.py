@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.listing import find_problem
+from actions.lookup import refuse_app
 from actions.occurrences import Schedule, parse_timing
 from actions.pausing.pause import (
     APP,
@@ -36,7 +37,6 @@ from models.database.tables import installation, leases, scheduled_actions, smal
 from models.errors import (
     ConflictError,
     InvalidDocumentError,
-    NotFoundError,
     Problem,
     UsageError,
 )
@@ -406,8 +406,7 @@ def _lock_app(connection: sa.Connection, app: str) -> Pause | None:
         .with_for_update()
     ).one_or_none()
     if row is None:
-        msg = f"there is no small app {app!r}. List them with: minutehand apps list"
-        raise NotFoundError(msg)
+        refuse_app(connection, app)
     return get_pause(row)
 
 

@@ -14,12 +14,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.listing import (
-    fetch_actions,
-    find_action,
-    find_next,
-    get_action_state,
-)
+from actions.listing import fetch_actions, find_next, get_action_state
+from actions.lookup import find_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting.changes import COMPARED, Changes, compare_schedules
 from actions.posting.post import Posted, fetch_holidays, post_action, post_actions

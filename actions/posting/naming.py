@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.listing import fetch_app
+from actions.lookup import fetch_app
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.fields.document import MOST_PROBLEMS, show

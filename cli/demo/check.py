@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 from rich.text import Text
 
-from actions.listing import find_action
+from actions.lookup import find_action
 from cli.demo.data import APP, EVERY_MINUTE
 from cli.demo.screen import count_mails
 from cli.output import out

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.integration.cli.calling import WEEKLY, Call
+from tests.integration.cli.calling import WEEKLY, Call, write_action
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,45 @@ def test_unknown_thing_is_not_found(call: Call, arguments: tuple[str, ...]):
 
     assert (4, "") == (answer.code, answer.out)
     assert answer.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("apps", "show", "shpo"), "shop"),
+        (("apps", "pause", "shpo"), "shop"),
+        (("operations", "list", "--app", "Shop"), "shop"),
+        (("actions", "show", "helo"), "hello"),
+        (("actions", "show", "good mornin"), "good morning"),
+        (("why", "helo", "--at", "2026-11-23T06:00:00Z"), "hello"),
+        (("mails", "list", "--app", "shop", "--action", "helo"), "hello"),
+    ],
+)
+def test_near_miss_is_told_what_was_meant(
+    call: Call, shop: Path, arguments: tuple[str, ...], meant: str
+):
+    """
+    A slip in the uid or the name of an app or action costs no look into a list.
+    """
+    path = write_action(shop, name="good morning")
+    call("actions", "post", path, "--app", "shop")
+
+    answer = call(*arguments)
+
+    assert (4, "") == (answer.code, answer.out)
+    assert f" Did you mean '{meant}'? List them with: " in answer.err
+
+
+def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
+    """
+    With --app only the actions of that app count, for whoever may see no others.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+
+    answer = call("actions", "show", "helo", "--app", "minutehand")
+
+    assert 4 == answer.code
+    assert "hello" not in answer.err
 
 
 @pytest.mark.parametrize(

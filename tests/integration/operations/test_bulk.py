@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, make_engine, reading, writing
 from models.database.tables import deliveries, operation_steps, operations
+from models.errors import ConflictError
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
 from operations.bulk import (
     CHANGED,
@@ -300,3 +301,21 @@ def test_workers_that_claim_meanwhile_lose_nothing(postgres_engine: sa.Engine):
     assert {"canceled", "succeeded"} >= set(states)
     assert changed.done == states.count("canceled")
     assert len(won) == states.count("succeeded")
+
+
+def test_another_count_than_expected_is_refused(engine: sa.Engine):
+    """
+    Who has seen two does not cancel three.
+    """
+    record_all(engine, *(make_operation(n) for n in range(3)))
+
+    with reading(engine) as connection:
+        counted = count_selected(
+            connection, Selection(), change=Change.CANCEL, expected_count=3
+        )
+        with pytest.raises(ConflictError, match="match 3 now, and 2 were expected"):
+            count_selected(
+                connection, Selection(), change=Change.CANCEL, expected_count=2
+            )
+
+    assert 3 == counted.total

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, explain
-from actions.listing import find_action, find_next
+from actions.listing import find_next
+from actions.lookup import find_action
 from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
 from actions.pausing.pause import APP, INSTALLATION, fetch_pauses, get_pause
 from actions.pausing.pause_and_resume import (

@@ -1,0 +1,149 @@
+"""
+Find one small app, action or user by what somebody calls it.
+
+What is not there is refused with what was probably meant. That may be the name of
+another small app: a face that knows tenants asks only for apps that it may show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import sqlalchemy as sa
+
+from models.database.tables import scheduled_actions, small_apps, users
+from models.errors import ConflictError, NotFoundError
+from models.fields.document import find_near
+
+#: Names that a mistyped one is compared with: some 30 ms, and only of a refusal.
+_COMPARED = 1000
+
+_kept = scheduled_actions.c
+
+
+def fetch_app(connection: sa.Connection, uid: str) -> sa.Row[Any]:
+    """
+    Return a small app: uid, name, timezone, created_at, updated_at.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    row = connection.execute(
+        sa.select(small_apps).where(small_apps.c.uid == uid)
+    ).one_or_none()
+    if row is None:
+        refuse_app(connection, uid)
+    return row
+
+
+def refuse_app(connection: sa.Connection, uid: str) -> NoReturn:
+    """
+    Say that there is no small app *uid*, and which was probably meant.
+
+    Raises:
+        NotFoundError: Always.
+    """
+    known = connection.execute(
+        sa.select(small_apps.c.uid).order_by(small_apps.c.uid).limit(_COMPARED)
+    ).scalars()
+    msg = (
+        f"there is no small app {uid!r}. {_suggest(uid, known)}"
+        "List them with: minutehand apps list"
+    )
+    raise NotFoundError(msg)
+
+
+def find_action(
+    connection: sa.Connection, given: str, *, app: str | None = None
+) -> sa.Row[Any]:
+    """
+    Return the action whose uid is *given*, deleted or not, or else whose name it is.
+
+    Args:
+        connection: Any.
+
+        given: Uid or name.
+
+        app: Uid of a small app; only its actions count. None: those of all.
+
+    Raises:
+        NotFoundError: There is none.
+
+        ConflictError: Several small apps have an action of that name.
+    """
+    same = sa.or_(
+        _kept.uid == given,
+        sa.and_(_kept.name == given, _kept.deleted_at.is_(None)),
+    )
+    query = sa.select(scheduled_actions).where(same)
+    if app is not None:
+        query = query.where(_kept.app == app)
+    rows = connection.execute(query).all()
+    exact = [row for row in rows if row.uid == given]
+    if len(exact or rows) == 1:
+        return (exact or rows)[0]
+    if rows:
+        uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in rows))
+        msg = f"several actions are named {given!r}: {uids}. Give the uid."
+        raise ConflictError(msg)
+    msg = _describe_missing(connection, given, app)
+    raise NotFoundError(msg)
+
+
+def _describe_missing(connection: sa.Connection, given: str, app: str | None) -> str:
+    """Say that there is no action *given*, and which was probably meant."""
+    query = (
+        sa.select(_kept.name, _kept.uid)
+        .where(_kept.deleted_at.is_(None))
+        .order_by(_kept.uid)
+        .limit(_COMPARED)
+    )
+    if app is not None:
+        query = query.where(_kept.app == app)
+    known = [each for row in connection.execute(query) for each in row]
+    return (
+        f"there is no scheduled action {given!r}. {_suggest(given, known)}"
+        "List them with: minutehand actions list"
+    )
+
+
+def _suggest(given: str, known: Iterable[str]) -> str:
+    near = find_near(given, known)
+    return "" if near is None else f"Did you mean {near!r}? "
+
+
+def find_filtered(
+    connection: sa.Connection, *, app: str | None, action: str | None
+) -> str | None:
+    """
+    Return the uid of the action that a filter names, by uid or name.
+
+    Args:
+        connection: Any.
+
+        app: Uid of the small app that it filters by, too; None: it does not.
+
+        action: Uid or name; None: it does not filter by action.
+
+    Raises:
+        NotFoundError: No such small app, or no such action in it.
+
+        ConflictError: Several small apps have an action of that name.
+    """
+    if app is not None:
+        fetch_app(connection, app)
+    return None if action is None else find_action(connection, action, app=app).uid
+
+
+def refuse_unknown_user(connection: sa.Connection, app: str, user_id: str) -> None:
+    """
+    Refuse a user that *app* does not have.
+
+    Raises:
+        NotFoundError: It has not.
+    """
+    found = sa.exists().where(users.c.app == app, users.c.id == user_id)
+    if not connection.execute(sa.select(found)).scalar():
+        msg = f"small app {app!r} has no user {user_id!r}"
+        raise NotFoundError(msg)
