@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 import sqlalchemy as sa
 
 from migrations.revisions import check_schema
 from models.database.engine import make_engine, reading, writing
+from models.database.sqlite_place import find_sqlite_file
 from models.errors import UnreachableError, UsageError
 from settings import Settings, read_settings
 
@@ -58,11 +58,8 @@ def get_engine() -> sa.Engine:
 
 
 def _is_missing_file(url: str) -> bool:
-    parsed = sa.make_url(url)
-    if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        return False
-    path = Path(parsed.database)
-    return not path.exists() or path.stat().st_size == 0
+    path = find_sqlite_file(url)
+    return path is not None and (not path.exists() or path.stat().st_size == 0)
 
 
 @contextmanager
@@ -74,17 +71,17 @@ def use_engine() -> Iterator[sa.Engine]:
 
 
 @contextmanager
-def read_database() -> Iterator[sa.Connection]:
-    """Give a connection of this call's engine that only reads."""
-    engine = get_engine()
+def read_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
+    """Give a connection that only reads; without *engine* of this call's own."""
+    engine = engine or get_engine()
     with _explaining(engine), reading(engine) as connection:
         yield connection
 
 
 @contextmanager
-def write_database() -> Iterator[sa.Connection]:
-    """Give a connection of this call's engine in one transaction."""
-    engine = get_engine()
+def write_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
+    """Give a connection in one transaction; without *engine* of this call's own."""
+    engine = engine or get_engine()
     with _explaining(engine), writing(engine) as connection:
         yield connection
 

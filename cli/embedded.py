@@ -20,8 +20,10 @@ import sqlalchemy as sa
 from actions.leader import expire_lease
 from actions.tick import TickReport
 from celery_app.embedded_worker import EmbeddedWorker
+from cli.connection import write_database
 from migrations.schema import migrate
-from models.database.engine import make_engine, writing
+from models.database.engine import make_engine
+from models.database.sqlite_place import find_sqlite_file
 from models.errors import ConflictError
 from operations.rescue import take_over_all
 from scheduler_server import Scheduler, make_scheduler, run
@@ -97,9 +99,8 @@ def _owning(settings: Settings) -> Iterator[bool]:
         Whether it is ours alone: its broker is in our memory, so whatever an earlier
         process left there is gone.
     """
-    path = sa.make_url(settings.database_url).database
-    is_embedded = settings.database_url.startswith("sqlite") and path is not None
-    if not is_embedded or not settings.broker_url.startswith("memory"):
+    path = find_sqlite_file(settings.database_url)
+    if path is None or not settings.broker_url.startswith("memory"):
         yield False
         return
     lock = Path(f"{path}.lock")
@@ -119,6 +120,6 @@ def _owning(settings: Settings) -> Iterator[bool]:
 
 def _take_over(engine: sa.Engine) -> None:
     """Go on where a process that was killed stopped, without waiting for leases."""
-    with writing(engine) as connection:
+    with write_database(engine) as connection:
         expire_lease(connection)
         take_over_all(connection)

@@ -9,7 +9,7 @@ import typer
 
 from actions.lookup import find_filtered
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
-from cli.connection import get_engine, read_database, write_database
+from cli.connection import read_database, use_engine, write_database
 from cli.options import (
     ActionOption,
     AllOption,
@@ -182,7 +182,8 @@ def _change_many(
     many = "operation" if counted.total == 1 else "operations"
     what = f"{_QUESTIONS[change]} {counted.total:,} {many}"
     confirm_change_of_many(what, yes=yes)
-    changed = change_selected(get_engine(), selection, change=change, at=counted.at)
+    with use_engine() as engine:
+        changed = change_selected(engine, selection, change=change, at=counted.at)
     _print_counted(change, counted, changed, dry_run=False, json=json)
     if changed.refused and not changed.done:
         raise typer.Exit(ConflictError.exit_code)

@@ -15,8 +15,8 @@ from actions.maintenance_action import (
     foresee_maintenance,
 )
 from actions.tick import CHUNK, Bad, Dispatched, run_tick
-from actions.when.cron import LOOKBACK
 from models.decision import Decision, NewOperation
+from models.occurrence import LOOKBACK
 
 
 @dataclass(slots=True)

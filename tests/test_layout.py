@@ -68,6 +68,10 @@ MAY_CATCH_ALL = {"actions/tick.py", "celery_app/tasks.py"}
 #: Celery, its libraries and its brokers; and what is built on these.
 OF_CELERY = {"amqp", "billiard", "celery", "celery_app", "kombu", "redis"}
 
+#: What opens a transaction, and what is done inside one.
+TRANSACTIONS = {f"models.database.engine.{name}" for name in ("reading", "writing")}
+STATEMENTS = {"execute", "scalar", "scalars", "begin", "begin_nested", "connect"}
+
 TABLE_PARTS = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 LONGEST_MODULE = 500
@@ -204,6 +208,51 @@ def test_only_the_command_line_imports_the_scheduler() -> None:
     }
 
     assert importers <= {"cli"}
+
+
+def find_sql(path: Path) -> Iterator[str]:
+    """Find what a file does with the database but hand it on; types do not count."""
+    annotations = {
+        id(part)
+        for node in ast.walk(parse(path))
+        for annotation in (
+            getattr(node, "annotation", None),
+            getattr(node, "returns", None),
+        )
+        if annotation is not None
+        for part in ast.walk(annotation)
+    }
+    for node in ast.walk(parse(path)):
+        if id(node) in annotations:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from sorted(
+                name
+                for name in names
+                if name.startswith(("sqlalchemy.", "models.database.tables."))
+                or name in {"models.database.tables", *TRANSACTIONS}
+            )
+        elif isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names} - {"sqlalchemy"}
+            yield from (name for name in names if name.startswith("sqlalchemy."))
+        elif isinstance(node, ast.Attribute):
+            of = node.value.id if isinstance(node.value, ast.Name) else ""
+            if of in {"sa", "sqlalchemy"} or node.attr in STATEMENTS:
+                yield f"{of}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "cli").rglob("*.py")), ids=name_of)
+def test_command_line_only_formats(path: Path) -> None:
+    """
+    What it shows is asked of a function below, so that every face can ask the same.
+
+    Transactions are those of connection.py, which hands connections on.
+    """
+    if path.name == "connection.py":
+        return
+
+    assert list(find_sql(path)) == []
 
 
 def test_all_errors_are_caught_in_two_places_only() -> None:

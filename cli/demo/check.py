@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from rich.text import Text
 
 from actions.lookup import find_action
+from cli.connection import read_database
 from cli.demo.data import APP, EVERY_MINUTE
 from cli.demo.screen import count_mails
 from cli.output import out
-from models.database.engine import reading
 from models.operation_state import OperationState, Trigger
 from operations.listing import OperationFilter
 from overview.operations import ShownOperation, fetch_shown_operations
@@ -50,7 +50,7 @@ def check_demo(engine: sa.Engine, settings: Settings, until: datetime | None) ->
     Returns:
         0 if every claim held, else 1.
     """
-    with reading(engine) as connection:
+    with read_database(engine) as connection:
         posted = find_action(connection, EVERY_MINUTE)
         wanted = OperationFilter(app=APP, limit=_LIMIT)
         operations = fetch_shown_operations(connection, wanted)

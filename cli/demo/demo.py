@@ -21,6 +21,7 @@ from actions.posting.post import Posted, post_action
 from actions.tenants.apply import apply_small_app
 from actions.tick import TickReport
 from actions.user_events import NewEvent, record_events
+from cli.connection import read_database, write_database
 from cli.demo.check import check_demo
 from cli.demo.data import (
     ABSENCE,
@@ -36,7 +37,7 @@ from cli.output import out, print_note
 from cli.up import leave_at_once, stopping_on_signals
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
-from models.database.engine import make_engine, read_clock, reading, writing
+from models.database.engine import make_engine, read_clock
 from models.door.documents import read_action, read_small_app
 from models.errors import UsageError
 from models.event import EventName
@@ -127,21 +128,21 @@ def _make_folder(home: Path) -> Path:
 def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
     """Make the small app, post its actions, and let somebody be missing."""
     migrate(engine)
-    with reading(engine) as connection:
+    with read_database(engine) as connection:
         now = read_clock(connection)
     document = write_app(folder, now=now)
     app = read_small_app(document.read_bytes())
-    with writing(engine) as connection:
+    with write_database(engine) as connection:
         apply_small_app(connection, app, folder=folder)
     examples = resources.files("cli.examples")
     texts = [examples.joinpath(name).read_text("utf-8") for name in _EXAMPLES]
     posted = {}
     for text in (*texts, dumps(EVERY_MINUTE_ACTION)):
         action = read_action(text, default_timezone="Europe/Paris")
-        with writing(engine) as connection:
+        with write_database(engine) as connection:
             posted[action.name] = post_action(connection, APP, action)
     seen_at = (now + _WAKE_AFTER - ABSENCE).replace(microsecond=0)
-    with writing(engine) as connection:
+    with write_database(engine) as connection:
         record_events(
             connection,
             [NewEvent(APP, EventName.USER_LAST_SEEN, SLEEPER, at=seen_at)],

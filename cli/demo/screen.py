@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from actions.tick import TickReport
+from cli.connection import read_database
 from cli.demo.data import APP
 from cli.operation_view import format_progress, format_result, format_took
 from cli.output import make_table, out, style_state
-from models.database.engine import read_host_clock, reading
+from models.database.engine import read_host_clock
 from models.errors import UnreachableError
 from models.operation_state import StepState
 from operations.listing import OperationFilter
@@ -111,7 +112,7 @@ class Screen(threading.Thread):
 
     def _read(self) -> list[ShownOperation] | None:
         try:
-            with reading(self._engine) as connection:
+            with read_database(self._engine) as connection:
                 wanted = OperationFilter(app=APP, limit=_SHOWN)
                 return fetch_shown_operations(connection, wanted)
         except UnreachableError:

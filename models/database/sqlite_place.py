@@ -5,10 +5,27 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from models.errors import UsageError
 
 #: File systems whose locks SQLite cannot trust (sqlite.org/faq.html, question 5).
 NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+
+
+def find_sqlite_file(url: str) -> Path | None:
+    """
+    Return where the database at *url* is kept; None: it is not in a file of ours.
+
+    >>> find_sqlite_file("sqlite:///data/minutehand.db")
+    PosixPath('data/minutehand.db')
+    >>> find_sqlite_file("postgresql://db.example.com/minutehand") is None
+    True
+    """
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return None
+    return Path(parsed.database)
 
 
 def prepare_place(path: Path) -> None:
