@@ -12,7 +12,7 @@ from rich.text import Text
 from cli.output import format_both, make_table, style_state
 from models.operation_state import StepState
 from models.words import format_age
-from overview.operations import ShownStep
+from overview.operations import ShownStep, describe_result
 
 #: Cells of a progress bar.
 _BAR = 16
@@ -30,33 +30,11 @@ def format_progress(progress: Mapping[str, Any] | None) -> str:
     return f"{bar} {done}/{total} {progress.get('note') or ''}".rstrip()
 
 
-def format_result(result: Mapping[str, Any] | None) -> str:
-    """Return what a step did, on one line: ``refreshed a, b; sent 3``."""
-    if not result:
-        return ""
-    told = []
-    for key, value in result.items():
-        text = _format_value(value)
-        if text:
-            told.append(f"{key} {text}")
-    return "; ".join(told)
-
-
-def _format_value(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_format_value(each)}" for key, each in value.items())
-    if isinstance(value, list):
-        if any(isinstance(each, dict) for each in value):
-            return str(len(value))
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)
-
-
 def make_steps_table(steps: Sequence[ShownStep]) -> Table:
     """Return *steps* as a table."""
     table = make_table(("step", "state", "attempt", "started", "took", "what"))
     for step in steps:
-        what = step.error or format_result(step.result)
+        what = step.error or describe_result(step.result)
         if step.state is StepState.RUNNING:
             told = (format_progress(step.progress), _describe_eta(step))
             what = "; ".join(each for each in told if each)

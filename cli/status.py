@@ -21,7 +21,7 @@ from cli.output import (
 )
 from models.words import format_age, format_bytes
 from operations.fleet.processes import Seen
-from overview.status import LIVE, Paused, Status, Waiting, fetch_status
+from overview.status import LIVE_IN_ORDER, Paused, Status, Waiting, fetch_status
 
 #: Apps and queues that people are shown.
 _APPS = 20
@@ -69,7 +69,7 @@ def _print_leader(found: Status) -> None:
 def _print_backlog(found: Status) -> None:
     out().print()
     print_table(
-        ("queue", "workers", *LIVE, "oldest waits"),
+        ("queue", "workers", *LIVE_IN_ORDER, "oldest waits"),
         (
             [
                 each.queue,
@@ -84,7 +84,7 @@ def _print_backlog(found: Status) -> None:
     if by_app:
         out().print()
         print_table(
-            ("app", "queue", *LIVE, "oldest waits"),
+            ("app", "queue", *LIVE_IN_ORDER, "oldest waits"),
             (
                 [each.app or "", each.queue, *_show_waiting(found.now, each)]
                 for each in by_app[:_APPS]

@@ -247,6 +247,35 @@ def fetch_shown_operations(
     return [_make_shown(row, ()) for row in rows]
 
 
+def describe_result(result: Mapping[str, Any] | None) -> str:
+    """
+    Return what a step did, on one line.
+
+    >>> describe_result({"refreshed": ["a", "b"], "sent": 3, "failed": None})
+    'refreshed a, b; sent 3'
+    """
+    if not result:
+        return ""
+    told = []
+    for key, value in result.items():
+        text = _describe_value(value)
+        if text:
+            told.append(f"{key} {text}")
+    return "; ".join(told)
+
+
+def _describe_value(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{key} {_describe_value(each)}" for key, each in value.items()
+        )
+    if isinstance(value, list):
+        if any(isinstance(each, dict) for each in value):
+            return str(len(value))
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
 def _add_steps(
     connection: sa.Connection, rows: Sequence[sa.Row[Any]]
 ) -> list[ShownOperation]:

@@ -48,7 +48,7 @@ _PAST = 10
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 #: In the order in which an operation takes them.
-LIVE = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
+LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def _make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> 
     counted: Counter[OperationState] = Counter()
     for each in kept:
         counted[each.state] += each.count
-    counts = {state: counted[state] for state in LIVE}
+    counts = {state: counted[state] for state in LIVE_IN_ORDER}
     return Waiting(queue, app, counts, find_oldest(kept))
 
 

@@ -17,13 +17,17 @@ from rich.text import Text
 from actions.tick import TickReport
 from cli.connection import read_database
 from cli.demo.data import APP
-from cli.operation_view import format_progress, format_result, format_took
+from cli.operation_view import format_progress, format_took
 from cli.output import make_table, out, style_state
 from models.database.engine import read_host_clock
 from models.errors import UnreachableError
 from models.operation_state import StepState
 from operations.listing import OperationFilter
-from overview.operations import ShownOperation, fetch_shown_operations
+from overview.operations import (
+    ShownOperation,
+    describe_result,
+    fetch_shown_operations,
+)
 from settings import Settings
 
 #: Between two looks at the database.
@@ -201,7 +205,7 @@ def find_news(
     for each in shown:
         name = _name(each.triggered_by)
         done = [
-            (step.finished_at, f"{name}: {step.name}: {format_result(step.result)}")
+            (step.finished_at, f"{name}: {step.name}: {describe_result(step.result)}")
             for step in each.steps
             if step.state is StepState.SUCCEEDED and step.finished_at is not None
         ]
