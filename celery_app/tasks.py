@@ -52,19 +52,24 @@ __all__ = ["get_operation_state"]
 PAUSE_S = 1.0
 
 
-@app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True)
+# Not shared: whatever other Celery application a process has, they are not its tasks.
+
+
+@app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True, shared=False)
 def execute_scheduled_action(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001 - on the wire for people who look at messages; the row has it too
     """Run an operation that refreshes or publishes."""
     _execute(self.request.id, self.request.hostname)
 
 
-@app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask, bind=True)
+@app.task(
+    name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask, bind=True, shared=False
+)
 def execute_scheduled_action_quick(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
     """Run any other operation."""
     _execute(self.request.id, self.request.hostname)
 
 
-@app.task(name=routing.metatask_schedule, base=EnforcedIdTask, bind=True)
+@app.task(name=routing.metatask_schedule, base=EnforcedIdTask, bind=True, shared=False)
 def metatask_schedule(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
     """Run the scheduler's own maintenance."""
     _execute(self.request.id, self.request.hostname)
