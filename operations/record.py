@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -119,19 +119,14 @@ def _decide_overlap(
     connection: sa.Connection, new: Sequence[NewOperation]
 ) -> list[NewOperation]:
     """Turn into ``skipped`` what may not run beside what is live, or beside another."""
-    exclusive = {
-        row.action_uid
-        for row in new
-        if row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
-    }
-    if not exclusive:
-        return list(new)
-    live = count_live(connection, exclusive)
     judged = [
         row
         for row in new
         if row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
     ]
+    if not judged:
+        return list(new)
+    live = count_live(connection, {row.action_uid for row in judged})
     # What was recorded before is not inserted again, and must not keep others out.
     known = _find_known(connection, [row.id for row in judged])
     waiting: Counter[tuple[str, str | None]] = Counter(
@@ -148,12 +143,15 @@ def _decide_overlap(
             continue
         key = (row.action_uid, row.user_id)
         waiting[key] -= 1
-        if row.overlap is Overlap.QUEUE:
-            refused = live[key] >= QUEUE_LIMIT
-            live[key] += 1
-        else:
-            # of several in one tick the latest runs
-            refused = live[key] > 0 or waiting[key] > 0
+        match row.overlap:
+            case Overlap.QUEUE:
+                refused = live[key] >= QUEUE_LIMIT
+                live[key] += 1
+            case Overlap.SKIP:
+                # of several in one tick the latest runs
+                refused = live[key] > 0 or waiting[key] > 0
+            case _:
+                assert_never(row.overlap)
         decided.append(_skip(row) if refused else row)
     return decided
 

@@ -191,12 +191,19 @@ def _deliver_one(
     # Mark first: if we die between the two, the next attempt finds the mark and
     # does not repeat the mail; the other way round it would be sent twice.
     found = context.deliveries.start(user.id)
-    if found is DeliveryState.SENT:
-        report.sent_before.append(user.id)
-        return
-    if found is DeliveryState.UNCERTAIN:
-        report.uncertain.append(user.id)
-        return
+    match found:
+        case DeliveryState.NEW:
+            pass
+        case DeliveryState.SENT:
+            report.sent_before.append(user.id)
+            return
+        case DeliveryState.UNCERTAIN:
+            report.uncertain.append(user.id)
+            return
+        case DeliveryState.SENDING | DeliveryState.FAILED:
+            raise AssertionError(found)  # start() has turned them into others
+        case _:
+            assert_never(found)
 
     sending = send(mail, now=context.now)
     match sending.outcome:

@@ -311,7 +311,8 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
     """
     Nothing is said to run in an operation that failed.
     """
-    add_revision(engine)
+    # its claim begins no steps, so that they are those below
+    add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     made = make_operation()
     record_all(engine, made)
     claim = claim_operation(engine, made.id, worker="w")
