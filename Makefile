@@ -7,6 +7,9 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 STAMP := .venv/.installed
+# Images for containers often forbid bytecode; then each process that a test starts
+# would compile everything again.
+export PYTHONDONTWRITEBYTECODE =
 # Two cores are common; more workers start more servers than they save time.
 WORKERS ?= 2
 ARGS ?=
@@ -42,6 +45,10 @@ demo: $(STAMP) ## Show what Minutehand does, in a folder of its own (ARGS=...)
 .PHONY: up
 up: $(STAMP) ## Run everything in one process on one SQLite file (ARGS=...)
 	$(BIN)/minutehand up $(ARGS)
+
+.PHONY: fast
+fast: $(STAMP) ## Run the unit tests with few examples, in seconds (ARGS=...)
+	$(PYTEST) tests/unit -m "not slow" --hypothesis-profile fast $(ARGS)
 
 .PHONY: test
 test: $(STAMP) ## Run the tests, but for those that are long or need RabbitMQ (ARGS=...)

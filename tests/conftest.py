@@ -34,6 +34,10 @@ from tests.servers import run_postgres, run_redis
 hypothesis.settings.register_profile(
     "minutehand", deadline=None, derandomize="CI" in os.environ
 )
+# For `make fast`, while one writes; `make test` takes them all.
+hypothesis.settings.register_profile(
+    "fast", hypothesis.settings.get_profile("minutehand"), max_examples=10
+)
 hypothesis.settings.load_profile("minutehand")
 
 DIALECTS = ("postgresql", "sqlite")

@@ -287,6 +287,7 @@ def test_dispatch_is_late_by_whole_minutes_and_never_overtaken(
         assert following is None or due_at < following
 
 
+@pytest.mark.slow
 @given(schedules(), instants, st.integers(0, 3), bounds)
 @settings(max_examples=40)
 def test_next_dispatch_is_the_first_of_all(

@@ -137,6 +137,7 @@ def test_error_of_several_lines_is_one_error(
     assert second.startswith("       MINUTEHAND_TIMEZONE: 'Mars'")
 
 
+@pytest.mark.slow
 def test_showing_operations_needs_neither_celery_nor_polars():
     """
     What is asked a hundred times a day does not wait for what it does not need.
@@ -158,6 +159,7 @@ def test_showing_operations_needs_neither_celery_nor_polars():
     assert "[]\n" == done.stdout
 
 
+@pytest.mark.slow
 def test_reader_that_leaves_early_gets_no_complaint():
     """
     ``minutehand ... | head -1`` ends in silence.

@@ -263,6 +263,7 @@ def test_a_holiday_that_comes_before_the_decision_counts() -> None:
     assert [] == find(timing, [*decided[:9], *decided[10:]], retimed)
 
 
+@pytest.mark.slow
 def test_four_wrong_rows_among_a_hundred_thousand_are_named() -> None:
     """
     Eleven years of a rule that is due each hour, all nights included, and four

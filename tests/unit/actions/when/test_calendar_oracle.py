@@ -104,6 +104,7 @@ def test_recorded_answers_of_systemd(vector: Vector) -> None:
     assert_agreement(vector)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_rules_nobody_wrote_down(seed: int) -> None:

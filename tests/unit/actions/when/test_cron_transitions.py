@@ -44,6 +44,7 @@ EVERY_SORT = [
 _OTHERS = [name for name in get_distinct_zones() if name not in EVERY_SORT]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*EVERY_SORT, *random.Random(1).sample(_OTHERS, 25)])
 def test_sample_of_transitions(name: str):
     """

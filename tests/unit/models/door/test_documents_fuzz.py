@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ from models.when import TimingModel
 from tests.unit.models.documents import ACTION
 from tests.unit.models.door.bad_apps import APPS, EVENTS
 from tests.unit.models.door.bad_documents import ACTIONS
+
+pytestmark = pytest.mark.slow  # thousands of documents
 
 CREATED_AT = datetime(2026, 11, 23, 6, 0, 30, tzinfo=UTC)
 HOLIDAYS = {"fr": [(CREATED_AT.date(), CREATED_AT.date())]}
