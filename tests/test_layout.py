@@ -26,6 +26,7 @@ SOURCES = sorted(
     ]
 )
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+EXAMPLES = sorted((ROOT / "docs").rglob("examples/*"))
 
 
 def name_of(path: Path) -> str:
@@ -411,7 +412,7 @@ def test_files_that_are_named_exist(path: Path) -> None:
     """
     A file that was moved is not looked for where it was: by its path, or its name.
     """
-    known = {each.name for each in [*SOURCES, *TESTS, *ROOT.rglob("docs/examples/*")]}
+    known = {each.name for each in [*SOURCES, *TESTS, *EXAMPLES]}
     named = re.findall(r"(?<![\w./-])(?:[\w-]+/)*\w+\.py\b", path.read_text())
     missing = [
         name
