@@ -2,15 +2,101 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 import ssl
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import kombu
 import pytest
+from kombu.transport import redis, virtual
 
+from celery_app import redis_transport
 from celery_app.app import make_app
 from celery_app.redis_transport import Channel, Transport, _QoS
 from settings import read_settings
+
+#: What celery_app/redis_transport.py takes from kombu beyond what that documents, and
+#: with which parameters. What else starts with an underscore there is our own.
+NAMES: dict[Any, dict[str, list[str] | None]] = {
+    kombu.Connection: {"resolve_aliases": None},
+    redis: {"get_redis_error_classes": []},
+    redis.Channel: {
+        "ack_emulation": None,
+        "_brpop_read": ["self", "options"],
+        "_connparams": ["self", "asynchronous"],
+        "_disconnect_pools": ["self"],
+        "_get_message_priority": ["self", "message", "reverse"],
+        "_lookup": ["self", "exchange", "routing_key", "default"],
+        "_q_for_pri": ["self", "queue", "pri"],
+        "close": ["self"],
+        "conn_or_acquire": ["self", "client"],
+    },
+    redis.Transport: {"Channel": None, "can_parse_url": None},
+    virtual.QoS: {
+        "_delivered": None,
+        "_dirty": None,
+        "can_consume": ["self"],
+        "reject": ["self", "delivery_tag", "requeue"],
+        "restore_unacked": ["self"],
+        "restore_unacked_once": ["self", "stderr"],
+    },
+    virtual.Message({"properties": {"delivery_tag": "7"}}): {"_raw": None},
+    redis.get_redis_error_classes(): {
+        "connection_errors": None,
+        "channel_errors": None,
+    },
+}
+OURS = {"_address", "_paused_until", "_put_back"}
+_MISSING = object()
+
+
+def find_private_names(module: Any) -> set[str]:
+    """Return the names with one underscore that *module* asks of anything."""
+    tree = ast.parse(Path(inspect.getfile(module)).read_text())
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
+    }
+
+
+def find_others(owner: Any, names: dict[str, list[str] | None]) -> list[str]:
+    """Return those of *names* that *owner* has not, or with other parameters."""
+    found = []
+    for name, parameters in names.items():
+        value = getattr(owner, name, _MISSING)
+        is_right = value is not _MISSING and (
+            parameters is None
+            or parameters == list(inspect.signature(value).parameters)
+        )
+        if not is_right:
+            of = getattr(owner, "__name__", type(owner).__name__)
+            found.append(f"{of}.{name}")
+    return found
+
+
+def test_kombu_has_the_names_that_the_transport_uses():
+    """
+    A newer kombu that renames one fails here, and not in a worker that stops.
+    """
+    named = {name for names in NAMES.values() for name in names}
+    others = [
+        each for owner, names in NAMES.items() for each in find_others(owner, names)
+    ]
+
+    assert find_private_names(redis_transport) - OURS <= named, "complete NAMES above"
+    assert others == [], (
+        f"kombu {kombu.__version__} has changed what celery_app/redis_transport.py "
+        "builds on. Read kombu/transport/redis.py (Channel, Transport) and "
+        "kombu/transport/virtual/base.py (QoS, Channel): how a message is taken, "
+        "counted and put back there; then docs/adr/0007-no-acknowledgement-on-redis.md"
+        ", change celery_app/redis_transport.py and this list, and run "
+        "tests/integration/celery_app/test_redis_transport.py."
+    )
 
 
 def connect(url: str) -> Any:
