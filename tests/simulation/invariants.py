@@ -112,7 +112,7 @@ class Invariants:
 
     def _check_fence(self, process: Process) -> None:
         (current,) = self.database.raw.execute("SELECT fence FROM leases").fetchone()
-        believed = process.runs.leader._fence
+        believed = process.runs.leader.fence
         _insist(
             believed == current,
             f"{process.name} wrote under fence {believed}, the leader's is {current}",
@@ -235,7 +235,7 @@ class Invariants:
             self._check_fence(process)
         if holder is None or new_holder == holder:
             return
-        believed = process.runs.leader._fence
+        believed = process.runs.leader.fence
         may_end = (
             expires <= now
             or (new_holder is None and believed == fence)

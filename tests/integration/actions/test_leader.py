@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -256,10 +257,27 @@ def test_paused_leader_writes_nothing(engine: sa.Engine):
 
     assert at("07:00") == fetch_action(engine, uid).next_due_at
     assert before == fetch_all(engine)
-    for call in (dispatcher.send_waiting, dispatcher.rescue):
-        paused._fence = 1  # as if it had not noticed
-        with pytest.raises(LeadershipLostError):
-            call()
+    assert [] == sender.batches
+
+
+@pytest.mark.parametrize("call", [Dispatcher.send_waiting, Dispatcher.rescue])
+def test_leader_that_has_not_noticed_sends_nothing(
+    engine: sa.Engine, call: Callable[[Dispatcher], object]
+):
+    """
+    It still trusts its lease, which another one has taken; the fence knows better.
+    """
+    record_all(engine, make_operation(1))
+    paused, other = Leader(engine), Leader(engine)
+    assert paused.hold()
+    sender = FakeSender()
+    expire(engine)
+    assert other.hold()
+    assert paused.fence is not None
+
+    with pytest.raises(LeadershipLostError):
+        call(Dispatcher(engine, paused, sender, 500))
+
     assert [] == sender.batches
 
 
