@@ -26,7 +26,9 @@ import structlog
 from migrations.schema import migrate
 from models.database.engine import make_engine
 from models.database.tables import installation, metadata
+from tests.chaos.servers import Victim
 from tests.mail_server import MailServer, run_mail_server
+from tests.rabbit.server import run_faulty_rabbit
 from tests.servers import run_postgres, run_redis
 
 # Time limits of single examples fail on a busy machine, not on a bug. In CI the
@@ -216,6 +218,13 @@ def other_redis_url(redis_server_url: str) -> str:
     with redis.Redis.from_url(url) as client:
         client.flushdb()
     return url
+
+
+@pytest.fixture(scope="session")
+def rabbit() -> Iterator[Victim]:
+    """Give a RabbitMQ; it takes some seconds to start."""
+    with run_faulty_rabbit() as server:
+        yield server
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
-from tests.rabbit.server import run_faulty_rabbit
 
 _HERE = Path(__file__).parent
 
@@ -19,13 +18,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.rabbit)
-
-
-@pytest.fixture(scope="session")
-def rabbit() -> Iterator[Victim]:
-    """Give a RabbitMQ; it takes some seconds to start."""
-    with run_faulty_rabbit() as server:
-        yield server
 
 
 @pytest.fixture

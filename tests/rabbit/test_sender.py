@@ -25,12 +25,17 @@ from tests.servers import find_free_port
 TIMEOUT_S = 2.0
 
 
-@pytest.fixture
-def sender(rabbit: Victim) -> Iterator[CelerySender]:
-    """Give a sender to queues that hold nothing."""
+@pytest.fixture(autouse=True)
+def _no_queues(rabbit: Victim) -> None:
+    """Begin without any of our queues, whatever ran before."""
     with connect(rabbit) as connection:
         for queue in Queue:
             connection.channel().queue_delete(name_of(queue))
+
+
+@pytest.fixture
+def sender(rabbit: Victim, _no_queues: None) -> Iterator[CelerySender]:
+    """Give a sender to queues that are not there yet."""
     settings = read_settings(
         {
             "MINUTEHAND_BROKER_URL": rabbit.url,
@@ -105,7 +110,6 @@ def test_next_node_of_a_cluster_takes_what_the_first_does_not(rabbit: Victim) ->
     settings = read_settings({"MINUTEHAND_BROKER_URL": nodes}, env_file=None)
     sender = CelerySender(make_app(settings), timeout=settings.broker_timeout)
     messages = make_messages(3)
-    take_all(rabbit)
 
     sender.send(messages)
     sender.close()

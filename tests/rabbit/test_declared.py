@@ -1,9 +1,8 @@
-"""Other Celery projects on our vhost: neither side takes the other's tasks."""
+"""What we declare on a vhost that others use too, and what we leave alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import amqp
 import pytest
@@ -12,16 +11,7 @@ from celery_app.routing import find_broker_names
 from models.operation_state import Queue
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
-from tests.neighbours.meeting import (
-    check_remote_control,
-    check_that_none_is_lost,
-    record_many,
-)
-from tests.neighbours.project import make_projects
-from tests.neighbours.strangers import (
-    check_that_strangers_stay,
-    check_that_two_installations_do_not_mix,
-)
+from tests.neighbours.meeting import record_many
 from tests.rabbit.server import connect, list_exchanges, list_queues, purge
 
 _OURS = {name for queue in Queue for name in find_broker_names(queue, "minutehand")}
@@ -33,45 +23,6 @@ def _empty_vhost(rabbit: Victim) -> Iterator[None]:
     purge(rabbit)
     yield
     purge(rabbit)
-
-
-def test_no_task_is_lost_on_either_side(installation: Installation) -> None:
-    """
-    Two projects, one of them with a default queue called like ours, and 1,000 each.
-    """
-    projects = make_projects(installation.broker_url, installation.folder)
-
-    check_that_none_is_lost(installation, projects)
-
-
-def test_remote_control_stays_at_home(installation: Installation) -> None:
-    """
-    A neighbour that tells all workers to stop stops its own.
-    """
-    projects = make_projects(installation.broker_url, installation.folder)
-
-    check_remote_control(installation, projects)
-
-
-def test_what_is_not_ours_stays_in_the_queue(installation: Installation) -> None:
-    """
-    Unknown tasks, what cannot be read, and other installations' messages go back.
-    """
-    check_that_strangers_stay(installation)
-
-
-def test_two_installations_with_the_same_names_do_not_mix(
-    installation: Installation, sqlite_url: str, tmp_path: Path
-) -> None:
-    """
-    Each does its own operations, whoever gets the messages first.
-    """
-    folder = tmp_path / "second"
-    folder.mkdir()
-    second = Installation(sqlite_url, installation.broker_url, folder)
-
-    check_that_two_installations_do_not_mix(installation, second)
-    second.engine.dispose()
 
 
 def test_nothing_but_what_is_needed_is_declared(

@@ -1,4 +1,6 @@
-"""Other Celery projects on our Redis database: neither side takes the other's tasks."""
+"""
+Other Celery projects on our Redis database or vhost: neither takes the other's tasks.
+"""
 
 from __future__ import annotations
 

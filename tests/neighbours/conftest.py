@@ -1,0 +1,33 @@
+"""An installation on each sort of broker, where others are at work too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.installation import Installation
+from tests.chaos.servers import Victim
+from tests.rabbit.server import purge
+
+
+@pytest.fixture
+def rabbit_url(rabbit: Victim) -> Iterator[str]:
+    """Give a RabbitMQ without a queue or an exchange, and leave none."""
+    purge(rabbit)
+    yield rabbit.url
+    purge(rabbit)
+
+
+@pytest.fixture(
+    params=["redis_url", pytest.param("rabbit_url", marks=pytest.mark.rabbit)]
+)
+def installation(
+    request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path
+) -> Iterator[Installation]:
+    """Give an installation on PostgreSQL and that broker, with leases of seconds."""
+    broker_url = request.getfixturevalue(request.param)
+    made = Installation(postgres_url, broker_url, tmp_path)
+    yield made
+    made.engine.dispose()
