@@ -64,7 +64,7 @@ test-time: $(STAMP) ## Compare every clock change of every zone with the oracles
 
 .PHONY: test-rabbit
 test-rabbit: $(STAMP) ## Run the tests that need rabbitmq-server (Debian: apt-get install rabbitmq-server)
-	$(PYTEST) tests/rabbit tests/neighbours -m rabbit $(ARGS)
+	$(PYTEST) tests/conformance tests/neighbours tests/rabbit -m rabbit $(ARGS)
 
 .PHONY: chaos
 chaos: $(STAMP) ## Kill, freeze and cut off everything at random for five minutes (ARGS=--seed 1)

@@ -2,8 +2,9 @@
 What steps need from the world, as protocols.
 
 operations/adapters has each of them for real, tests/unit/operations/fakes.py has
-each of them in memory. Nothing here imports Polars or opens anything: a step is
-imported in the parent of the worker processes, where Polars must never be used.
+each of them in memory, and tests/conformance asks both the same. Nothing here imports
+Polars or opens anything: a step is imported in the parent of the worker processes,
+where Polars must never be used.
 """
 
 from __future__ import annotations

@@ -27,7 +27,12 @@ from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.faults import Place
 from tests.simulation.loop import SECOND
-from tests.unit.operations.fakes import FakePrune, FakeRenderer, FakeWorkspace
+from tests.unit.operations.fakes import (
+    FakePrune,
+    FakeRenderer,
+    FakeWorkspace,
+    refuse_address,
+)
 
 Suffer = Callable[[Place], None]
 
@@ -93,6 +98,8 @@ class SimulatedMailer:
 
     def _send(self, mail: Mail, *, now: datetime) -> Sending:
         del now
+        if (refused := refuse_address(mail)) is not None:
+            return refused
         self.suffer(Place.BEFORE_MAIL)
         self.sleep(self.server.rng.randrange(10_000, 2 * SECOND))
         sending = self.server.talk(mail)

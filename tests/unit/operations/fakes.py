@@ -1,7 +1,8 @@
 """
 The ports of operations in memory, for tests of ours and of those who write steps.
 
-Each fake keeps the promises of its protocol and adds plain lists to look at.
+Each fake keeps the promises of its protocol (tests/conformance asks it and the real
+one the same) and adds plain lists to look at.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from email.errors import MessageError
+from email.headerregistry import Address
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -44,16 +47,34 @@ from operations.recipients import User
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 OPERATION = UUID("3771f246-cc92-5326-b56a-8665f62de245")
 
+#: Equal to no document.
+_NOTHING = object()
+
 
 def hold_claim(connection: Connection | None = None) -> None:
     """Be the guard of a claim that holds."""
 
 
+def refuse_address(mail: Mail) -> Sending | None:
+    """Refuse *mail* if its address is none, as every mailer does before it connects."""
+    try:
+        Address(addr_spec=mail.address)
+    except (ValueError, IndexError, MessageError) as error:
+        return Sending(Outcome.REFUSED, f"{mail.address!r}: {error}")
+    return None
+
+
 @dataclass
 class FakeWorkspace:
-    """Domains and documents as dicts; drafts are real files below *root*."""
+    """
+    Domains and documents as dicts; drafts are real files below *root*.
+
+    Args:
+        app: Whose they are. None: of whatever app is asked for.
+    """
 
     root: Path
+    app: str | None = None
     domains: dict[str, Domain] = field(default_factory=dict)
     staged_documents: dict[str, JsonValue] = field(default_factory=dict)
     live_documents: dict[str, JsonValue] = field(default_factory=dict)
@@ -61,10 +82,13 @@ class FakeWorkspace:
     stagings: list[tuple[str, ...]] = field(default_factory=list)
     old_versions: int = 0
     stray_files: int = 0
+    previous: dict[str, Version] = field(default_factory=dict)
+    previous_documents: dict[str, JsonValue] = field(default_factory=dict)
 
     def fetch_domains(self, app: str) -> tuple[Domain, ...]:
-        """Return the domains by name; the app makes no difference."""
-        del app
+        """Return the domains by name."""
+        if self.app not in {None, app}:
+            return ()
         return tuple(self.domains[name] for name in sorted(self.domains))
 
     def draft_path(self, app: str, domain: str) -> Path:
@@ -87,6 +111,8 @@ class FakeWorkspace:
     ) -> dict[str, int]:
         """Point staged at new versions, all at once."""
         del app, operation_id
+        if not drafts:
+            return {}
         guard(None)  # type: ignore[arg-type]  # the fake has no connection
         numbers = {}
         for draft in drafts:
@@ -110,7 +136,8 @@ class FakeWorkspace:
     def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
         """Return the kinds of staged documents, and data if a domain has any."""
         has_data = any(domain.staged for domain in self.fetch_domains(app))
-        staged = {*self.staged_documents, *(["data"] if has_data else [])}
+        documents = self.staged_documents if self.app in {None, app} else {}
+        staged = {*documents, *(["data"] if has_data else [])}
         return tuple(kind for kind in kinds if kind in staged)
 
     def publish(
@@ -122,37 +149,68 @@ class FakeWorkspace:
         guard: Guard,
         notify: bool = False,
     ) -> tuple[Move, ...]:
-        """Point live at staged."""
+        """Point live at staged, or refuse before anything moves."""
         del now
+        domains = self.fetch_domains(app) if "data" in kinds else ()
+        for domain in domains:
+            if domain.staged is not None and not domain.staged.path.is_file():
+                msg = f"domain {domain.name!r}: {domain.staged.path} is gone."
+                raise StepError(msg, permanent=True)
         guard(None)  # type: ignore[arg-type]  # the fake has no connection
+        for kind in kinds:
+            if kind not in self.fetch_staged(app, kinds):
+                msg = f"small app {app!r} has nothing staged for {kind}."
+                raise StepError(msg, permanent=True)
         self.notified.append(notify)
         moves: list[Move] = []
         for kind in kinds:
-            if kind != "data":
-                if kind not in self.staged_documents:
-                    msg = f"small app {app!r} has nothing staged for {kind}."
-                    raise StepError(msg, permanent=True)
-                self.live_documents[kind] = self.staged_documents[kind]
-                moves.append(Move(kind, kind, None, None))
-                continue
-            for domain in self.fetch_domains(app):
-                if domain.staged is None or domain.staged == domain.live:
-                    continue
-                before = domain.live.number if domain.live else None
-                moves.append(Move("data", domain.name, before, domain.staged.number))
-                self.domains[domain.name] = replace(domain, live=domain.staged)
+            if kind == "data":
+                moves += [
+                    self._point(domain, domain.staged)
+                    for domain in domains
+                    if domain.staged is not None and domain.staged != domain.live
+                ]
+            elif self.live_documents.get(kind, _NOTHING) != self.staged_documents[kind]:
+                moves.append(self._show(kind, self.staged_documents[kind]))
         return tuple(moves)
 
     def roll_back(
         self, app: str, kinds: Sequence[str], *, now: datetime
     ) -> tuple[Move, ...]:
-        """Keep no history: nothing to go back to."""
-        del app, kinds, now
-        return ()
+        """Swap live with what was live before."""
+        del now
+        moves: list[Move] = []
+        for kind in kinds:
+            if kind == "data":
+                moves += [
+                    self._point(domain, self.previous[domain.name])
+                    for domain in self.fetch_domains(app)
+                    if domain.name in self.previous
+                ]
+            elif kind in self.previous_documents:
+                moves.append(self._show(kind, self.previous_documents[kind]))
+        return tuple(moves)
+
+    def _point(self, domain: Domain, version: Version) -> Move:
+        """Make *version* live, and remember which was."""
+        if domain.live is not None:
+            self.previous[domain.name] = domain.live
+        self.domains[domain.name] = replace(domain, live=version)
+        before = domain.live.number if domain.live else None
+        return Move("data", domain.name, before, version.number)
+
+    def _show(self, kind: str, document: JsonValue) -> Move:
+        """Make *document* live, and remember which was."""
+        if kind in self.live_documents:
+            self.previous_documents[kind] = self.live_documents[kind]
+        self.live_documents[kind] = document
+        return Move(kind, kind, None, None)
 
     def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
         """Return one column of figures."""
-        assert domain.live is not None  # steps ask only for what is live
+        if domain.live is None:
+            msg = f"domain {domain.name!r} was never published."
+            raise StepError(msg, permanent=True)
         columns = (Column("amount", "Int64", minimum=1, maximum=9, total=45),)
         rows = (("1",), ("9",))[:head]
         return DomainSummary(domain.name, domain.live, columns, rows)
@@ -200,11 +258,14 @@ class FakeSources:
         if file in self.errors:
             target.write_text("half")
             raise self.errors[file]
-        etag = self.etags.get(file)
-        if known is not None and etag is not None and known.etag == etag:
+        if file not in self.rows:
+            msg = f"domain {domain.name}: source file {file}: No such file."
+            raise StepError(msg, permanent=True)
+        seen = Fingerprint(source=file, etag=self.etags.get(file))
+        if seen.etag is not None and seen == known:
             return None
         target.write_text(f"{self.rows[file]} rows")
-        return Reading(self.rows[file], Fingerprint(source=file, etag=etag))
+        return Reading(self.rows[file], seen)
 
 
 @dataclass
@@ -231,6 +292,8 @@ class FakeMailer:
 
     def _send(self, mail: Mail, *, now: datetime) -> Sending:
         del now
+        if (refused := refuse_address(mail)) is not None:
+            return refused
         planned = self.outcomes.get(mail.address)
         sending = planned.pop(0) if planned else Sending(Outcome.SENT)
         if sending.outcome in {Outcome.SENT, Outcome.UNCERTAIN}:
@@ -256,36 +319,43 @@ class FakeRenderer:
 
 @dataclass
 class FakeDirectory:
-    """Users and templates of the one small app there is."""
+    """
+    Users and templates of the one small app there is.
 
+    Args:
+        app: Its uid. None: whatever is asked for.
+    """
+
+    app: str | None = None
     users: tuple[User, ...] = ()
     templates: dict[str, Template] = field(default_factory=dict)
     name: str | None = "Demo"
 
     def fetch_users(self, app: str) -> tuple[User, ...]:
-        """Return all users."""
-        del app
-        return self.users
+        """Return all users, by id."""
+        if not self._has(app):
+            return ()
+        return tuple(sorted(self.users, key=lambda user: user.id))
 
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template."""
-        del app
-        return self.templates.get(name)
+        return self.templates.get(name) if self._has(app) else None
 
     def fetch_template_names(self, app: str) -> tuple[str, ...]:
         """Return the names."""
-        del app
-        return tuple(sorted(self.templates))
+        return tuple(sorted(self.templates)) if self._has(app) else ()
 
     def get_app_name(self, app: str) -> str | None:
         """Return the name."""
-        del app
-        return self.name
+        return self.name if self._has(app) else None
+
+    def _has(self, app: str) -> bool:
+        return self.app in {None, app}
 
 
 @dataclass
 class FakeWebhooks:
-    """Answers with *answer* and keeps what it was sent."""
+    """Answers with *answer* and keeps what it was sent to a web address."""
 
     answer: Sending = field(default_factory=lambda: Sending(Outcome.SENT, "200 OK"))
     posts: list[tuple[str, str, bytes]] = field(default_factory=list)
@@ -293,6 +363,8 @@ class FakeWebhooks:
     def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
         """Keep the request."""
         del now
+        if not url.startswith(("http://", "https://")):
+            return Sending(Outcome.REFUSED, f"{url!r} is not an address of the web.")
         self.posts.append((url, message_id, body))
         return self.answer
 

@@ -1,0 +1,87 @@
+"""A directory of users, in memory and on both databases, keeps its promises."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.tables import memberships, small_apps, templates, users
+from operations.adapters.app_users import RealDirectory
+from operations.mail.message import Template
+from operations.ports import Directory
+from operations.recipients import User
+from tests.unit.operations.fakes import FakeDirectory
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+ANN = User("ann", "ann@example.org")
+BEN = User("ben", "ben@example.org", groups=frozenset({"g"}), activated_at=NOW)
+HELLO = Template("hello", "Hello", "Text", None)
+BYE = Template("bye", "Bye", None, "<p>")
+
+
+@pytest.fixture(params=["memory", "postgresql", "sqlite"])
+def directory(request: pytest.FixtureRequest) -> Directory:
+    """Give each directory there is, of one app that has two users and two templates."""
+    if request.param == "memory":
+        return FakeDirectory(
+            app="shop",
+            name="Shop",
+            users=(BEN, ANN),
+            templates={each.name: each for each in (HELLO, BYE)},
+        )
+    engine: sa.Engine = request.getfixturevalue(f"{request.param[:8]}_engine")
+    with engine.begin() as connection:
+        connection.execute(small_apps.insert().values(uid="shop", name="Shop"))
+        for user in (BEN, ANN):
+            connection.execute(
+                users.insert().values(
+                    app="shop",
+                    id=user.id,
+                    email=user.email,
+                    activated_at=user.activated_at,
+                )
+            )
+        connection.execute(
+            memberships.insert().values(app="shop", group_name="g", user_id="ben")
+        )
+        for each in (HELLO, BYE):
+            connection.execute(
+                templates.insert().values(
+                    app="shop",
+                    name=each.name,
+                    subject=each.subject,
+                    text=each.text,
+                    html=each.html,
+                )
+            )
+    return RealDirectory(engine)
+
+
+def test_users_come_by_id(directory: Directory) -> None:
+    """
+    With their groups, and none of another app.
+    """
+    assert (ANN, BEN) == directory.fetch_users("shop")
+    assert () == directory.fetch_users("other")
+
+
+def test_templates_belong_to_their_app(directory: Directory) -> None:
+    """
+    One that is not there is None; their names are in order.
+    """
+    assert [HELLO, BYE, None] == [
+        directory.get_template("shop", name) for name in ("hello", "bye", "none")
+    ]
+    assert directory.get_template("other", "hello") is None
+    assert ("bye", "hello") == directory.fetch_template_names("shop")
+    assert () == directory.fetch_template_names("other")
+
+
+def test_app_has_the_name_that_people_know(directory: Directory) -> None:
+    """
+    One that is not there has none.
+    """
+    assert directory.get_app_name("shop") == "Shop"
+    assert directory.get_app_name("other") is None

@@ -1,0 +1,96 @@
+"""Webhooks, in memory, in the simulated world and over HTTP, keep their promises."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from operations.adapters.webhooks import RealWebhooks
+from operations.mail.message import Outcome
+from operations.ports import Webhooks
+from tests.unit.operations.fakes import FakeWebhooks
+
+NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+
+
+@dataclass
+class Case:
+    """
+    Webhooks, an address that takes requests, and what it was sent: id and body.
+    """
+
+    webhooks: Webhooks
+    url: str
+    fetch: Callable[[], list[tuple[str, bytes]]]
+
+
+@contextmanager
+def run_receiver() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """Run a web server that takes what is posted."""
+    taken: list[tuple[str, bytes]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            taken.append((self.headers["webhook-id"], body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/hook", taken
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(params=["memory", "http"])
+def case(request: pytest.FixtureRequest) -> Iterator[Case]:
+    """Give each of them."""
+    if request.param == "memory":
+        fake = FakeWebhooks()
+        yield Case(
+            fake,
+            "https://example.org/hook",
+            lambda: [(id_, body) for _url, id_, body in fake.posts],
+        )
+        return
+    with run_receiver() as (url, taken):
+        real = RealWebhooks(secret="abc", allowed_hosts=("127.0.0.0/8",))
+        yield Case(real, url, lambda: taken)
+
+
+def test_request_arrives_under_its_id(case: Case) -> None:
+    """
+    As often as it is posted: who gets it tells a repetition by its id.
+    """
+    sendings = [
+        case.webhooks.post(case.url, message_id="1", body=b"{}", now=NOW)
+        for _ in range(2)
+    ]
+
+    assert [Outcome.SENT] * 2 == [each.outcome for each in sendings]
+    assert [("1", b"{}")] * 2 == case.fetch()
+
+
+@pytest.mark.parametrize("url", ["", "nowhere", "ftp://example.org/x"])
+def test_what_is_not_an_address_of_the_web_is_refused(case: Case, url: str) -> None:
+    """
+    With words that say which; nothing is sent.
+    """
+    sending = case.webhooks.post(url, message_id="1", body=b"{}", now=NOW)
+
+    assert sending.outcome is Outcome.REFUSED
+    assert sending.detail
+    assert [] == case.fetch()
