@@ -20,8 +20,9 @@ import sqlalchemy as sa
 from celery_app.app import make_app
 from celery_app.sender import CelerySender
 from models.database.engine import writing
-from models.database.tables import templates
+from models.database.tables import processes, templates
 from models.operation_state import Queue
+from operations.fleet.processes import ALIVE_FOR
 from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.mail_server import MailServer, run_mail_server
@@ -137,6 +138,16 @@ def put_back(mailing: Installation, programs: Path, dump: Path) -> None:
     )
 
 
+def let_time_pass(engine: sa.Engine, duration: timedelta) -> None:
+    """Let the last sign of life of all processes be older by *duration*."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(processes).values(
+                heartbeat_at=processes.c.heartbeat_at - duration
+            )
+        )
+
+
 def test_nobody_is_mailed_twice_after_a_restore(
     mailing: Installation, mail_server: MailServer
 ) -> None:
@@ -161,11 +172,14 @@ def test_nobody_is_mailed_twice_after_a_restore(
     sent = count_mails(mail_server)
 
     put_back(mailing, programs, dump)
+    command = ("restored", "--as-of", as_of.isoformat())
+    too_early = call(mailing, *command, busy=True)
+    let_time_pass(engine, ALIVE_FOR)
     report = wait_until(
-        lambda: call(mailing, "restored", "--as-of", as_of.isoformat(), busy=True),
-        timeout_s=90,
+        lambda: call(mailing, *command, busy=True),
+        timeout_s=60,
         every_s=1,
-        what="those who live in the dump to be dead",
+        what="the lease in the dump to end",
     )
     send_again(mailing, [*fetch_runs(mailing, "canceled"), uuid4()])
     with mailing.scheduler("after"), worker(mailing):
@@ -175,6 +189,7 @@ def test_nobody_is_mailed_twice_after_a_restore(
 
     after = count_mails(mail_server)
     canceled = [row for row in fetch_all(engine) if row.state == "canceled"]
+    assert too_early is None, "those who live in the dump may still be at work"
     assert len(canceled) == report["canceled"]["queued"] >= 3
     assert {"restored"} == {row.reason.partition(":")[0] for row in canceled}
     assert "succeeded" == done.state

@@ -68,7 +68,7 @@ def find_others(owner: Any, names: dict[str, list[str] | None]) -> list[str]:
     """Return those of *names* that *owner* has not, or with other parameters."""
     found = []
     for name, parameters in names.items():
-        value = getattr(owner, name, _MISSING)
+        value: Any = getattr(owner, name, _MISSING)
         is_right = value is not _MISSING and (
             parameters is None
             or parameters == list(inspect.signature(value).parameters)
