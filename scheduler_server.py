@@ -39,7 +39,7 @@ import structlog
 from actions.leader import LeadershipLostError
 from actions.tick import TickReport, run_tick
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
-from celery_app.starting import keep_trying
+from celery_app.worker_start import keep_trying
 from dispatch.clocks import follow_clock_set_back
 from dispatch.upkeep import end_due_pauses
 from models.errors import MinutehandError, UnreachableError

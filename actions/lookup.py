@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from models.database.tables import scheduled_actions, small_apps, users
 from models.errors import ConflictError, NotFoundError
-from models.fields.document import find_near
+from models.fields.strict_model import find_near
 
 #: Names that a mistyped one is compared with: some 30 ms, and only of a refusal.
 _COMPARED = 1000

@@ -22,8 +22,8 @@ from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
 from actions.when.searching import as_utc, count_occurrences, find_last
 from models.errors import RuleError
-from models.fields.document import say
 from models.fields.duration import Duration
+from models.fields.strict_model import say
 from models.occurrence import LOOKBACK
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days

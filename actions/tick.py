@@ -28,7 +28,7 @@ from actions.due_rows import (
 from models.database.engine import reading
 from models.decision import Decision
 from models.errors import MinutehandError, RuleError
-from models.fields.document import say
+from models.fields.strict_model import say
 from models.occurrence import LOOKBACK
 from telemetry import ACTIONS_QUARANTINED, Event
 

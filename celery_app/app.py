@@ -14,7 +14,6 @@ from typing import Any
 
 from celery import Celery
 
-from celery_app.presence import PresenceStep
 from celery_app.routing import (
     EXECUTE_SCHEDULED_ACTION,
     EXECUTE_SCHEDULED_ACTION_QUICK,
@@ -22,7 +21,8 @@ from celery_app.routing import (
     make_queues,
     metatask_schedule,
 )
-from celery_app.starting import make_worker_options
+from celery_app.signs_of_life import PresenceStep
+from celery_app.worker_start import make_worker_options
 from settings import Settings, read_settings
 
 #: Its queues, and none else, are consumed (routing.py).

@@ -23,16 +23,16 @@ from actions.leader import Leader
 from actions.tick import TickReport
 from celery_app.app import make_app
 from celery_app.logs import configure_scheduler_logs
+from celery_app.operation_sender import CelerySender
 from celery_app.redis_cluster import refuse_cluster
-from celery_app.sender import CelerySender
-from celery_app.starting import refuse_memory_broker
 from celery_app.task_sender import CeleryTaskSender
+from celery_app.worker_start import refuse_memory_broker
 from dispatch.clocks import read_compared_clock
 from dispatch.dispatcher import Dispatcher, Sender
 from dispatch.leading import Leading
 from dispatch.noticer import Noticer
 from dispatch.upkeep import Upkeep, log_tick
-from migrations.revisions import check_schema
+from migrations.schema_revisions import check_schema
 from models.database.engine import Clock, make_engine, read_host_clock, reading, writing
 from models.fields.sql_connection import find_sqlite_path
 from operations.adapters.app_users import RealDirectory
@@ -44,7 +44,7 @@ from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.claiming.heart import Heart
-from operations.data import Limits
+from operations.domains import Limits
 from operations.fleet.installation import fetch_installation
 from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import Role

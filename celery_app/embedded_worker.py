@@ -13,7 +13,7 @@ from celery.worker import state as worker_state
 
 from celery_app.app import app, make_config
 from celery_app.assembly import make_worker
-from celery_app.presence import PresenceStep
+from celery_app.signs_of_life import PresenceStep
 from celery_app.worker import set_worker, stop_worker
 from models.operation_state import Queue
 from settings import Settings

@@ -15,7 +15,7 @@ from typing import Any
 
 from celery import Celery
 
-from actions.foreign_queues import TaskQueue
+from actions.stored_task_queues import TaskQueue
 from celery_app.task_sender import Link
 from models.errors import RuleError
 from settings import Settings

@@ -11,7 +11,7 @@ import os
 import threading
 
 from celery_app.assembly import make_worker
-from migrations.revisions import check_schema
+from migrations.schema_revisions import check_schema
 from operations.running.worker import Worker
 from settings import read_settings
 

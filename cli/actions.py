@@ -11,9 +11,9 @@ import typer
 from rich.syntax import Syntax
 from rich.text import Text
 
-from actions.listing import LastRun, RevisionNote
+from actions.list_actions import LastRun, RevisionNote
 from actions.lookup import find_action
-from actions.pausing.pause import APP, INSTALLATION, Pause
+from actions.pausing.pause_state import APP, INSTALLATION, Pause
 from actions.posting.post import delete_action
 from cli.connection import get_actor, read_database, write_database
 from cli.options import ActionArgument, AppOption, JsonOption
@@ -29,7 +29,7 @@ from cli.output import (
 )
 from models.database.engine import read_clock
 from models.operation_state import OperationState
-from models.words import format_age
+from models.units import format_age
 from overview.actions import (
     DetailedAction,
     ShownAction,

@@ -19,7 +19,7 @@ from actions.posting.foretell import (
     post_with_outcome,
 )
 from actions.posting.references import fetch_references
-from actions.wording.sentences import describe
+from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from actions.tenants.apply import Applied, apply_small_app
-from actions.tenants.connections import find_connection_problems
+from actions.small_apps.apply import Applied, apply_small_app
+from actions.small_apps.connections import find_connection_problems
 from cli.connection import get_actor, get_settings, write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning

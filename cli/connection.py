@@ -17,7 +17,7 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
-from migrations.revisions import check_schema
+from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine, reading, writing
 from models.database.sqlite_place import find_sqlite_file
 from models.errors import UnreachableError, UsageError

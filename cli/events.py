@@ -14,7 +14,7 @@ from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
 from models.event import UserEventModel
 from models.fields.instants import format_instant
-from models.words import format_age
+from models.units import format_age
 
 #: Events that are warned of, one a line.
 _MOST = 10

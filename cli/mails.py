@@ -21,7 +21,7 @@ from cli.options import (
 )
 from cli.output import format_both, out, print_json, print_note, print_table
 from models.errors import ConflictError, UsageError
-from operations.mail.uncertain import (
+from operations.mail.uncertain_mails import (
     Mail,
     MailSelection,
     Resolved,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cli.connection import get_settings
 from cli.options import JsonOption
 from cli.output import out, print_json, print_note
-from migrations.revisions import check_schema, get_schema_revision
 from migrations.schema import migrate
+from migrations.schema_revisions import check_schema, get_schema_revision
 from models.database.engine import make_engine
 
 

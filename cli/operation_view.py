@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cli.output import format_both, make_table, style_state
 from models.operation_state import StepState
-from models.words import format_age
+from models.units import format_age
 from overview.operations import ShownStep, describe_result
 
 #: Cells of a progress bar.

@@ -28,7 +28,7 @@ from cli.output import (
     style_state,
 )
 from models.operation_state import OperationState
-from operations.listing import OperationFilter
+from operations.list_operations import OperationFilter
 from overview.operations import (
     MissedRange,
     ShownOperation,

@@ -21,7 +21,7 @@ from overview.json_form import write_json
 
 if TYPE_CHECKING:
     from actions.occurrences import Due
-    from actions.pausing.pause import Pause
+    from actions.pausing.pause_state import Pause
 
 #: Width of tables that no terminal bounds: files and pipes are wide enough.
 _WIDE = 200

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.text import Text
 
-from actions.wording.preview import Preview
-from actions.wording.preview_batch import preview_batch_line
+from actions.previews.preview import Preview
+from actions.previews.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_file, read_period
 from cli.output import make_table, out, print_json, print_note

@@ -17,7 +17,7 @@ from cli.output import (
     print_table,
 )
 from dispatch.after_restore import DEADLINE, Restored, refuse_leader, settle_restored
-from migrations.revisions import check_schema
+from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine
 
 

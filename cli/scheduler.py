@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import scheduler_server
-from celery_app.starting import refuse_memory_broker
+from celery_app.worker_start import refuse_memory_broker
 from cli.connection import get_settings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from actions.leader import Holder, SendFailure
-from actions.listing import NextDue
+from actions.list_actions import NextDue
 from cli.connection import read_database
 from cli.options import JsonOption
 from cli.output import (
@@ -19,7 +19,7 @@ from cli.output import (
     print_table,
     style_state,
 )
-from models.words import format_age, format_bytes
+from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen
 from overview.status import LIVE_IN_ORDER, Paused, Status, Waiting, fetch_status
 

@@ -11,8 +11,8 @@ import typer
 
 from actions.leader import get_send_failure
 from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
+from actions.previews.sentences import describe
 from actions.tick import TickReport, run_tick
-from actions.wording.sentences import describe
 from cli.connection import get_engine, get_settings, read_database
 from cli.options import JsonOption, read_optional_instant
 from cli.output import (
@@ -26,11 +26,11 @@ from cli.output import (
 from dispatch.foresee import foresee_tick
 from dispatch.leading import describe_holder
 from dispatch.upkeep import end_due_pauses
-from migrations.revisions import check_schema
+from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
-from operations.listing import count_backlog
+from operations.list_operations import count_backlog
 from scheduler_server import PAUSE_S, Scheduler, make_scheduler
 from telemetry import configure_logging
 

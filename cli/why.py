@@ -11,7 +11,7 @@ from actions.lookup import find_action
 from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption, read_instant
 from cli.output import format_both, print_fields, print_json
-from models.words import format_age
+from models.units import format_age
 from overview.explaining import explain_instant
 
 T = TypeVar("T")

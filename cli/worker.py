@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from celery_app.starting import check_worker, read_queues
+from celery_app.worker_start import check_worker, read_queues
 from cli.connection import get_engine, get_settings
 from models.errors import UsageError
 from models.operation_state import Queue

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from actions.after_restore import (
+from actions.leader import fetch_leader
+from actions.restore_actions import (
     decide_as_missed,
     fetch_living,
     get_last_beat_at,
@@ -23,20 +24,19 @@ from actions.after_restore import (
     start_anew,
     void_lease,
 )
-from actions.leader import fetch_leader
 from models.database.engine import read_clock, reading, writing
 from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import Reason
-from models.words import format_age
-from operations.after_restore import (
+from models.units import format_age
+from operations.record import record
+from operations.restore_operations import (
     LostFile,
     count_held,
     find_lost_files,
     get_last_recorded_at,
     settle_live,
 )
-from operations.record import record
 
 #: For the engine of ``settle_restored``: nobody else is at it, and all of it is one
 #: transaction.

@@ -60,7 +60,7 @@ DECISIONS = {
 
 
 class Sender(Protocol):
-    """The broker, as the dispatcher sees it; celery_app/sender.py is the real one."""
+    """The broker, as a dispatcher sees it; for real: celery_app/operation_sender.py."""
 
     def send(self, messages: Sequence[Message]) -> None:
         """Hand over *messages*; UnreachableError means any of them may have arrived."""

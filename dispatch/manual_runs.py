@@ -14,7 +14,7 @@ from models.decision import NewOperation, make_triggered_by
 from models.errors import ConflictError, UsageError
 from models.occurrence import make_manual_id
 from models.operation_state import OperationState, Overlap, Queue, Trigger
-from operations.listing import fetch_operation
+from operations.list_operations import fetch_operation
 from operations.record import record
 
 

@@ -40,7 +40,7 @@ from operations.notices.grouping import (
     Scope,
     sort_in,
 )
-from operations.notices.kept import (
+from operations.notices.stored import (
     OVERLAP,
     close_notice,
     fetch_open,

@@ -27,8 +27,8 @@ from alembic.operations import ops
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from migrations.revisions import VERSIONS, get_known_revisions
 from migrations.schema import make_config
+from migrations.schema_revisions import VERSIONS, get_known_revisions
 from models.database.engine import Identifier, Json, UtcDateTime, make_engine, writing
 from models.database.tables import metadata
 from models.errors import UsageError

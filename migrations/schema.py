@@ -19,7 +19,7 @@ from alembic.config import Config
 from alembic.script import Script, ScriptDirectory
 
 from migrations.live_indexes import make_ahead
-from migrations.revisions import (
+from migrations.schema_revisions import (
     VERSIONS,
     check_schema,
     get_known_revisions,

@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from models.errors import RuleError
-from models.fields.document import DocumentModel, find_near, show
 from models.fields.field_types import Instant, Name, UserName
+from models.fields.strict_model import DocumentModel, find_near, show
 
 
 class EventName(StrEnum):

@@ -20,7 +20,6 @@ from pydantic import (
 )
 
 from models.errors import RuleError
-from models.fields.document import OURS, DocumentModel, get_keys, show
 from models.fields.field_types import (
     MOST_NAMES,
     DomainName,
@@ -28,6 +27,7 @@ from models.fields.field_types import (
     QueueName,
     drop_repeated,
 )
+from models.fields.strict_model import OURS, DocumentModel, get_keys, show
 from models.fields.task_rules import TASK_RULES, TaskRules
 from models.operation_state import Queue
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from models.fields.document import DocumentModel
 from models.fields.field_types import Names, UserNames
+from models.fields.strict_model import DocumentModel
 
 #: The group that every member of the small app is in.
 EVERYONE = "all"

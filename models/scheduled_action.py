@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, WrapValidator, field_validator
 
 from models.errors import RuleError
-from models.fields.document import DocumentModel, show
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid
 from models.fields.instants import parse_due_date
+from models.fields.strict_model import DocumentModel, show
 from models.fields.zone import load_zone
 from models.operation import MAILING_STEPS, OperationModel
 from models.operation_state import Overlap

@@ -23,7 +23,6 @@ from pydantic import (
 from pydantic_core import InitErrorDetails
 
 from models.errors import RuleError
-from models.fields.document import Complaint, DocumentModel, refuse, refuse_all, show
 from models.fields.field_types import (
     DomainName,
     Instant,
@@ -34,6 +33,13 @@ from models.fields.field_types import (
     ZoneName,
 )
 from models.fields.sql_connection import check_connection_name
+from models.fields.strict_model import (
+    Complaint,
+    DocumentModel,
+    refuse,
+    refuse_all,
+    show,
+)
 from models.operation import check_url
 from models.when import DateRangeModel, choose_days
 

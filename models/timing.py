@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from models.errors import InvalidDocumentError, Problem
-from models.fields.document import find_near, show
+from models.fields.strict_model import find_near, show
 from models.scheduled_action import ScheduledActionModel
 from models.when import (
     AfterEventModel,

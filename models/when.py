@@ -19,7 +19,10 @@ from models.errors import RuleError
 from models.event import EventText
 from models.expressions.calendar import CalendarExpression
 from models.expressions.cron import CronExpression
-from models.fields.document import (
+from models.fields.duration import Duration, parse_interval
+from models.fields.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
+from models.fields.instants import parse_due_date
+from models.fields.strict_model import (
     Complaint,
     DocumentModel,
     find_near,
@@ -28,9 +31,6 @@ from models.fields.document import (
     show,
     suggest,
 )
-from models.fields.duration import Duration, parse_interval
-from models.fields.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
-from models.fields.instants import parse_due_date
 from models.fields.zone import load_zone
 
 #: Where the default zone stands in the context of a validation.

@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 
 from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
-from operations.data import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
+from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
 from operations.mail.message import Mail, Rendered, Sending, Template
 from operations.recipients import User
 

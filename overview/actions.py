@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from actions.listing import (
+from actions.list_actions import (
     LastRun,
     RevisionNote,
     fetch_actions,
@@ -22,8 +22,8 @@ from actions.listing import (
 )
 from actions.lookup import fetch_app, find_action
 from actions.occurrences import Due
-from actions.pausing.pause import Pause, get_pause
-from actions.wording.sentences import describe
+from actions.pausing.pause_state import Pause, get_pause
+from actions.previews.sentences import describe
 from models.errors import MinutehandError
 from models.scheduled_action import ScheduledActionModel
 

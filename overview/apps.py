@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from actions.listing import (
+from actions.list_actions import (
     count_users,
     fetch_apps,
     fetch_domains,
@@ -22,7 +22,7 @@ from actions.listing import (
     fetch_names,
 )
 from actions.lookup import fetch_app
-from actions.pausing.pause import Pause, get_pause
+from actions.pausing.pause_state import Pause, get_pause
 from operations.running.estimates import Working, fetch_working
 
 

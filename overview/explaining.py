@@ -12,8 +12,8 @@ from actions.explaining.history import fetch_history
 from actions.explaining.why import Answer, History, explain
 from actions.leader import fetch_leader, get_send_failure
 from models.operation_state import OperationState
-from models.words import show_instant
-from operations.sending.hindrances import find_hindrances
+from models.units import show_instant
+from operations.sending.why_not_sent import find_hindrances
 
 #: A leader sends what waits each second; after this something is wrong.
 _PATIENCE = timedelta(seconds=10)

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.listing import fetch_documents
+from actions.list_actions import fetch_documents
 from models.errors import NotFoundError
 from models.operation import OperationModel
 from models.operation_state import (
@@ -26,7 +26,7 @@ from models.operation_state import (
     StepState,
     Trigger,
 )
-from operations.listing import (
+from operations.list_operations import (
     OperationFilter,
     fetch_operation,
     fetch_operations,

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from actions.lookup import fetch_app
 from actions.posting.post import fetch_holidays
-from actions.wording.preview import Preview, make_preview
+from actions.previews.preview import Preview, make_preview
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
 

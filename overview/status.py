@@ -18,13 +18,13 @@ from actions.leader import (
     get_last_tick_at,
     get_send_failure,
 )
-from actions.listing import (
+from actions.list_actions import (
     NextDue,
     Quarantined,
     fetch_next_due,
     fetch_quarantined,
 )
-from actions.pausing.pause import Pause, fetch_pauses
+from actions.pausing.pause_state import Pause, fetch_pauses
 from models.database.engine import read_clock
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import Role, Seen, fetch_processes

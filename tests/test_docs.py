@@ -14,7 +14,7 @@ import pytest
 from cli.lazy import Entry, Group, load
 from cli.main import COMMANDS
 from models.door.documents import read_action, read_small_app
-from models.fields.document import DocumentModel
+from models.fields.strict_model import DocumentModel
 from models.scheduled_action import ScheduledActionModel
 from models.small_app import SmallAppModel, SourceModel, UserModel
 from models.when import KINDS

@@ -38,7 +38,7 @@ def name_of(path: Path) -> str:
 PURE = (
     "actions/occurrences.py",
     "actions/when/",
-    "actions/wording/",
+    "actions/previews/",
     *sorted(
         name_of(path) + "/" * path.is_dir()
         for path in (ROOT / "models").iterdir()

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import Counter
 
 from actions.explaining.why import EXIT_WORDS
-from actions.wording.sentences import HAPPENED, WAS
+from actions.previews.sentences import HAPPENED, WAS
 from celery_app.routing import TASK_OF_QUEUE
 from cli.demo.screen import MARKS
 from cli.doctor import STYLES
@@ -38,9 +38,9 @@ from models.revision import EXITS
 from operations.cancel_and_retry import RETRIED_STATES
 from operations.fleet.agreement import AGREED
 from operations.fleet.processes import Role
-from operations.mail.uncertain import RESENT_STATES
+from operations.mail.uncertain_mails import RESENT_STATES
 from operations.notices.grouping import NoticeKind
-from operations.notices.kept import KINDS
+from operations.notices.stored import KINDS
 from operations.notices.wording import COUNTED, EVENT_TYPES
 from operations.steps import STEPS
 from overview.doctor.finding import Health
@@ -80,9 +80,9 @@ def find_steps_that_use(name: str) -> set[str]:
         ("operations/steps: STEPS", STEPS, OperationModel.model_fields),
         ("dispatch/dispatcher.py: DECISIONS", DECISIONS, TRANSITIONS[None]),
         ("actions/explaining/why.py: EXIT_WORDS", EXIT_WORDS, EXITS),
-        ("actions/wording/sentences.py: HAPPENED", HAPPENED, EventName),
-        ("actions/wording/sentences.py: WAS", WAS, EventName),
-        ("operations/notices/kept.py: KINDS", KINDS, TROUBLED_STATES),
+        ("actions/previews/sentences.py: HAPPENED", HAPPENED, EventName),
+        ("actions/previews/sentences.py: WAS", WAS, EventName),
+        ("operations/notices/stored.py: KINDS", KINDS, TROUBLED_STATES),
         ("operations/notices/wording.py: EVENT_TYPES", EVENT_TYPES, NoticeKind),
         (
             "operations/notices/wording.py: COUNTED",

@@ -16,10 +16,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.listing import find_problem
+from actions.list_actions import find_problem
 from actions.lookup import refuse_app
 from actions.occurrences import Schedule, parse_timing
-from actions.pausing.pause import (
+from actions.pausing.pause_state import (
     APP,
     INSTALLATION,
     UNPAUSED,

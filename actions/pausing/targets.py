@@ -9,13 +9,13 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from actions.lookup import fetch_app
-from actions.pausing.pause import Pause, fetch_pauses
 from actions.pausing.pause_and_resume import (
     pause_app,
     pause_installation,
     resume_app,
     resume_installation,
 )
+from actions.pausing.pause_state import Pause, fetch_pauses
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.listing import fetch_actions, find_next, get_action_state
+from actions.list_actions import fetch_actions, find_next, get_action_state
 from actions.lookup import find_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting.changes import COMPARED, Changes, compare_schedules

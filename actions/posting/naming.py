@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from actions.lookup import fetch_app
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem
-from models.fields.document import MOST_PROBLEMS, show
+from models.fields.strict_model import MOST_PROBLEMS, show
 from models.scheduled_action import ScheduledActionModel
 
 #: Actions in one statement; far below what either database takes as parameters.

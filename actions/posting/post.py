@@ -16,7 +16,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from actions.occurrences import Schedule, find_due, parse_timing
-from actions.pausing.pause import Pause, hold_pause, pause_posted
+from actions.pausing.pause_state import Pause, hold_pause, pause_posted
 from actions.posting.effective_from import start_from
 from actions.posting.naming import Taken, refuse_repeated
 from actions.posting.revisions import change_action, lock_action, log_posted
@@ -33,7 +33,7 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from models.fields.document import MOST_PROBLEMS
+from models.fields.strict_model import MOST_PROBLEMS
 from models.occurrence import LOOKBACK
 from models.operation_state import Overlap, Queue
 from models.revision import Change

@@ -13,10 +13,10 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from actions.listing import fetch_domains, fetch_groups, fetch_names
+from actions.list_actions import fetch_domains, fetch_groups, fetch_names
 from models.database.tables import users
 from models.errors import Problem
-from models.fields.document import find_near, show
+from models.fields.strict_model import find_near, show
 from models.operation import PublishModel
 from models.recipients import EVERYONE
 from models.scheduled_action import ScheduledActionModel

@@ -15,7 +15,7 @@ from cli.demo.data import APP, EVERY_MINUTE
 from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger
-from operations.listing import OperationFilter
+from operations.list_operations import OperationFilter
 from overview.operations import ShownOperation, fetch_shown_operations
 from settings import Settings
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import typer
 
 from actions.posting.post import Posted, post_action
-from actions.tenants.apply import apply_small_app
+from actions.small_apps.apply import apply_small_app
 from actions.tick import TickReport
 from actions.user_events import NewEvent, record_events
 from cli.connection import read_database, write_database

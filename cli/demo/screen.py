@@ -22,7 +22,7 @@ from cli.output import make_table, out, style_state
 from models.database.engine import read_host_clock
 from models.errors import UnreachableError
 from models.operation_state import StepState
-from operations.listing import OperationFilter
+from operations.list_operations import OperationFilter
 from overview.operations import (
     ShownOperation,
     describe_result,

@@ -23,7 +23,12 @@ from models.door.json_text import (
 )
 from models.errors import InvalidDocumentError, Problem
 from models.event import UserEventModel
-from models.fields.document import MOST_PROBLEMS, DocumentModel, make_complaint, show
+from models.fields.strict_model import (
+    MOST_PROBLEMS,
+    DocumentModel,
+    make_complaint,
+    show,
+)
 from models.fields.task_rules import TASK_RULES, TaskRules
 from models.operation import EVERY_DOMAIN, RefreshModel
 from models.scheduled_action import ScheduledActionModel

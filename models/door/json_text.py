@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from models.errors import InvalidDocumentError, Problem
-from models.fields.document import MOST_PROBLEMS, show
+from models.fields.strict_model import MOST_PROBLEMS, show
 
 #: More than any action needs; the parts of a small app may be larger.
 LARGEST_TEXT = 1024 * 1024

@@ -15,8 +15,8 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from models.errors import RuleError
-from models.fields.document import show
 from models.fields.instants import parse_date, parse_due_date, parse_instant
+from models.fields.strict_model import show
 from models.fields.zone import load_zone
 
 #: Rules, dates and durations are never longer; a parser need not look at more.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from models.errors import RuleError
-from models.fields.document import show, suggest
+from models.fields.strict_model import show, suggest
 from models.operation_state import Queue
 
 #: Where the rules stand in the context of a validation.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from models.errors import StepError
 from operations.adapters.sources.json_records import JsonRecordsError, iterate_records
-from operations.data import Column, Limits, format_bytes
+from operations.domains import Column, Limits, format_bytes
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import BaseModel
 
-from migrations.revisions import get_newest_revision
+from migrations.schema_revisions import get_newest_revision
 from models.errors import MinutehandError, UnreachableError
 from operations.fleet.agreement import describe_settings
 from operations.fleet.processes import (

@@ -25,7 +25,7 @@ MEMO_KEY = "recipients"
 
 
 #: Where a step that runs again for some recipients alone keeps who they are, and what
-#: it told before: see uncertain.py.
+#: it told before: see uncertain_mails.py.
 RESENT_KEY = "resent"
 
 

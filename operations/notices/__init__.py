@@ -1,1 +1,1 @@
-"""Notices of failures: how they are grouped, kept, and worded."""
+"""Notices of failures: how they are grouped, stored, and worded."""

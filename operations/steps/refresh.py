@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from models.errors import StepError
 from models.operation import RefreshModel
-from operations.data import Domain, Draft
+from operations.domains import Domain, Draft
 from operations.ports import StepContext, StepResult
 from operations.running.platform_errors import blaming_platform
 

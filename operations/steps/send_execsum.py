@@ -6,10 +6,10 @@ import re
 from typing import Literal
 
 from operations.mail.deliver import deliver, freeze_recipients, make_message_id
+from operations.mail.executive_summary import HEAD, Summary, make_text
+from operations.mail.executive_summary_html import make_html
+from operations.mail.executive_summary_pdf import find_fonts, make_pdf
 from operations.mail.message import Attachment, Mail
-from operations.mail.summary import HEAD, Summary, make_text
-from operations.mail.summary_html import make_html
-from operations.mail.summary_pdf import find_fonts, make_pdf
 from operations.ports import StepContext, StepResult
 
 

@@ -9,10 +9,10 @@ from urllib.request import urlopen
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from migrations.revisions import check_schema
+from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock, reading
 from models.errors import RefusedError, UsageError
-from models.words import format_age
+from models.units import format_age
 from overview.doctor.checks import LOOKS
 from overview.doctor.checks.scheduler import LATE_TICK
 from overview.doctor.finding import Finding, Health, View

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from actions.leader import Leader, get_holder
 from celery_app.app import make_app
+from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
-from celery_app.sender import CelerySender
 from models.errors import BrokerUnreachableError
 from models.operation_state import OperationState, Queue
 from operations.sending.order import Message

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from celery_app.app import make_app
+from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
-from celery_app.sender import CelerySender
 from models.operation_state import OperationState, Queue
 from operations.sending.order import Message
 from tests.chaos.installation import Installation

@@ -8,11 +8,11 @@ import redis
 import sqlalchemy as sa
 
 from celery_app.app import make_app
-from celery_app.sender import CelerySender
+from celery_app.operation_sender import CelerySender
 from models.database.engine import reading, writing
 from models.operation_state import OperationState, Queue, Reason, StepState
 from operations.cancel_and_retry import cancel
-from operations.listing import fetch_steps
+from operations.list_operations import fetch_steps
 from operations.sending.order import Message
 from tests.chaos.installation import Installation, freeze, kill, thaw
 from tests.scheduling import get

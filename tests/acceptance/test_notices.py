@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from actions.tenants.apply import apply_small_app
+from actions.small_apps.apply import apply_small_app
 from models.database.engine import reading, writing
 from models.database.tables import notices, operations
 from models.door.documents import read_small_app_object

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from celery_app.app import make_app
-from celery_app.sender import CelerySender
+from celery_app.operation_sender import CelerySender
 from models.database.engine import writing
 from models.database.tables import processes, templates
 from models.operation_state import Queue

@@ -14,7 +14,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from celery_app.app import make_app
-from celery_app.sender import CelerySender
+from celery_app.operation_sender import CelerySender
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
 from models.database.tables import operations

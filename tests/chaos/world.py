@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from actions.tenants.apply import apply_small_app
+from actions.small_apps.apply import apply_small_app
 from models.database.engine import make_engine, writing
 from models.small_app import SmallAppModel
 from tests.chaos.installation import (

@@ -13,8 +13,8 @@ import redis
 from kombu.utils.json import loads
 
 from celery_app.app import make_app
+from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
-from celery_app.sender import CelerySender
 from dispatch.dispatcher import Sender
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue

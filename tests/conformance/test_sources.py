@@ -13,7 +13,7 @@ import pytest
 
 from models.errors import StepError
 from operations.adapters.sources.sources import RealSources
-from operations.data import Domain, Fingerprint, Reading
+from operations.domains import Domain, Fingerprint, Reading
 from operations.ports import Sources
 from tests.servers import wait_until
 from tests.unit.operations.fakes import FakeSources

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.posting.post import post_actions
-from actions.tenants.apply import apply_small_app
+from actions.small_apps.apply import apply_small_app
 from models.database.engine import writing
 from models.door.documents import read_action_object
 from models.small_app import SmallAppModel

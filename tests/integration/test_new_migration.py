@@ -14,8 +14,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from migrations.new_migration import main, write_migration
-from migrations.revisions import VERSIONS, get_newest_revision
 from migrations.schema import make_config
+from migrations.schema_revisions import VERSIONS, get_newest_revision
 from models.database.engine import UtcDateTime, make_engine, writing
 from models.database.tables import metadata
 from models.errors import UsageError

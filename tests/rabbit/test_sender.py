@@ -12,8 +12,8 @@ import pytest
 
 from celery_app.app import make_app
 from celery_app.confirms import SLICE
+from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
-from celery_app.sender import CelerySender
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.sending.order import Message

@@ -9,7 +9,7 @@ from uuid import uuid4
 import amqp
 import pytest
 
-from actions.foreign_queues import TaskQueue
+from actions.stored_task_queues import TaskQueue
 from celery_app.foreign_queues import look_at_task_queues
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import StepError

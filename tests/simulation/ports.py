@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from models.database.engine import writing
 from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
-from operations.data import Domain, Draft, Fingerprint, Move, Reading
+from operations.domains import Domain, Draft, Fingerprint, Move, Reading
 from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase

@@ -33,7 +33,7 @@ from operations.adapters.sources.inflate import (
     find_other_compression,
     gunzip,
 )
-from operations.data import Limits
+from operations.domains import Limits
 
 #: gzip within gzip: a file, and how it was sent.
 _MOST_LAYERS = 2

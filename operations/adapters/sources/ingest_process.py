@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import operations
 from models.errors import StepError
-from operations.data import Limits, format_bytes
+from operations.domains import Limits, format_bytes
 
 #: Our packages are where this one is, installed or not.
 _PROGRAM = (

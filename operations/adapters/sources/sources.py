@@ -32,7 +32,7 @@ from operations.adapters.guarded_http import (
 from operations.adapters.polars_io import explain_too_large, find_format
 from operations.adapters.sources.ingest_process import run_job
 from operations.adapters.sources.source_folder import open_source_file
-from operations.data import Domain, Fingerprint, Limits, Reading
+from operations.domains import Domain, Fingerprint, Limits, Reading
 
 #: A file changed this shortly before it is read may change again without its time
 #: showing it (clocks of file systems tick a few milliseconds apart): not a basis

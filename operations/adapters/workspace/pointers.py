@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from models.database.tables import app_documents, domains
 from models.errors import StepError
-from operations.data import Move
+from operations.domains import Move
 
 
 def has_staged(connection: sa.Connection, app: str, kind: str) -> bool:

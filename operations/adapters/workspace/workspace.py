@@ -38,7 +38,7 @@ from operations.adapters.workspace.pruning import (
     prune_files,
     prune_versions,
 )
-from operations.data import Domain, DomainSummary, Draft, Fingerprint, Move, Version
+from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Version
 from operations.ports import Guard, Retention
 from operations.running.platform_errors import blaming_platform, find_platform_error
 

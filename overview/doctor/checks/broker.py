@@ -17,7 +17,7 @@ def look_at_broker(view: View) -> Iterator[Finding]:
         return
     # Celery takes half a second to import.
     app = import_module("celery_app.app").make_app(settings)
-    sender = import_module("celery_app.sender").CelerySender(
+    sender = import_module("celery_app.operation_sender").CelerySender(
         app, timeout=settings.broker_timeout
     )
     try:

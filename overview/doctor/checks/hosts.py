@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from migrations.revisions import get_newest_revision
+from migrations.schema_revisions import get_newest_revision
 from models.database.engine import TOLERATED_SKEW, read_host_clock
-from models.words import format_age, format_bytes
+from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen, fetch_processes, measure_free
 from overview.doctor.finding import Finding, Health, View
 

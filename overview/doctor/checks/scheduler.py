@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from actions.leader import fetch_leader, get_last_tick_at, get_send_failure
-from models.words import format_age, show_instant
+from models.units import format_age, show_instant
 from overview.doctor.finding import Finding, Health, View
 
 #: A leader ticks each minute; this many are missing if the last is older.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 
-from actions.foreign_queues import fetch_task_queues
+from actions.stored_task_queues import fetch_task_queues
 from overview.doctor.finding import Finding, Health, View
 
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from actions.listing import fetch_quarantined
+from actions.list_actions import fetch_quarantined
 from models.operation_state import OperationState, Queue
-from models.words import format_age, show_instant
+from models.units import format_age, show_instant
 from operations.fleet.processes import Role, Seen, fetch_processes
-from operations.listing import fetch_stuck
-from operations.sending.hindrances import fetch_unsent
+from operations.list_operations import fetch_stuck
+from operations.sending.why_not_sent import fetch_unsent
 from overview.doctor.finding import Finding, Health, View
 from overview.figures import (
     Backlog,

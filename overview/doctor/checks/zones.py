@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actions.zone_changes import find_moved, find_unreadable
-from models.words import show_instant
+from models.units import show_instant
 from overview.doctor.finding import Finding, Health, View
 
 

@@ -13,8 +13,8 @@ from celery import Celery
 from kombu.utils.json import loads
 
 from celery_app.app import make_app
+from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
-from celery_app.sender import CelerySender
 from models.operation_state import Queue
 from operations.sending.order import Message
 from settings import read_settings

@@ -23,7 +23,7 @@ from models.errors import StepError
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
 from operations.claiming.heart import Heart
-from operations.listing import fetch_steps
+from operations.list_operations import fetch_steps
 from operations.mail.message import Mail, Outcome, Sending
 from operations.running.worker import Worker
 from tests.scheduling import add_revision, get, make_operation, record_all

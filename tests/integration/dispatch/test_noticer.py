@@ -13,7 +13,7 @@ from actions.leader import Leader, LeadershipLostError, expire_lease
 from actions.notice_action import NOTICES_UID, record_watch
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import SYSTEM_APP, delete_action
-from actions.tenants.apply import apply_small_app
+from actions.small_apps.apply import apply_small_app
 from dispatch import noticer as looking
 from dispatch.noticer import Noticer
 from models.database.engine import reading, writing

@@ -18,8 +18,12 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
 from migrations.live_indexes import make_ahead
-from migrations.revisions import check_schema, get_known_revisions, get_schema_revision
 from migrations.schema import migrate
+from migrations.schema_revisions import (
+    check_schema,
+    get_known_revisions,
+    get_schema_revision,
+)
 from models.database.engine import Identifier, Json, UtcDateTime, make_engine
 from models.errors import UnreachableError, UsageError
 from scheduler_server import make_scheduler

@@ -12,7 +12,7 @@ from models.database.tables import operations
 from models.occurrence import make_missed_id
 from models.operation_state import OperationState, Overlap, Queue, Reason
 from operations.cancel_and_retry import cancel, reopen
-from operations.listing import OperationFilter, fetch_operations
+from operations.list_operations import OperationFilter, fetch_operations
 from operations.record import QUEUE_LIMIT, record
 from operations.state import get_operation_state
 from tests.scheduling import (

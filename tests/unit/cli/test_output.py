@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli.output import format_both
-from models.words import format_age
+from models.units import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from models.errors import CanceledError, StepError
 from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
-from operations.data import (
+from operations.domains import (
     Column,
     Domain,
     DomainSummary,

@@ -19,7 +19,7 @@ from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.smtp import make_mailer, name_mail_server
 from operations.claiming.claim import claim_operation
-from operations.listing import fetch_steps
+from operations.list_operations import fetch_steps
 from operations.mail.message import Mail, Outcome, Sending, Template
 from operations.ports import Ports
 from operations.recipients import User

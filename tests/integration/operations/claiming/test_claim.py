@@ -25,7 +25,7 @@ from operations.claiming.claim import (
     retry_later,
 )
 from operations.claiming.claimed import LEASE, Claim
-from operations.listing import fetch_steps
+from operations.list_operations import fetch_steps
 from tests.scheduling import (
     REFRESH,
     add_revision,

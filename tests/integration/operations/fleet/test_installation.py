@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from kombu.utils.json import loads
 
 from celery_app.app import make_app
+from celery_app.operation_sender import CelerySender
 from celery_app.routing import INSTALLATION_HEADER
-from celery_app.sender import CelerySender
 from models.database.engine import reading
 from models.operation_state import Queue
 from operations.fleet.installation import fetch_installation

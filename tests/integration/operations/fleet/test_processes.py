@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from celery_app.presence import connect_briefly
+from celery_app.signs_of_life import connect_briefly
 from models.database.engine import make_engine, reading, writing
 from operations.fleet.agreement import describe_settings
 from operations.fleet.presence import Presence

@@ -13,7 +13,7 @@ from models.database.engine import reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, postpone
-from operations.listing import fetch_steps
+from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import BACK_OFF, reclaim_lost_workers
 from operations.running.attempt import (

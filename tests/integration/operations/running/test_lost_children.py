@@ -13,7 +13,7 @@ from models.operation_state import OperationState, Reason, StepState
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, finish, renew
 from operations.claiming.claimed import Claim
-from operations.listing import fetch_steps
+from operations.list_operations import fetch_steps
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.ports import DeliveryState
 from operations.rescue import (

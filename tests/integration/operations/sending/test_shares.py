@@ -13,13 +13,13 @@ from models.database.tables import processes
 from models.operation_state import OperationState, Queue, Trigger
 from operations.claiming.claim import claim_operation, finish
 from operations.rescue import LOST_AFTER, resend_lost_messages
-from operations.sending.hindrances import find_hindrances
 from operations.sending.order import (
     fetch_sendable,
     fetch_share,
     find_back_lane,
     mark_sent,
 )
+from operations.sending.why_not_sent import find_hindrances
 from tests.scheduling import (
     add_revision,
     edit,

@@ -12,7 +12,7 @@ import pytest
 from models.errors import StepError
 from models.operation import CallWebhookModel, OperationModel, RunTaskModel
 from models.recipients import RecipientFilterModel
-from operations.data import Domain, Fingerprint, Version
+from operations.domains import Domain, Fingerprint, Version
 from operations.mail.message import Outcome, Sending
 from operations.ports import Retention
 from operations.recipients import User

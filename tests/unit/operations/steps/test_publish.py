@@ -6,7 +6,7 @@ import pytest
 
 from models.errors import StepError
 from models.operation import PublishModel, RefreshModel
-from operations.data import Domain
+from operations.domains import Domain
 from operations.steps.publish import KINDS, publish
 from operations.steps.refresh import refresh
 from tests.unit.operations.fakes import World

@@ -6,7 +6,7 @@ import pytest
 
 from models.errors import CanceledError, ClaimLostError, StepError
 from models.operation import RefreshModel
-from operations.data import Domain
+from operations.domains import Domain
 from operations.steps.refresh import refresh
 from tests.unit.operations.fakes import FakeProgress, World
 

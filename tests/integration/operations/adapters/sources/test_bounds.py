@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.sources.sources import RealSources
-from operations.data import Domain, Limits, Reading
+from operations.domains import Domain, Limits, Reading
 from settings import read_child_environment
 
 Read = Callable[..., Reading | None]

@@ -27,7 +27,7 @@ from operations.adapters.guarded_http import (
 )
 from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
-from operations.data import Domain, Fingerprint, Limits, Reading
+from operations.domains import Domain, Fingerprint, Limits, Reading
 from operations.mail.message import Outcome
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)

@@ -24,7 +24,7 @@ from models.database.tables import (
 from models.errors import ClaimLostError, PlatformError, StepError
 from operations.adapters.sources.sources import RealSources, digest_source
 from operations.adapters.workspace.workspace import RealWorkspace
-from operations.data import Domain, Draft, Fingerprint, Reading
+from operations.domains import Domain, Draft, Fingerprint, Reading
 from operations.running.platform_errors import blaming_platform
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)

@@ -14,12 +14,12 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule
+from actions.previews.clock_words import MONTHS, join_words
 from actions.when import RULES
 from actions.when.excluding import get_last_excluded_day
 from actions.when.local_time import get_stretch
 from actions.when.rule import Rule
 from actions.when.searching import find_occurrences
-from actions.wording.clock_words import MONTHS, join_words
 from models.when import TimeModel
 
 #: A year and a month: both clock changes, whenever the year's dates fall.

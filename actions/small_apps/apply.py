@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from actions.posting.post import SYSTEM_APP
-from actions.tenants.apply_holidays import apply_holidays
-from actions.tenants.apply_users import apply_users
+from actions.small_apps.apply_holidays import apply_holidays
+from actions.small_apps.apply_users import apply_users
 from models.database.engine import read_clock
 from models.database.tables import (
     app_documents,

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from actions.occurrences import find_due, make_schedule
-from actions.wording.preview import Preview, make_preview
+from actions.previews.preview import Preview, make_preview
 from models.timing import make_timing
 from tests.unit.actions.rules import make_action
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from operations.data import Column, DomainSummary, Fingerprint, Version
-from operations.mail.summary import (
+from operations.domains import Column, DomainSummary, Fingerprint, Version
+from operations.mail.executive_summary import (
     Summary,
     format_age,
     format_number,
     make_text,
     shorten,
 )
-from operations.mail.summary_html import make_html
-from operations.mail.summary_pdf import find_fonts, make_pdf
+from operations.mail.executive_summary_html import make_html
+from operations.mail.executive_summary_pdf import find_fonts, make_pdf
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 VERSION = Version(

@@ -16,7 +16,7 @@ from models.operation_state import OperationState, Overlap
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
 from operations.mail.message import Outcome, Sending, Template
-from operations.mail.uncertain import (
+from operations.mail.uncertain_mails import (
     MailSelection,
     confirm_mails,
     count_mails,

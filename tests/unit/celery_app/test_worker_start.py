@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from celery.signals import celeryd_init
 
-from celery_app.starting import HEAVY_CONCURRENCY as TWO
+from celery_app.worker_start import HEAVY_CONCURRENCY as TWO
 
 
 @pytest.mark.parametrize(

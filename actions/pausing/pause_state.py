@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.listing import find_problem
+from actions.list_actions import find_problem
 from actions.occurrences import parse_timing
 from actions.posting.effective_from import start_from
 from actions.posting.revisions import change_actions

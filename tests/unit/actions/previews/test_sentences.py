@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.wording.clock_words import describe_calendar, describe_cron, join_words
-from actions.wording.sentences import describe
+from actions.previews.clock_words import describe_calendar, describe_cron, join_words
+from actions.previews.sentences import describe
 from models.errors import RuleError
 from models.when import (
     AfterEventModel,

@@ -11,10 +11,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule, make_schedule
-from actions.when.excluding import find_day_start
-from actions.when.rule import Rule
-from actions.when.searching import find_occurrences
-from actions.wording.preview_notes import (
+from actions.previews.preview_notes import (
     HORIZON,
     ReadRule,
     describe_pass,
@@ -23,7 +20,10 @@ from actions.wording.preview_notes import (
     get_clock_change_at,
     make_read_rule,
 )
-from actions.wording.sentences import describe, format_day
+from actions.previews.sentences import describe, format_day
+from actions.when.excluding import find_day_start
+from actions.when.rule import Rule
+from actions.when.searching import find_occurrences
 from models.fields.instants import format_instant
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange

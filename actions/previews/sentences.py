@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import assert_never
 
-from actions.wording.clock_words import (
+from actions.previews.clock_words import (
     MONTHS,
     WEEKDAYS,
     describe_calendar,

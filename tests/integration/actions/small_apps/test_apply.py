@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.post import post_action
-from actions.tenants.apply import Applied, PartChange, apply_small_app
+from actions.small_apps.apply import Applied, PartChange, apply_small_app
 from models.database.engine import reading, writing
 from models.database.tables import (
     app_documents,

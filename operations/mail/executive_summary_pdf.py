@@ -13,8 +13,8 @@ from fpdf import FPDF
 from fpdf.enums import TableBordersLayout
 from fpdf.fonts import FontFace
 
-from operations.data import DomainSummary
-from operations.mail.summary import (
+from operations.domains import DomainSummary
+from operations.mail.executive_summary import (
     WIDEST,
     Summary,
     describe,

@@ -1,7 +1,7 @@
 """
 The executive summary: what it says, and as plain text. Pure.
 
-summary_html.py and summary_pdf.py say the same in print.
+executive_summary_html.py and executive_summary_pdf.py say the same in print.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from operations.data import Column, DomainSummary
+from operations.domains import Column, DomainSummary
 
 #: Columns of the table of first rows; more do not fit a mail's width.
 WIDEST = 6

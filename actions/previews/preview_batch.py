@@ -17,8 +17,8 @@ from actions.when.searching import find_occurrences
 from models.door.documents import read_action_object
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, Problem, RuleError
-from models.fields.document import show
 from models.fields.instants import format_instant, parse_instant
+from models.fields.strict_model import show
 from models.timing import DayRange, make_timing
 
 #: Occurrences that one line may ask for: two months of every minute.

@@ -11,8 +11,8 @@ from models.database.engine import reading, writing
 from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
-from operations.sending.hindrances import fetch_unsent, find_hindrances
 from operations.sending.order import fetch_sendable
+from operations.sending.why_not_sent import fetch_unsent, find_hindrances
 from tests.scheduling import (
     REFRESH,
     add_revision,

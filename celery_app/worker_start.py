@@ -20,7 +20,7 @@ from celery.signals import celeryd_init
 
 from celery_app.redis_cluster import refuse_cluster
 from celery_app.routing import find_broker_names
-from migrations.revisions import check_schema
+from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine
 from models.errors import MinutehandError, UnreachableError, UsageError
 from models.operation_state import Queue

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, StrictUndefined
 
-from operations.mail.summary import (
+from operations.mail.executive_summary import (
     WIDEST,
     Summary,
     describe,
