@@ -119,7 +119,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "overlap from a cache",
         "decision",
         lambda: patch.object(
-            operations.record, "_count_live", mistakes.make_cached_count()
+            operations.record, "count_live", mistakes.make_cached_count()
         ),
     ),
     Mutant(
