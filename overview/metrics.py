@@ -98,6 +98,8 @@ class WorkMetrics(Collector):
         leads: Tells whether it does; called from any thread.
 
         monotonic: Seconds.
+
+        deadline: Of each statement, if the settings do not ask for a shorter one.
     """
 
     def __init__(
@@ -106,12 +108,13 @@ class WorkMetrics(Collector):
         *,
         leads: Callable[[], bool],
         monotonic: Callable[[], float] = time.monotonic,
+        deadline: timedelta = DEADLINE,
     ) -> None:
         """Connect to nothing yet."""
         self._apps = settings.metrics_apps
         self._engine = make_engine(
             settings.database_url,
-            timeout=min(DEADLINE, settings.database_timeout),
+            timeout=min(deadline, settings.database_timeout),
             pool_size=1,
         )
         self._leads = leads

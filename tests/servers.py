@@ -73,7 +73,7 @@ class Server:
 def wait_until(
     predicate: Callable[[], _T],
     *,
-    timeout_s: float = 10,
+    timeout_s: float = 30,
     every_s: float = 0.02,
     what: str = "the condition",
 ) -> _T:

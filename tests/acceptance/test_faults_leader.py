@@ -112,6 +112,7 @@ def test_leader_frozen_inside_a_transaction_blocks_nobody(
     with ExitStack() as stack:
         # Its transaction locks the lease row first, and next this one.
         connection = stack.enter_context(engine.connect())
+        connection.execute(sa.text("set local idle_in_transaction_session_timeout = 0"))
         connection.execute(
             sa.text("select 1 from scheduled_actions where uid = :uid for update"),
             {"uid": uid},

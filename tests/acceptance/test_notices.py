@@ -40,7 +40,8 @@ def count_final(installation: Installation) -> int:
 
 def send_all(scheduler: Scheduler) -> None:
     """Do what the leader does between two ticks."""
-    assert scheduler.leader.hold()  # a lease of seconds may have run out meanwhile
+    # A lease of seconds may have run out meanwhile.
+    wait_until(scheduler.leader.hold, what="the lease")
     scheduler.dispatcher.send_waiting()
 
 

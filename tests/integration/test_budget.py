@@ -17,7 +17,7 @@ import psycopg
 import sqlalchemy as sa
 
 from celery_app.tasks import execute
-from models.database.engine import writing
+from models.database.engine import make_engine, writing
 from operations.claiming.heart import Heart
 from operations.running.worker import Worker
 from tests.scheduling import (
@@ -72,7 +72,10 @@ def counting(engine: sa.Engine) -> Iterator[Counts]:
 
 def copy_action(engine: sa.Engine, uid: str, count: int, prefix: str) -> None:
     """Copy an action many times, in the database."""
-    with writing(engine) as connection:
+    url = engine.url.render_as_string(hide_password=False)
+    # Tens of thousands at once take longer on a busy machine than a call may take.
+    patient = make_engine(url, timeout=timedelta(minutes=1))
+    with writing(patient) as connection:
         connection.execute(
             sa.text(
                 "insert into scheduled_actions select (jsonb_populate_record(original,"
@@ -82,6 +85,7 @@ def copy_action(engine: sa.Engine, uid: str, count: int, prefix: str) -> None:
             ),
             {"uid": uid, "count": count, "prefix": prefix},
         )
+    patient.dispose()
 
 
 def test_ten_thousand_due_share_their_statements(postgres_engine: sa.Engine):

@@ -43,7 +43,12 @@ Read = Callable[..., float | None]
 
 
 def make_settings(url: str, apps: str = "") -> Settings:
-    given = {"MINUTEHAND_DATABASE_URL": url, "MINUTEHAND_METRICS_APPS": apps}
+    given = {
+        "MINUTEHAND_DATABASE_URL": url,
+        "MINUTEHAND_METRICS_APPS": apps,
+        # A busy machine is no reason for another answer.
+        "MINUTEHAND_DATABASE_TIMEOUT": "PT50S",
+    }
     return read_settings(given, env_file=None)
 
 
@@ -54,7 +59,10 @@ def make_registry(
     registry = CollectorRegistry(auto_describe=True)
     registry.register(
         WorkMetrics(
-            make_settings(url, apps), leads=lambda: leads, monotonic=clock or Clock()
+            make_settings(url, apps),
+            leads=lambda: leads,
+            monotonic=clock or Clock(),
+            deadline=MINUTE,
         )
     )
     return registry
