@@ -52,24 +52,23 @@ __all__ = ["get_operation_state"]
 PAUSE_S = 1.0
 
 
-# Not shared: whatever other Celery application a process has, they are not its tasks.
+# Shared with every Celery application of the process, as is Celery's default: a pool of
+# threads (minutehand up) looks tasks up in the current one, which ours never is.
 
 
-@app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True, shared=False)
+@app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True)
 def execute_scheduled_action(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001 - on the wire for people who look at messages; the row has it too
     """Run an operation that refreshes or publishes."""
     _execute(self.request.id, self.request.hostname)
 
 
-@app.task(
-    name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask, bind=True, shared=False
-)
+@app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask, bind=True)
 def execute_scheduled_action_quick(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
     """Run any other operation."""
     _execute(self.request.id, self.request.hostname)
 
 
-@app.task(name=routing.metatask_schedule, base=EnforcedIdTask, bind=True, shared=False)
+@app.task(name=routing.metatask_schedule, base=EnforcedIdTask, bind=True)
 def metatask_schedule(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001
     """Run the scheduler's own maintenance."""
     _execute(self.request.id, self.request.hostname)

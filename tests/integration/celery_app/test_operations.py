@@ -19,6 +19,7 @@ from kombu.utils.json import loads
 from celery_app.app import make_app
 from celery_app.enforced_id import EnforcedIdTask
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
+from celery_app.tasks import execute_scheduled_action_quick
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
 from models.database.tables import (
@@ -175,12 +176,8 @@ def make_tasks(environ: dict[str, str]) -> EnforcedIdTask:
     """Return the quick task as an application of its own would send it."""
     app = make_app(read_settings(environ, env_file=None))
     app.conf.task_routes = {EXECUTE_SCHEDULED_ACTION_QUICK: {"queue": "quick"}}
-
-    @app.task(name=EXECUTE_SCHEDULED_ACTION_QUICK, base=EnforcedIdTask)
-    def quick(triggerrer: str = "") -> None:
-        """Run in the worker only."""
-
-    task: EnforcedIdTask = app.tasks[quick.name]
+    # Celery gives each application of a process the tasks of all others.
+    task: EnforcedIdTask = app.tasks[execute_scheduled_action_quick.name]
     return task
 
 
