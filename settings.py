@@ -3,8 +3,8 @@ What an operator may set, and the only reader of the environment.
 
 Every setting is a variable ``MINUTEHAND_<FIELD>``, in the environment or in a
 ``.env`` file; the environment wins. A secret may be in a file of its own, which
-``MINUTEHAND_<FIELD>_FILE`` names. A variable that is unknown or invalid stops
-the start, for a setting that is silently ignored is found only when it was needed.
+``MINUTEHAND_<FIELD>_FILE`` names. A variable that is unknown or invalid stops the
+start: a setting that is silently ignored is noticed only when it is needed.
 docs/settings.md lists them all; a test compares the two.
 """
 
@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import time, timedelta
-from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -51,6 +50,7 @@ from models.fields.sql_connection import (
     find_sqlite_path,
     read_sql_connections,
 )
+from models.fields.strict_model import find_near, suggest
 from models.fields.task_rules import TaskRules
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
@@ -62,29 +62,30 @@ if TYPE_CHECKING:
 
 PREFIX = "MINUTEHAND_"
 
-#: Variables of the test suite (tests/servers.py), which are no settings.
+#: Prefix of the test suite's own variables (tests/servers.py), which are not settings.
 _FOREIGN_PREFIX = "MINUTEHAND_TEST_"
 
-#: Celery's remote control and monitoring of whoever configures none.
+#: Prefixes of Celery's remote control and monitoring where none are configured.
 _TAKEN_PREFIXES = frozenset({"celery", "celeryev", "reply.celery"})
 
-#: Ends the variable that names a file with a secret in it.
+#: Ends the name of a variable that holds the path of a file with the secret.
 _FILE_SUFFIX = "_FILE"
 
-#: Of a process that reads a source; POLARS_MAX_THREADS of the operator wins.
+#: Threads of a process that reads a source; the operator's POLARS_MAX_THREADS wins.
 _READER_THREADS = "4"
 
-#: Of the same: Polars' allocator (jemalloc) gives back what is free at once. What it
-#: keeps counts against the bound of memory, and how much depends on how busy the
-#: machine is: 410 MiB for a CSV file of 120 MB, and 270 so, in the same time.
+#: Makes Polars' allocator (jemalloc) give free memory back at once. Memory that it
+#: keeps counts against the bound, and how much it keeps depends on how busy the
+#: machine is. A CSV file of 120 MB took 410 MiB without this and takes 270 MiB with
+#: it, in the same time.
 _ALLOCATOR = {
     "_RJEM_MALLOC_CONF": "retain:false,dirty_decay_ms:0,muzzy_decay_ms:0",
 }
 
-#: Settings that hold passwords in no place that a pattern could find.
+#: Settings whose passwords no pattern could find; their values are never shown.
 _SECRET = frozenset({"sql_connections", "task_connections"})
 
-#: A lease must survive two lost renewals: its length in threes of seconds.
+#: The shortest lease: with a heartbeat of one second, it survives two lost renewals.
 _THREE_SECONDS = timedelta(seconds=3)
 
 
@@ -92,12 +93,12 @@ def _read_elapsed(value: object, info: ValidationInfo) -> timedelta:
     """Read an ISO 8601 duration that is the same length at any time of the year."""
     if isinstance(value, timedelta):
         return value
-    assert info.field_name is not None  # only fields are read with it
+    assert info.field_name is not None  # it validates nothing but fields
     hint = f"Write it like the default, {_default(info.field_name)}."
     try:
         duration = Duration.parse(str(value))
     except RuleError as error:
-        # What was most likely meant, if that may stand here.
+        # The duration that was most likely meant is the hint if it is valid here.
         meant = re.fullmatch(r"Write (P\w+)\.", error.hint)
         if meant is not None and _is_elapsed(Duration.parse(meant[1])):
             raise
@@ -106,7 +107,7 @@ def _read_elapsed(value: object, info: ValidationInfo) -> timedelta:
         message = "has months or years, whose length depends on the date."
         raise RuleError(message, hint)
     if duration.is_zero:
-        message = "is no time at all."
+        message = "is zero."
         raise RuleError(message, hint)
     return duration.rest
 
@@ -121,26 +122,26 @@ def _read_path(value: object) -> Path:
 
 
 def _read_hosts(value: object) -> tuple[str, ...]:
-    """Split host names written with commas between them."""
+    """Return the host names in a comma-separated list, in lower case."""
     if isinstance(value, tuple):
         return value
     return tuple(host.strip().lower() for host in str(value).split(",") if host.strip())
 
 
 def _read_connections(value: object) -> Mapping[str, str]:
-    """Read the brokers of others, each under a name."""
+    """Return the brokers of other projects, by name."""
     return value if isinstance(value, Mapping) else read_connections(str(value))
 
 
 def _read_names(value: object) -> tuple[str, ...]:
-    """Split names written with commas between them."""
+    """Return the names in a comma-separated list."""
     if isinstance(value, tuple):
         return value
     return tuple(name.strip() for name in str(value).split(",") if name.strip())
 
 
 def _read_address(value: object) -> str:
-    """Read an address to listen on, as digits: a name may mean another one tomorrow."""
+    """Return the IP address to listen on; a host name may mean another one tomorrow."""
     try:
         return str(ip_address(str(value)))
     except ValueError:
@@ -149,12 +150,12 @@ def _read_address(value: object) -> str:
 
 
 def _read_sql_connections(value: object) -> Mapping[str, SqlConnection]:
-    """Read the databases that small apps may query."""
+    """Return the databases that small apps may query, by name."""
     return read_sql_connections(value) if isinstance(value, str) else {}
 
 
 def _read_addresses(value: object) -> tuple[str, ...]:
-    """Split mail addresses written with commas between them."""
+    """Return the mail addresses in a comma-separated list."""
     if isinstance(value, tuple):
         return value
     entries = (entry.strip() for entry in str(value).split(","))
@@ -166,22 +167,22 @@ def _read_clock(value: object) -> time:
     if isinstance(value, time):
         return value
     if re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", str(value)) is None:
-        raise RuleError("is no time of day.", "Write HH:MM, such as 04:00.")
+        raise RuleError("is not a time of day.", "Write HH:MM, such as 04:00.")
     return time.fromisoformat(str(value))
 
 
 def _read_queue_prefix(value: object) -> str:
-    """Accept what may begin the name of a queue; ``none`` is none at all."""
+    """Return the prefix of the names of queues; empty for ``none``."""
     prefix = str(value)
     if prefix == "none":
         return ""
     if re.fullmatch(r"[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?", prefix) is None:
-        message = "cannot begin the names of queues."
+        message = "cannot be the prefix of queue names."
         hint = "Write 1 to 64 of a-z, 0-9, . _ and -, such as minutehand, or none."
         raise RuleError(message, hint)
     if prefix in _TAKEN_PREFIXES:
-        message = "begins names of Celery's own, which every project has."
-        raise RuleError(message, "Write a name of yours, such as minutehand.")
+        message = "is a prefix that Celery itself uses in every project."
+        raise RuleError(message, "Write a name of your own, such as minutehand.")
     return prefix
 
 
@@ -203,10 +204,10 @@ Elapsed = Annotated[timedelta, BeforeValidator(_read_elapsed)]
 
 
 class _Secret:
-    """Marks a field whose value may be in a file, as Docker and Kubernetes mount it."""
+    """Marks a field that may be in a file, as Docker and Kubernetes mount secrets."""
 
 
-#: In ``Annotated``, of each setting that is a secret or may hold one.
+#: Annotates each setting that is a secret or may contain one.
 SECRET = _Secret()
 
 
@@ -230,7 +231,7 @@ class Settings(BaseSettings):
     broker_url: Annotated[str, AfterValidator(read_broker_url), SECRET] = Field(
         default="memory://", repr=False
     )
-    #: Of all that is ours on the broker; empty (written ``none``): bare names.
+    #: Prefix of all our names on the broker; empty, written ``none``, means no prefix.
     queue_prefix: Annotated[str, BeforeValidator(_read_queue_prefix)] = "minutehand"
     smtp_url: Annotated[str, AfterValidator(_read_smtp_url), SECRET] = Field(
         default_factory=lambda data: f"{data['home']}/mails", repr=False
@@ -249,8 +250,9 @@ class Settings(BaseSettings):
     quick_hard_limit: Elapsed = timedelta(minutes=6)
     heavy_soft_limit: Elapsed = timedelta(hours=2)
     heavy_hard_limit: Elapsed = timedelta(hours=2, minutes=10)
-    #: Bytes. Far above what a process needs at rest, for replacing one takes a while;
-    #: allocators keep what a large operation took, and so would the host run full.
+    #: Bytes. A process that has grown beyond is replaced: allocators keep what a large
+    #: operation took, and the host would run out of memory. Far above what a process
+    #: needs at rest, because replacing one takes a while.
     worker_max_memory: int = Field(default=1 << 30, ge=256 << 20)
     #: Bytes of all data versions of one small app.
     workspace_per_app: int = Field(default=20 << 30, ge=1 << 20)
@@ -260,7 +262,7 @@ class Settings(BaseSettings):
     #: end well within ``database_timeout``.
     chunk: int = Field(default=1000, ge=1, le=5000)
 
-    #: Of the slots of the quick queue, for one app while others wait; 1: no limit.
+    #: Share of the quick queue's slots for one app while others wait; 1: no limit.
     app_share: float = Field(default=0.5, gt=0, le=1)
 
     maintenance_enabled: bool = True
@@ -294,8 +296,8 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
-    metrics_port: int | None = Field(default=None, ge=1, le=65535)
-    #: What is served tells of apps and their work: by default nobody else's business.
+    metrics_port: int | None = Field(default=None, ge=1, le=65535, examples=[9464])
+    #: Metrics reveal apps and their work: by default, only to this host.
     metrics_address: Annotated[str, BeforeValidator(_read_address)] = "127.0.0.1"
     metrics_apps: Annotated[tuple[str, ...], BeforeValidator(_read_names)] = ()
 
@@ -313,10 +315,10 @@ class Settings(BaseSettings):
 
     @property
     def metrics_url(self) -> str | None:
-        """Where this host reads the metrics of its scheduler; None: nowhere."""
+        """The URL at which this host reads its scheduler's metrics, or None."""
         if self.metrics_port is None:
             return None
-        # Who listens on every address is asked on the nearest.
+        # A server that listens on every address is asked on the loopback address.
         nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
         host = nearest.get(self.metrics_address, self.metrics_address)
         host = f"[{host}]" if ":" in host else host
@@ -338,7 +340,7 @@ class Settings(BaseSettings):
             if getattr(self, heartbeat) * 3 > getattr(self, lease):
                 raise _clash(
                     heartbeat,
-                    f"is more than a third of {_variable(lease)}, so that two lost "
+                    f"is more than a third of {_variable(lease)}: two lost "
                     "renewals would end the lease.",
                     # Whole seconds, so that the advice is short and never too long.
                     f"Write at most PT{getattr(self, lease) // _THREE_SECONDS}S.",
@@ -351,8 +353,8 @@ class Settings(BaseSettings):
             if getattr(self, timeout) >= getattr(self, lease):
                 raise _clash(
                     timeout,
-                    f"is not shorter than {_variable(lease)}, so that one call that "
-                    "hangs would outlast the lease.",
+                    f"is not shorter than {_variable(lease)}: one call that hangs "
+                    "would outlast the lease.",
                     f"Write less than {_iso(getattr(self, lease))}.",
                 )
         for queue in ("quick", "heavy"):
@@ -360,8 +362,8 @@ class Settings(BaseSettings):
             if getattr(self, soft) >= getattr(self, hard):
                 raise _clash(
                     soft,
-                    f"is not shorter than {_variable(hard)}, so that an operation "
-                    "would be killed before it could say why.",
+                    f"is not shorter than {_variable(hard)}: an operation would be "
+                    "killed before it could say why.",
                     f"Write less than {_iso(getattr(self, hard))}.",
                 )
         self._check_bounds()
@@ -370,13 +372,13 @@ class Settings(BaseSettings):
             raise _clash(
                 "task_queue",
                 "is a queue of Minutehand's own workers.",
-                "Write one that yours take.",
+                "Write a queue that your own workers take.",
             )
         return self
 
     @property
     def task_rules(self) -> TaskRules:
-        """Where ``run_task`` may send, as the door and the workers ask for it."""
+        """Where ``run_task`` may send tasks; the door and the workers check it."""
         return TaskRules(
             own_prefix=self.queue_prefix,
             default_queue=self.task_queue,
@@ -385,7 +387,7 @@ class Settings(BaseSettings):
         )
 
     def _check_connections(self) -> None:
-        """Refuse to hand our own database to small apps; workers look again."""
+        """Refuse to let small apps query our own database; workers check again."""
         ours = find_sqlite_path(self.database_url)
         for name, connection in self.sql_connections.items():
             url = connection.url.get_secret_value()
@@ -398,18 +400,18 @@ class Settings(BaseSettings):
             if same:
                 raise _clash(
                     "sql_connections",
-                    f"has a connection {name!r} that is Minutehand's own database.",
-                    "Name another one.",
+                    f"has a connection {name!r} to Minutehand's own database.",
+                    "Name another database.",
                 )
 
     def _check_bounds(self) -> None:
-        """Refuse durations that would break a promise whatever the others are."""
+        """Refuse durations that would break a promise with any other settings."""
         minute, day = timedelta(minutes=1), timedelta(days=1)
         if self.lookback < minute:
             raise _clash(
                 "lookback",
-                "is shorter than the minute between two ticks, so that occurrences "
-                "between them would be missed.",
+                "is shorter than the minute between two ticks: occurrences between "
+                "them would be missed.",
                 "Write at least PT1M.",
             )
         if self.retention < max(day, self.lookback):
@@ -431,15 +433,15 @@ def read_settings(
     Args:
         environ: Variables; None means those of the process.
 
-        env_file: File of further ones, which *environ* overrides; it need not
+        env_file: File with more variables, which *environ* overrides; it need not
             exist. None means no file.
 
     Returns:
         Settings with every default filled in. An empty variable counts as unset.
 
     Raises:
-        UsageError: If a variable is unknown or invalid; names each, one a line,
-            with secrets masked.
+        UsageError: If a variable is unknown or invalid. The message has a line for
+            each, with secrets masked.
     """
     given: dict[str, str] = {}
     if env_file is not None:
@@ -469,7 +471,7 @@ def read_settings(
         mistakes += [
             _explain_invalid(details, values, files)
             for details in error.errors(include_url=False)
-            # A default that is built on a bad value; the value itself is reported.
+            # A default derived from a bad value, which is reported itself.
             if details["type"] != "default_factory_not_called"
         ]
     if mistakes:
@@ -508,7 +510,7 @@ def read_child_environment(environ: Mapping[str, str] | None = None) -> dict[str
     """Return the environment for a process that needs no setting, and no secret."""
     given = os.environ if environ is None else environ
     kept = {name: given[name] for name in given if not name.startswith(PREFIX)}
-    # The memory that a reader takes grows with its threads, and slots read at once.
+    # A reader takes more memory with each thread, and several slots read at a time.
     return {"POLARS_MAX_THREADS": _READER_THREADS, **kept, **_ALLOCATOR}
 
 
@@ -521,7 +523,7 @@ class _ClashError(ValueError):
     """Two settings that defeat each other; *field* is the one to change."""
 
     def __init__(self, field: str, message: str, hint: str) -> None:
-        """Keep *field*, for pydantic reports such errors on the whole."""
+        """Keep *field*: pydantic reports such errors for the model as a whole."""
         super().__init__(f"{message} {hint}")
         self.field = field
 
@@ -549,15 +551,15 @@ def _default(field: str) -> str:
 def _explain_unknown(name: str) -> str:
     known = [_variable(field) for field in Settings.model_fields]
     known += [f"{each}{_FILE_SUFFIX}" for each in known if is_secret(_field(each))]
-    near = get_close_matches(name.upper(), known, n=1)
-    hint = f"Did you mean {near[0]}? " if near else ""
-    return f"{name} is no setting. {hint}docs/settings.md lists them all."
+    near = find_near(name, known)
+    hint = f"Did you mean {near}? " if near else ""
+    return f"{name} is not a setting. {hint}docs/settings.md lists them all."
 
 
 def _explain_invalid(
     details: ErrorDetails, values: Mapping[str, str], files: Mapping[str, str]
 ) -> str:
-    """Put one of pydantic's errors in terms of variables: name, value, way out."""
+    """Return one of pydantic's errors in our words: variable, value, what to write."""
     context: dict[str, Any] = details.get("ctx", {})
     error = context.get("error")
     if isinstance(error, _ClashError):
@@ -566,12 +568,38 @@ def _explain_invalid(
     shown = _show(field, values)
     name = _variable(field) + (_FILE_SUFFIX if field in files else "")
     if isinstance(error, ValueError):
-        # The readers in models quote the value themselves; ours leave it to us.
+        # Most readers in models quote the value themselves; those above do not.
         quoted = shown == "its value" or repr(values.get(field)) not in str(error)
         return f"{name}: {f'{shown} ' if quoted else ''}{error}"
     if details["type"] == "literal_error":
-        return f"{name}: {shown} is refused. Write {context['expected']}."
-    return f"{name}: {shown} is refused. {details['msg']}."
+        # pydantic lists the choices as "'a', 'b' or 'c'".
+        choices = re.findall(r"'([^']+)'", context["expected"])
+        hint = suggest(values.get(field, ""), choices)
+        return f"{name}: {shown} is not accepted. {hint}"
+    refusal = _REFUSALS.get(details["type"], _REFUSAL)
+    return f"{name}: {shown} {refusal.format(**context, example=_example(field))}"
+
+
+#: What is wrong with a value, and the way out, by what pydantic calls it.
+_REFUSALS = {
+    "int_parsing": "is not a whole number. Write one such as {example}.",
+    "int_parsing_size": "is not a whole number. Write one such as {example}.",
+    "float_parsing": "is not a number. Write one such as {example}.",
+    "greater_than": "is too small. Write more than {gt}.",
+    "greater_than_equal": "is too small. Write at least {ge}.",
+    "less_than_equal": "is too large. Write at most {le}.",
+    "bool_parsing": "is neither true nor false. Write true or false.",
+    "byte_size": "is not a size. Write a number of bytes, or one such as 2GiB.",
+    "byte_size_unit": "is not a size. Write a number of bytes, or one such as 2GiB.",
+    "string_too_long": "is too long. Write at most {max_length} characters.",
+}
+_REFUSAL = "is not accepted. docs/settings.md says what is."
+
+
+def _example(field: str) -> str:
+    """Return a number that *field* takes."""
+    info = Settings.model_fields[field]
+    return str(info.examples[0] if info.examples else info.default)
 
 
 def _show(field: str, values: Mapping[str, str]) -> str:

@@ -155,7 +155,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
     A misspelt setting stops the start instead of being ignored.
     """
     with pytest.raises(
-        UsageError, match=f"{name} is no setting. Did you mean {suggestion}"
+        UsageError, match=f"{name} is not a setting. Did you mean {suggestion}"
     ):
         read_settings({name: "1"}, env_file=None)
 
@@ -165,7 +165,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
     [
         ("lease_ttl", "61", "not an ISO 8601 duration"),
         ("retention", "P1M", "has months or years"),
-        ("lookback", "PT0S", "is no time at all"),
+        ("lookback", "PT0S", "is zero"),
         ("lookback", "PT30S", "Write at least PT1M"),
         ("retention", "PT1H", "Write at least P1D"),
         ("timezone", "Paris", "Europe/Paris"),
@@ -182,7 +182,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("broker_url", "redis://redis:70000/0", "port that cannot be read"),
         ("broker_url", "redis://[::1/0", "host or port that cannot be read"),
         ("broker_url", "amqp://a;amqp://b:x", "port that cannot be read"),
-        ("broker_url", "redis://redis:6379/main", "database that is no number"),
+        ("broker_url", "redis://redis:6379/main", "database that is not a number"),
         ("broker_url", "redis://a;redis://b", "do not share their messages"),
         ("broker_url", "sentinel://a:26379", "is a Redis Sentinel"),
         ("broker_url", "sentinel://a;sentinel://b", "is a Redis Sentinel"),
@@ -191,13 +191,22 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("broker_url", "unix:///run/redis.sock", "Write redis+socket:///run/"),
         ("broker_url", "redis+socket://redis.sock", "no absolute path"),
         ("broker_url", "redis+socket:///run/redis.sock?db=1", "'db'"),
-        ("broker_url", "redis+socket:///r.sock?virtual_host=x", "is no number"),
+        ("broker_url", "redis+socket:///r.sock?virtual_host=x", "is not a number"),
         ("task_queue", "minutehand.quick", "Minutehand's own workers"),
         ("smtp_url", "smtp://mail:x", "port that cannot be read"),
-        ("log_level", "loud", "Write 'debug', 'info', 'warning' or 'error'"),
-        ("metrics_port", "70000", "less than or equal to 65535"),
-        ("chunk", "0", "greater than or equal to 1"),
-        ("maintenance_enabled", "maybe", "valid boolean"),
+        ("log_level", "loud", "Write one of: debug, info, warning, error."),
+        ("log_level", "inf", "Did you mean 'info'?"),
+        ("metrics_port", "70000", "is too large. Write at most 65535."),
+        ("metrics_port", "http", "is not a whole number. Write one such as 9464."),
+        ("chunk", "0", "is too small. Write at least 1."),
+        ("chunk", "abc", "is not a whole number. Write one such as 1000."),
+        ("chunk", "9" * 5000, "is not a whole number. Write one such as 1000."),
+        ("app_share", "half", "is not a number. Write one such as 0.5."),
+        ("app_share", "0", "is too small. Write more than 0."),
+        ("source_max_bytes", "4 foo", "is not a size."),
+        ("source_max_bytes", "much", "or one such as 2GiB."),
+        ("actor", "a" * 201, "is too long. Write at most 200 characters."),
+        ("maintenance_enabled", "maybe", "is neither true nor false."),
     ],
 )
 def test_invalid_values_are_refused_with_name_value_and_way_out(
@@ -344,7 +353,7 @@ def test_connections_are_read_by_name(separator: str) -> None:
         ("shop=redis://:hunter2@a,shop=redis://b", "'shop' twice"),
         ("shop=redis://:hunter2@shop/x", "'shop' that has a database"),
         ("shop=sentinel://:hunter2@shop", "'shop' that is a Redis Sentinel"),
-        ("a=redis://a,shop=memory://hunter2", "'shop' that no other process"),
+        ("a=redis://a,shop=memory://hunter2", "'shop' to memory://"),
     ],
 )
 def test_connections_that_cannot_be_read_are_refused(value: str, reason: str) -> None:
@@ -455,7 +464,7 @@ def test_file_of_what_is_no_secret_is_unknown(name: str) -> None:
     """
     As any other variable that is not listed.
     """
-    with pytest.raises(UsageError, match=f"MINUTEHAND_{name} is no setting"):
+    with pytest.raises(UsageError, match=f"MINUTEHAND_{name} is not a setting"):
         read_settings({f"MINUTEHAND_{name}": "x"}, None)
 
 
@@ -521,7 +530,7 @@ def test_own_database_is_no_connection(database: str, connection: str) -> None:
 
     message = refuse(database_url=database, sql_connections=text)
 
-    assert "connection 'erp' that is Minutehand's own database" in message
+    assert "connection 'erp' to Minutehand's own database" in message
 
 
 def test_sizes_have_units() -> None:

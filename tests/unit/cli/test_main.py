@@ -133,7 +133,7 @@ def test_error_of_several_lines_is_one_error(
 
     first, second = capsys.readouterr().err.splitlines()
     assert 2 == code
-    assert first.startswith("error: MINUTEHAND_LOKBACK is no setting.")
+    assert first.startswith("error: MINUTEHAND_LOKBACK is not a setting.")
     assert second.startswith("       MINUTEHAND_TIMEZONE: 'Mars'")
 
 
