@@ -3,7 +3,7 @@ Every log event and every metric by name, and how logs are written.
 
 Nothing else makes up a name: ``log.info(Event.TICK_DONE, due=3)``. docs/telemetry.md
 lists them for operators; tests compare the two, and look for names that nobody uses.
-Imports nothing of ours.
+Imports no other module of ours.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class Event(StrEnum):
     LEASE_LOST = "lease_lost", "This scheduler no longer leads; another may."
     STANDING_BY = (
         "standing_by",
-        "Another scheduler leads; told once, and again when it is another one.",
+        "Another scheduler leads; logged once for each leader.",
     )
-    LEASE_RELEASED = "lease_released", "This scheduler gave the lead away on stopping."
+    LEASE_RELEASED = "lease_released", "This scheduler gave up its lease as it stopped."
 
     TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."
     DATABASE_UNREACHABLE = (
         "database_unreachable",
-        "The database did not answer in time, or takes no writes; tried again soon.",
+        "The database did not answer in time, or accepts no writes; tried again soon.",
     )
     PRESENCE_NOT_TOLD = (
         "presence_not_told",
-        "A process could not tell the database that it is alive; it works on.",
+        "A process could not record that it is alive; it goes on working.",
     )
     METRICS_NOT_READ = (
         "metrics_not_read",
@@ -70,15 +70,18 @@ class Event(StrEnum):
         "zone_changed",
         "A new tz database changes the clocks of a zone in use; due times were redone.",
     )
-    PAUSE_ENDED = "pause_ended", "A pause was over, so that many actions go on."
+    PAUSE_ENDED = "pause_ended", "Pauses ended; the count says how many actions go on."
     ACTION_QUARANTINED = (
         "action_quarantined",
         "An action could not be read and is left out until it is edited.",
     )
-    SEND_FAILED = "send_failed", "The broker refused or did not answer; sent again."
+    SEND_FAILED = (
+        "send_failed",
+        "The broker refused messages or did not answer; they are sent again.",
+    )
     SCHEMA_REFUSED = (
         "schema_refused",
-        "A worker met a database on whose schema its version does not work; it stops.",
+        "A worker stopped: its version does not work with the database's schema.",
     )
     OPERATION_RESCUED = (
         "operation_rescued",
@@ -87,34 +90,34 @@ class Event(StrEnum):
 
     NOTICES_RECORDED = (
         "notices_recorded",
-        "Somebody will be told of operations that failed, or that work again.",
+        "Notices will be sent about operations that failed, or that work again.",
     )
     NOTICES_UNREADABLE = (
         "notices_unreadable",
-        "Whom a small app wants to be told of failures could not be read.",
+        "A small app's settings for notices could not be read.",
     )
 
     OPERATION_NOT_CLAIMED = (
         "operation_not_claimed",
-        "A message was dropped: somebody else does or has done its operation.",
+        "A message was dropped: another worker has its operation, or had it.",
     )
     MESSAGE_NOT_OURS = (
         "message_not_ours",
-        "A worker put a message back that is not for it; the hint says what to do.",
+        "A worker put back a message that is not for it; the hint says what to do.",
     )
     MESSAGE_DROPPED = (
         "message_dropped",
-        "Something in a queue of ours on Redis was no message at all, and is gone.",
+        "An entry in one of our queues on Redis was not a message and was deleted.",
     )
     QUEUE_REFUSED = (
         "queue_refused",
-        "Remote control asked a worker to take a queue that is not ours.",
+        "Remote control asked a worker to consume a queue that is not ours.",
     )
     CLAIM_LOST = "claim_lost", "A worker's lease ended while it worked; it stopped."
     HEARTBEAT_FAILED = "heartbeat_failed", "A worker could not renew its lease."
     OPERATION_GIVEN_BACK = (
         "operation_given_back",
-        "A worker stopped before the end of an operation; another will go on with it.",
+        "A worker stopped during an operation; another will go on with it.",
     )
     OPERATIONS_NOT_GIVEN_BACK = (
         "operations_not_given_back",
@@ -122,7 +125,7 @@ class Event(StrEnum):
     )
     CHILD_LOST = (
         "child_lost",
-        "A worker settled what a process of its own ran that was killed.",
+        "A process of a worker was killed; the worker settled what it was running.",
     )
     STEP_FAILED = (
         "step_failed",
@@ -130,29 +133,29 @@ class Event(StrEnum):
     )
     OPERATION_POSTPONED = (
         "operation_postponed",
-        "An operation waits for what it needs, such as the mail server; no attempt.",
+        "An operation waits for a server it needs; this does not count as an attempt.",
     )
     BREAKER_OPENED = (
         "breaker_opened",
-        "A server does not serve; what needs it waits, and one at a time tries.",
+        "A server fails; operations that need it wait, and one at a time tries.",
     )
-    BREAKER_CLOSED = "breaker_closed", "That server serves again."
+    BREAKER_CLOSED = "breaker_closed", "A server that failed works again."
     OPERATION_FINISHED = (
         "operation_finished",
-        "A worker is done with an operation, and left it in the state that is named.",
+        "A worker is done with an operation; its state says how it went.",
     )
     OPERATION_CANCELED = "operation_canceled", "An operation was stopped on request."
     PROCESS_CRASHED = (
         "process_crashed",
-        "An error nobody expected ended a process or thread; a bug report.",
+        "An unexpected error ended a process or thread; please report it.",
     )
     OPERATION_CRASHED = (
         "operation_crashed",
-        "An error nobody expected ended an operation; the traceback is a bug report.",
+        "An unexpected error ended an operation; please report the traceback.",
     )
 
 
-#: Buckets in seconds: from a tick with nothing due to one that takes its minute.
+#: Buckets in seconds: from a tick with nothing due to one that takes a whole minute.
 _TICK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 #: Buckets in seconds: sent at once, within its minute, made up for after downtime.
 _LAG_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
@@ -163,7 +166,7 @@ TICK_SECONDS = Histogram(
 )
 LAST_TICK = Gauge(
     "minutehand_last_tick_timestamp_seconds",
-    "Time of the last complete tick; alert if it is more than three minutes old.",
+    "Time of the last complete tick; alert if it is more than three minutes ago.",
 )
 OCCURRENCES_RECORDED = Counter(
     "minutehand_occurrences_recorded_total",
@@ -200,7 +203,7 @@ OPERATIONS_FINISHED = Counter(
     ["state"],
 )
 
-# Every series is there from the start, so that an alert sees the first of its kind.
+# Every series exists from the start, so that an alert sees even the first increment.
 for _result in ("done", "failed"):
     TICKS.labels(_result)
 for _decision in ("dispatched", "skipped", "missed"):
@@ -224,7 +227,7 @@ WORK_READ = _work(
 QUEUE_DEPTH = _work("queue_depth", "Operations that are not final.", "queue", "state")
 QUEUE_OLDEST = _work(
     "queue_oldest_waiting_seconds",
-    "Age of the oldest operation that should run and no worker has taken; 0: none.",
+    "Age of the oldest operation that is due and not taken by a worker; 0: none.",
     "queue",
 )
 QUEUE_WORKERS = _work(
@@ -235,43 +238,41 @@ QUEUE_SLOTS = _work(
 )
 FINISHED_LATELY = _work(
     "operations_finished_last_hour",
-    "Operations recorded within the last hour that are final; of failed and missed "
-    "ones those that became so within it, whenever they were recorded.",
+    "Final operations that were recorded within the last hour; failed and missed "
+    "ones, if they became so within the last hour, whenever they were recorded.",
     *("state", "reason"),
 )
 START_LAG = _work(
     "start_lag_last_hour",
-    "Of the operations recorded within the last hour: how many began so many seconds "
-    "after they were recorded, or sooner.",
+    "How many of the operations recorded within the last hour began at most so many "
+    "seconds after they were recorded.",
     *("queue", "le"),
 )
 RUN_TIME = _work(
     "run_time_last_hour",
-    "Of the operations recorded within the last hour: how many ended so many seconds "
-    "after they began, or sooner.",
+    "How many of the operations recorded within the last hour ended at most so many "
+    "seconds after they began.",
     *("queue", "le"),
 )
-MAILS_UNCERTAIN = _work(
-    "mails_uncertain", "Mails of which nobody knows whether they were sent."
-)
+MAILS_UNCERTAIN = _work("mails_uncertain", "Mails that may or may not have been sent.")
 APP_DEPTH = _work(
     "app_queue_depth",
-    "Operations that are not final, of the apps that are asked for.",
+    "Operations that are not final, for each app in MINUTEHAND_METRICS_APPS.",
     *("app", "queue"),
 )
 APP_OLDEST = _work(
     "app_oldest_waiting_seconds",
-    "As minutehand_queue_oldest_waiting_seconds, of the apps that are asked for.",
+    "As minutehand_queue_oldest_waiting_seconds, for each of those apps.",
     *("app", "queue"),
 )
 APP_TROUBLES = _work(
     "app_troubles_last_hour",
     "Operations that failed or were missed, and mails that became uncertain, within "
-    "the last hour, of the apps that are asked for.",
+    "the last hour, for each of those apps.",
     *("app", "state"),
 )
 
-#: Those that the leader reads from the database when it is asked.
+#: The metrics that the leader reads from the database each time it is asked.
 METRICS_OF_WORK: dict[str, Gauge] = {
     "minutehand_work_read": WORK_READ,
     "minutehand_queue_depth": QUEUE_DEPTH,
@@ -287,7 +288,7 @@ METRICS_OF_WORK: dict[str, Gauge] = {
     "minutehand_app_troubles_last_hour": APP_TROUBLES,
 }
 
-#: All of them, by the name under which Prometheus sees them.
+#: All metrics, by the names under which Prometheus sees them.
 METRICS: dict[str, Counter | Gauge | Histogram] = {
     **METRICS_OF_WORK,
     "minutehand_ticks_total": TICKS,
@@ -305,10 +306,10 @@ METRICS: dict[str, Counter | Gauge | Histogram] = {
 }
 
 
-#: A line that comes again is told again after this.
+#: Seconds after which a repeated line is logged again.
 TOLD_AGAIN_S = 60.0
 
-#: What is tried again each second, or nearly so, and fails for the same cause.
+#: What is tried about once a second, and may keep failing for the same cause.
 _REPEATING = frozenset(
     {
         Event.DATABASE_UNREACHABLE,
@@ -320,8 +321,8 @@ _REPEATING = frozenset(
     }
 )
 
-#: Libraries that tell every connection, migration and message at "info"; ours is
-#: the news. Of a task, one line says how its operation ended.
+#: Libraries that log every connection, migration and message at "info", which is not
+#: news. Of each task, one line of ours says how its operation ended.
 _CHATTY = (
     *("alembic", "amqp", "fontTools", "httpcore2", "httpx2", "kombu"),
     *("celery.app.trace", "celery.worker.strategy"),
@@ -346,7 +347,7 @@ def configure_logging(
 
         color: False: no colours even on a terminal.
 
-        stream: None means standard error, for standard output is for data.
+        stream: None means standard error; standard output is for data.
     """
     target = sys.stderr if stream is None else stream
     repeats = Repeats()
@@ -356,8 +357,8 @@ def configure_logging(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderers = _make_renderers(log_format, color=color, on_terminal=target.isatty())
-    # Only what libraries tell goes through logging: its way takes twice as long, and a
-    # worker tells of each operation.
+    # Only libraries go through logging: it takes twice as long, and a worker logs a
+    # line for each operation.
     handler = logging.StreamHandler(target)
     handler.addFilter(repeats)
     handler.setFormatter(
@@ -383,16 +384,16 @@ def configure_logging(
 
 class Repeats:
     """
-    Tells a line that comes again and again once a minute, with how often it came.
+    Lets a repeated line through once a minute, with how often it came meanwhile.
 
-    The first is told at once: it is news. Has no lock, for a process may be forked
-    while another thread holds it; at worst a line is told twice.
+    The first is let through at once: it is news. There is no lock, because a process
+    may be forked while another thread holds one; at worst a line is logged twice.
 
     Args:
-        monotonic: Seconds.
+        monotonic: Returns seconds that never jump.
     """
 
-    #: Lines that are remembered; those that were told longest ago are forgotten.
+    #: Lines that are remembered; the ones logged longest ago are forgotten first.
     most = 200
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -401,7 +402,7 @@ class Repeats:
         self._told: dict[Hashable, tuple[float, int]] = {}
 
     def count(self, line: Hashable) -> int | None:
-        """Return how often *line* came and was not told; None: nor is it now."""
+        """Return how often *line* came without being logged; None: not now either."""
         now = self._monotonic()
         told_at, untold = self._told.get(line, (float("-inf"), 0))
         if now - told_at < TOLD_AGAIN_S:
@@ -417,14 +418,14 @@ class Repeats:
         self, _logger: object, _method: str, line: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
         """
-        Drop *line* if it was told within the last minute; a processor of structlog.
+        Drop *line* if it was logged within the last minute; a processor of structlog.
 
         Raises:
-            DropEvent: It was.
+            DropEvent: If it was.
         """
         if line["event"] not in _REPEATING:
             return line
-        # Another cause is news, too.
+        # A different cause is news, too.
         untold = self.count((line["event"], str(line.get("error"))))
         if untold is None:
             raise structlog.DropEvent
@@ -433,8 +434,8 @@ class Repeats:
         return line
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a library's *record* is told; a filter of logging."""
-        # Celery counts its attempts to connect, behind the broker and the cause.
+        """Tell whether to log a library's *record*; a filter of logging."""
+        # Celery adds a count of its attempts to connect after the broker and the cause.
         if not str(record.msg).startswith("consumer: "):
             return True
         said = record.args[:2] if isinstance(record.args, tuple) else ()
@@ -448,8 +449,8 @@ class _Lines:
     """
     Writes rendered lines to *stream*, one call a line, or drops them.
 
-    As with logging, a full disk under the log ends nothing. Without a lock of its own,
-    which a process could be forked with while another thread holds it.
+    As with logging, a full disk under the log stops nothing. There is no lock, because
+    a process may be forked while another thread holds one.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -479,12 +480,12 @@ def _make_renderers(
     return [
         structlog.dev.ConsoleRenderer(
             colors=color and on_terminal,
-            # The others print local variables, and with them passwords.
+            # The other formatters print local variables, and with them passwords.
             exception_formatter=structlog.dev.plain_traceback,
         )
     ]
 
 
 def serve_metrics(address: str, port: int) -> None:
-    """Serve metrics on *port* of *address*, in threads of its own."""
+    """Serve the metrics on *port* of *address*, in threads of their own."""
     start_http_server(port, address)
