@@ -12,15 +12,15 @@ from models.operation_state import OperationState, Overlap, Queue, Trigger
 @dataclass(frozen=True, slots=True)
 class NewOperation:
     """
-    A row of ``operations`` to be.
+    A row of ``operations`` that is to be recorded.
 
     Args:
         state: PENDING to run it; SKIPPED or MISSED record why it does not run.
 
-        occurrence: Aware UTC; for a missed row the first one missed; for a manual
-            run the instant it was asked for.
+        occurrence: Aware UTC; for a missed row, the first occurrence missed; for a
+            manual run, the instant at which it was requested.
 
-        event_at: The instant of the event behind the occurrence, if there is one.
+        event_at: The instant of the event that caused the occurrence, if one did.
 
         details: JSON: ``{"first", "last", "count"}`` of a missed row,
             ``{"force": true}`` of a manual one.
@@ -45,17 +45,17 @@ class NewOperation:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """
-    What one action gets out of a tick.
+    What a tick decides about one action.
 
     Args:
         revision: The revision that was read; nothing is written if it has changed.
 
-        next_due_at: The first instant not decided by this; None: never again.
+        next_due_at: The first instant that is still undecided; None: never due again.
 
         operations: In order of their occurrence.
 
-        wakes: How many events the action had been woken for when it was read; one
-            more by now means that there are events this knows nothing of.
+        wakes: How many events had woken the action when it was read; if there are more
+            by now, this decision does not know all events.
     """
 
     action_uid: str
@@ -66,12 +66,12 @@ class Decision:
 
 
 def make_triggered_by(action_name: str) -> str:
-    """Return the text that messages call ``triggerrer`` (docs/origin.md)."""
+    """Return the text that messages call ``triggerrer``: see docs/origin.md."""
     return f'Scheduled action "{action_name}"'
 
 
 def get_action_name(triggered_by: str) -> str:
-    """Return the name in what ``make_triggered_by`` made; other texts as they are."""
+    """Return the name in a text of ``make_triggered_by``; other texts unchanged."""
     before, after = make_triggered_by("\n").split("\n")
     if not (triggered_by.startswith(before) and triggered_by.endswith(after)):
         return triggered_by

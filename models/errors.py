@@ -1,9 +1,9 @@
 """
 Every error that crosses a package border. Pure.
 
-Expected losses (already recorded, not mine any more) are return values, not
-errors. Whether a failure is worth another attempt is the ``permanent`` flag of
-StepError, never a class name.
+Expected losses (already recorded, no longer ours) are return values, not errors.
+Whether a failure is worth another attempt is said by the ``permanent`` flag of
+StepError, never by a class name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Problem:
     One thing that is wrong with a document, for its author.
 
     Args:
-        pointer: JSON pointer (RFC 6901) to the offending value; "" is the document.
+        pointer: JSON pointer (RFC 6901) of the value that is wrong; "" is the document.
 
         message: What was found and why it is refused, with the value.
 
@@ -30,13 +30,13 @@ class Problem:
     hint: str
 
     def __str__(self) -> str:
-        """Read as one line: where, what, what to do."""
+        """Return it as one line: where, what, what to do."""
         where = self.pointer or "(document)"
         return f"{where}: {self.message} {self.hint}".rstrip()
 
 
 class MinutehandError(Exception):
-    """Root of all errors of ours; ``exit_code`` is what the command line returns."""
+    """Root of all our errors; ``exit_code`` is what the command line returns."""
 
     exit_code = 1
 
@@ -65,7 +65,7 @@ class NotFoundError(MinutehandError):
 
 
 class ConflictError(MinutehandError):
-    """It exists already, is running already, or somebody else holds it."""
+    """It already exists, is already running, or belongs to somebody else."""
 
     exit_code = 5
 
@@ -78,23 +78,23 @@ class UnreachableError(MinutehandError):
 
 class RefusedError(UnreachableError):
     """
-    The database lacks a grant for what we have to do.
+    The role lacks a right that we need in the database.
 
     Args:
         cause: What the database said.
     """
 
     def __init__(self, cause: str) -> None:
-        """Keep *cause*, for those who know already what is missing."""
+        """Keep *cause* for callers who do not need the hint."""
         super().__init__(
-            f"the database refuses us: {cause}. Which grants are missing: "
+            f"the database refused access: {cause}. To list the missing grants: "
             "minutehand doctor"
         )
         self.cause = cause
 
 
 class BrokerUnreachableError(UnreachableError):
-    """The broker did not take messages in time; any of them may have arrived."""
+    """The broker did not accept messages in time; any of them may have arrived."""
 
 
 class RuleError(ValueError):
@@ -117,7 +117,7 @@ class StepError(MinutehandError):
     A step failed.
 
     Args:
-        message: For the operator; never holds a secret.
+        message: For the operator; never contains a secret.
 
         permanent: True if another attempt cannot help (bad template, unknown
             domain); False for what may pass (network, lock).
@@ -131,12 +131,12 @@ class StepError(MinutehandError):
 
 class PostponedError(MinutehandError):
     """
-    A step waits for what is nobody's fault in its small app; this is no attempt.
+    A step must wait through no fault of its small app; no attempt is counted.
 
     Args:
-        message: For the operator; never holds a secret.
+        message: For the operator; never contains a secret.
 
-        delay: Until the operation is tried again.
+        delay: How long until the operation is tried again.
 
         reason: What it waits for, as a ``Reason`` and details.
     """
@@ -150,18 +150,18 @@ class PostponedError(MinutehandError):
 
 class PlatformError(StepError):
     """
-    A step failed for what we run on: a full disk, a folder that is gone, no memory.
+    A step failed because of the platform: a full disk, a lost folder, no memory.
 
     The action is not to blame, so no attempt is counted.
     """
 
     def __init__(self, message: str) -> None:
-        """Take *message* for the operator: what of ours does not serve, and why."""
+        """Take *message* for the operator: what of the platform failed, and why."""
         super().__init__(message, permanent=False)
 
 
 class ClaimLostError(MinutehandError):
-    """Our claim on an operation ended: taken over, canceled or finished by others."""
+    """Our claim on an operation ended: others took over, canceled or finished it."""
 
 
 class CanceledError(MinutehandError):

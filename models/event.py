@@ -1,4 +1,4 @@
-"""What can happen to a user, as actions name it and as admins post it. Pure."""
+"""What can happen to a user: events, as actions name and admins post them. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.fields.strict_model import DocumentModel, find_near, show
 
 
 class EventName(StrEnum):
-    """The events every small app has; ``app.<name>`` are the ones its admins post."""
+    """The events that every small app has; ``app.<name>`` are its own."""
 
     USER_CREATED = "instance.user.created"
     USER_ACTIVATED = "instance.user.activated"
@@ -32,13 +32,13 @@ def check_event(text: str) -> str:
     Return *text* if it names an event.
 
     Raises:
-        RuleError: If it is neither an ``EventName`` nor ``app.`` and a name.
+        RuleError: If it is neither an ``EventName`` nor ``app.`` plus a name.
     """
     if text in set(EventName) or _APP_EVENT.fullmatch(text):
         return text
 
     if text.startswith(APP_EVENT_PREFIX):
-        msg = f"{show(text)} is no name of an event of an app."
+        msg = f"{show(text)} is not a valid name for an app's own event."
         hint = (
             "After 'app.' write 1 to 100 small letters, digits, '.', '_' or '-', "
             "such as 'app.invoice_sent'."
@@ -48,7 +48,7 @@ def check_event(text: str) -> str:
     known = ", ".join(EventName)
     near = find_near(text, EventName)
     meant = "" if near is None else f"Did you mean '{near}'? "
-    msg = f"{show(text)} is no event."
+    msg = f"{show(text)} is not an event."
     raise RuleError(msg, f"{meant}Write one of {known}, or app.<name> for your own.")
 
 
@@ -62,9 +62,9 @@ class UserEventModel(DocumentModel):
     Args:
         user: Id of a user of the small app.
 
-        at: When it happened; None is the moment it is recorded.
+        at: When it happened; None: when it is recorded.
 
-        key: Sending an event again under the same key changes nothing.
+        key: Idempotency key: sending an event again with the same key changes nothing.
     """
 
     event: EventText = Field(examples=["instance.user.last_seen"])

@@ -1,9 +1,8 @@
 """
 An occurrence and its identity. Pure.
 
-The id of an operation is derived from what caused it, so that the same
-occurrence has the same id whoever computes it, and the database can refuse the
-second one.
+The id of an operation is derived from its cause, so that the same occurrence has the
+same id whoever computes it, and the database can refuse a second one.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from functools import lru_cache
 from uuid import UUID
 
 #: How old an occurrence may be at a tick and still run, unless the settings say
-#: otherwise: so a leader that was down for less loses nothing. Source: the original
-#: documentation (docs/origin.md).
+#: otherwise, so that nothing is missed if no scheduler led for less than that. For the
+#: source of the five minutes, see docs/origin.md.
 LOOKBACK = timedelta(minutes=5)
 
 #: Namespace of every id derived here (UUIDv5, RFC 9562). Never change it:
@@ -32,14 +31,14 @@ def str_to_uuid(text: str) -> UUID:
     >>> str_to_uuid("weekly | 2026-11-23 06:00:00+00:00")
     UUID('3771f246-cc92-5326-b56a-8665f62de245')
     """
-    # uuid.uuid5 gives the same value at three times the cost; one per operation.
+    # uuid.uuid5 gives the same value at three times the cost, for each operation.
     digest = hashlib.sha1(_NAMESPACE_BYTES + text.encode(), usedforsecurity=False)
     return UUID(bytes=digest.digest()[:16], version=5)
 
 
 def format_occurrence(occurrence: datetime) -> str:
     """
-    Return the one canonical text of an occurrence, ``2026-11-23 06:00:00+00:00``.
+    Return the canonical text of an occurrence, ``2026-11-23 06:00:00+00:00``.
 
     Args:
         occurrence: Aware, any zone; cut to the second.
@@ -56,14 +55,14 @@ def format_occurrence(occurrence: datetime) -> str:
 
 @lru_cache(maxsize=1024)
 def _format_utc(occurrence: datetime) -> str:
-    """Format an instant that many operations of a tick share."""
+    """Format an instant; cached, since many operations of a tick share one."""
     return str(occurrence.replace(microsecond=0))
 
 
 def make_operation_id(
     action_uid: str, occurrence: datetime, user_id: str | None = None
 ) -> UUID:
-    """Return the id of the operation for *occurrence*, of one user if event-driven."""
+    """Return the id of the operation for *occurrence*; of a user, if event-driven."""
     text = f"{action_uid} | {format_occurrence(occurrence)}"
     return str_to_uuid(text if user_id is None else f"{text} | {user_id}")
 
@@ -74,5 +73,5 @@ def make_manual_id(action_uid: str, key: str) -> UUID:
 
 
 def make_missed_id(action_uid: str, first: datetime) -> UUID:
-    """Return the id of the ``missed`` row that starts with the occurrence *first*."""
+    """Return the id of the ``missed`` row whose first occurrence is *first*."""
     return str_to_uuid(f"{action_uid} | missed | {format_occurrence(first)}")

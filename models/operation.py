@@ -1,4 +1,4 @@
-"""What an action does: the steps asked for, as its admin writes them. Pure."""
+"""What an action does: its steps, as an admin writes them. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BOOLEAN: TypeAdapter[bool] = TypeAdapter(bool)
 
 
 def read_boolean(value: object) -> bool | None:
-    """Return the boolean that *value* is, also as text ("yes"); None if it is none."""
+    """Return the boolean that *value* is or says, such as "yes"; None if neither."""
     try:
         return _BOOLEAN.validate_python(value)
     except ValidationError:
@@ -47,42 +47,42 @@ def read_boolean(value: object) -> bool | None:
 
 def check_url(text: str) -> str:
     """
-    Refuse what is no absolute HTTP address.
+    Return *text* if it is an absolute HTTP address.
 
-    Whether the address may be reached is decided when it is called, since a name
+    Whether the address may be called is decided when it is called, since a host name
     may point elsewhere by then.
 
     Raises:
-        RuleError: If it is no such address, or has a user and password in it.
+        RuleError: If it is not such an address, or contains a user or password.
     """
     hint = "Write an address such as 'https://example.com/hook'."
     if re.search(r"[\x00-\x20\x7f\\]", text):
-        msg = f"{show(text)} holds a space, a control character or a backslash."
+        msg = f"{show(text)} contains a space, a control character or a backslash."
         raise RuleError(msg, hint)
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        msg = f"{show(text)} is no address: {error}."
+        msg = f"{show(text)} is not an address: {error}."
         raise RuleError(msg, hint) from None
 
     if parts.scheme not in {"http", "https"}:
         msg = f"{show(text)} does not begin with http:// or https://."
         raise RuleError(msg, hint)
     if not host:
-        msg = f"{show(text)} names no host."
+        msg = f"{show(text)} has no host."
         raise RuleError(msg, hint)
     if "@" in parts.netloc:
-        # Documents are shown to everybody who may see the app.
+        # Everybody who may see the app can read its documents.
         msg = f"The address of host '{host}' has a user or password in it."
-        hint = "Leave them out: whoever sees the document would see them."
+        hint = "Leave them out: everyone who sees the document would see them."
         raise RuleError(msg, hint)
 
     return text
 
 
 class RefreshModel(DocumentModel):
-    """Rebuild the data of these domains in staging; None is every domain there is."""
+    """Rebuild the data of these domains in staging; None: of every domain."""
 
     domains: (
         Annotated[
@@ -96,7 +96,7 @@ class RefreshModel(DocumentModel):
 
 
 class PublishModel(DocumentModel):
-    """Copy staging to live: any of the three parts."""
+    """Publish what is staged: any of the three parts."""
 
     data: bool = False
     design: bool = False
@@ -122,8 +122,8 @@ class RunTaskModel(DocumentModel):
     Send a task of the user's own Celery application by name.
 
     Args:
-        queue: Which workers of that application take. None: that of the settings; a
-            door that knows them writes it down here, or refuses it.
+        queue: A queue that workers of that application consume. None: the default of
+            the settings; a door that knows the settings fills it in, or refuses None.
 
         connection: Name of the broker. None: our own.
     """
@@ -154,13 +154,13 @@ class RunTaskModel(DocumentModel):
 
 
 def _get_rules(info: ValidationInfo) -> TaskRules | None:
-    """Return what the installation says of tasks, if the door knows it."""
+    """Return the installation's rules for tasks, if the door knows them."""
     rules: TaskRules | None = (info.context or {}).get(TASK_RULES)
     return rules
 
 
 def _read_switch(value: object, _: object) -> Literal[True] | None:
-    """Read a step that takes nothing: asked for or not."""
+    """Read a step without arguments, which is requested or not."""
     if value is None:
         return None
 
@@ -173,7 +173,7 @@ def _read_switch(value: object, _: object) -> Literal[True] | None:
 
 
 def _read_refresh(value: object, handler: Any) -> RefreshModel | None:
-    """Read ``{"domains": [...]}``, or true or "all" for every domain there is."""
+    """Read ``{"domains": [...]}``, or true or "all" for every domain."""
     if value is None or isinstance(value, RefreshModel):
         return value
     if not isinstance(value, dict):
@@ -197,12 +197,12 @@ _REFRESH_FORMS = '{"domains": ["sales"]}, or true for every domain there is'
 
 
 def _has_others(value: dict[str, object], model: type[DocumentModel]) -> bool:
-    """Tell whether *value* has keys that *model* refuses: they come first."""
+    """Tell whether *value* has keys that *model* refuses; that is reported first."""
     return any(key not in model.model_fields for key in value)
 
 
 def _read_publish(value: object, handler: Any) -> PublishModel | None:
-    """Read the parts to publish, or true for all three; no part is not asked for."""
+    """Read the parts to publish, or true for all three; None if there is no part."""
     if value is None or isinstance(value, PublishModel):
         return value
     if not isinstance(value, dict):
@@ -218,7 +218,7 @@ def _read_publish(value: object, handler: Any) -> PublishModel | None:
 
 
 def _read_step(value: object, handler: Any) -> Any:
-    """Read a step that is an object; false says that it is not asked for."""
+    """Read a step that is an object, or false if it is not requested."""
     if not isinstance(value, dict | DocumentModel) and read_boolean(value) is False:
         return None
 
@@ -226,11 +226,11 @@ def _read_step(value: object, handler: Any) -> Any:
 
 
 def _read_notify(value: object, info: ValidationInfo) -> Literal[True] | None:
-    """Read the step of notices; people who write it are refused at the door."""
-    # Only what people write is read with a context: the zone of rules that name none.
+    """Read the step that sends notices; refuse it in what people write."""
+    # Only documents that people write are read with a context: the default zone.
     if info.context is not None:
-        msg = "'notify' is a step of the scheduler's own."
-        hint = "Who is told of failures stands in app.json: see docs/notices.md."
+        msg = "'notify' is a step that only the scheduler adds."
+        hint = "Name who hears of failures in app.json: see docs/notices.md."
         raise RuleError(msg, hint)
 
     return _read_switch(value, None)
@@ -248,9 +248,9 @@ HEAVY_STEPS = frozenset({"refresh", "publish"})
 
 class OperationModel(DocumentModel):
     """
-    The steps asked for. They run in the order of the fields here, whatever the JSON's.
+    The steps of an action. They run in the order of the fields here, not of the JSON.
 
-    A field that is None (or False) is a step that was not asked for.
+    A field that is None is a step that was not requested.
     """
 
     refresh: Annotated[RefreshModel | None, WrapValidator(_read_refresh)] = None
@@ -271,27 +271,27 @@ class OperationModel(DocumentModel):
 
     @model_validator(mode="after")
     def _refuse_nothing(self) -> Self:
-        """An action that asks for nothing would run for ever and do nothing."""
+        """Refuse an action without steps: it would run for ever and do nothing."""
         if not self.step_names:
-            msg = "No step is asked for."
-            hint = f"Ask for one of: {', '.join(get_keys(type(self)))}."
+            msg = "No step is requested."
+            hint = f"Write at least one of: {', '.join(get_keys(type(self)))}."
             raise RuleError(msg, hint)
 
         return self
 
     @property
     def step_names(self) -> tuple[str, ...]:
-        """The steps asked for, in the order they run."""
+        """The steps that were requested, in the order in which they run."""
         return tuple(
             name for name in type(self).model_fields if getattr(self, name) is not None
         )
 
     @property
     def queue(self) -> Queue:
-        """Heavy if refresh or publish is asked for; never split over two queues."""
+        """Heavy if there is a refresh or publish; an operation has one queue."""
         is_heavy = not HEAVY_STEPS.isdisjoint(self.step_names)
         return Queue.HEAVY if is_heavy else Queue.QUICK
 
     def arguments_of(self, step: str) -> Any:
-        """Return the model of *step*, as its file in operations/steps expects it."""
+        """Return the model of *step*, which its file in operations/steps takes."""
         return getattr(self, step)

@@ -12,7 +12,7 @@ from enum import StrEnum
 class OperationState(StrEnum):
     """Where an operation stands."""
 
-    PENDING = "pending"  # recorded, waits to be sent
+    PENDING = "pending"  # recorded, waiting to be sent
     QUEUED = "queued"  # handed to the broker
     RUNNING = "running"  # claimed by a worker, under a lease
     SUCCEEDED = "succeeded"
@@ -41,23 +41,23 @@ class Queue(StrEnum):
     DEFAULT = "celery"
 
 
-#: Each queue is one or more lines at the broker, of which workers take in turns. Lane 0
-#: is for what is within an app's share of the slots; what exceeds it lines up in one of
-#: the others, which the app is always given the same of.
+#: Lanes of each queue at the broker, from which workers take in turns. Lane 0 is for
+#: operations within their app's share of the slots. Those that exceed it go to one of
+#: the other lanes, which is always the same one for an app.
 LANES = {Queue.QUICK: 5, Queue.HEAVY: 1, Queue.DEFAULT: 1}
 
 
 class Trigger(StrEnum):
-    """What made an operation."""
+    """What caused an operation."""
 
     SCHEDULE = "schedule"
     EVENT = "event"
     MANUAL = "manual"
-    NOTICE = "notice"  # tells somebody that others failed, or work again
+    NOTICE = "notice"  # reports that other operations failed, or work again
 
 
 class Overlap(StrEnum):
-    """What happens to an occurrence that comes while the former run is not final."""
+    """What happens to an occurrence while the previous run of its action is live."""
 
     SKIP = "skip"
     QUEUE = "queue"
@@ -65,7 +65,7 @@ class Overlap(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an operation did not succeed; free text follows after ": "."""
+    """Why an operation did not succeed; free text may follow after ": "."""
 
     OVERLAP = "overlap"
     QUEUE_FULL = "queue full"
@@ -84,15 +84,15 @@ class Reason(StrEnum):
     RESTORED = "restored"
 
 
-#: Still to be done; an overlap is counted against these.
+#: Not final: still to be done. An overlap is with an operation in one of these.
 LIVE_STATES = frozenset(
     {OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING}
 )
 
-#: What was due was not done.
+#: Final states in which what was due was not done.
 TROUBLED_STATES = frozenset({OperationState.FAILED, OperationState.MISSED})
 
-#: Nothing changes these but a retry, which reopens the same row and id.
+#: Only a retry changes these; it reopens the same row with the same id.
 FINAL_STATES = frozenset(OperationState) - LIVE_STATES
 
 #: Of steps: still to be done.
@@ -103,12 +103,12 @@ _S = OperationState
 #: Every allowed move. None is the state before the row exists.
 TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
     None: frozenset({_S.PENDING, _S.SKIPPED, _S.MISSED}),
-    # to running: a worker was faster than the mark that it was sent
+    # to running: a worker claimed it before it was marked as sent
     _S.PENDING: frozenset({_S.QUEUED, _S.RUNNING, _S.CANCELED}),
-    # back to pending: the broker lost the message, or another heavy one runs
+    # back to pending: the broker lost the message, or another heavy operation runs
     _S.QUEUED: frozenset({_S.PENDING, _S.RUNNING, _S.CANCELED}),
-    # back to pending: retry with back-off, worker lost, or a warm shutdown;
-    # to running: another worker takes over after the lease
+    # back to pending: a retry with back-off, a lost worker, or a warm shutdown;
+    # to running: another worker takes over when the lease has run out
     _S.RUNNING: frozenset(
         {_S.PENDING, _S.RUNNING, _S.SUCCEEDED, _S.FAILED, _S.CANCELED, _S.SKIPPED}
     ),

@@ -1,4 +1,4 @@
-"""Who gets the mails of an action, as its admin writes it. Pure."""
+"""Who gets the mails of an action, as an admin writes it. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pydantic import Field
 from models.fields.field_types import Names, UserNames
 from models.fields.strict_model import DocumentModel
 
-#: The group that every member of the small app is in.
+#: The group that every user of the small app is in.
 EVERYONE = "all"
 
 
 class RecipientFilterModel(DocumentModel):
     """
-    A union of users and members of groups, then a filter.
+    The union of the users and the members of the groups, then a filter.
 
-    *inactive*: disabled or expired account. *inactivated*: never activated by its
-    user. Neither means "not seen lately". Both are dropped unless asked for.
+    *inactive*: a disabled or expired account. *inactivated*: an account that its user
+    never activated. Neither means "not seen lately". Both are left out by default.
     """
 
     users: UserNames = Field(default=(), examples=[["toco@tou.can"]])

@@ -28,7 +28,7 @@ from models.when import (
 #: A spread over more than a day would move occurrences to another day.
 LONGEST_JITTER = timedelta(hours=24)
 
-#: More exceptions than this are a holiday calendar.
+#: Exceptions of one action; for more, use a holiday calendar.
 MOST_EXCEPTIONS = 1000
 
 _MINUTE = timedelta(minutes=1)
@@ -39,16 +39,16 @@ class ScheduledActionModel(DocumentModel):
     What to do (operations), when, and for whom (recipients).
 
     Args:
-        uid: Unique in the installation; None: one is made when it is posted.
+        uid: Unique in the installation; None: one is made when the action is posted.
 
-        starts_at: Aware UTC, inclusive. In JSON it may be local time of the zone of
+        starts_at: Aware UTC, inclusive. In JSON it may be local time in the zone of
             *when*.
 
-        ends_at: Aware UTC, exclusive; written as *starts_at*.
+        ends_at: Aware UTC, exclusive. In JSON as *starts_at*.
 
-        jitter: ISO 8601 duration of whole minutes, a day at most.
+        jitter: ISO 8601 duration of whole minutes, at most a day.
 
-        overlap: None: the default of its queue and trigger.
+        overlap: None: the default for its queue and trigger.
     """
 
     name: Name = Field(examples=["weekly update"])
@@ -77,7 +77,7 @@ class ScheduledActionModel(DocumentModel):
 
     @property
     def mails_to_nobody(self) -> tuple[str, ...]:
-        """The steps that would send mails, if nobody is named to get them."""
+        """The steps that send mails, if *recipients* names nobody; otherwise empty."""
         who = self.recipients
         if isinstance(self.when, EventModel) or (who and (who.users or who.groups)):
             return ()
@@ -93,12 +93,12 @@ class ScheduledActionModel(DocumentModel):
         if isinstance(value, datetime) and value.tzinfo is not None:
             return value.astimezone(UTC)
         if not isinstance(value, str):
-            msg = f"{show(value)} is no date and time."
+            msg = f"{show(value)} is not a date and time."
             raise RuleError(msg, 'Write it in quotes: "2026-12-01T09:00:00+01:00".')
 
         zones = _zones_of(info.data.get("when"))
         if len(zones) > 1:
-            # Refuses a text without an offset: it would mean several instants.
+            # Refuses a text without an offset, which would mean several instants.
             parse_due_date(value, None)
         return parse_due_date(value, load_zone(zones[0]))
 
@@ -109,8 +109,8 @@ class ScheduledActionModel(DocumentModel):
     ) -> datetime | None:
         starts_at = info.data.get("starts_at")
         if ends_at is not None and starts_at is not None and ends_at <= starts_at:
-            msg = f"'{ends_at}' is not after '{starts_at}', where it starts."
-            raise RuleError(msg, "Write a later end, or leave one of the two out.")
+            msg = f"The end, '{ends_at}', is not after the start, '{starts_at}'."
+            raise RuleError(msg, "Write a later end, or leave out one of the two.")
 
         return ends_at
 
@@ -120,7 +120,7 @@ class ScheduledActionModel(DocumentModel):
         cls, entries: tuple[ExceptModel, ...], info: ValidationInfo
     ) -> tuple[ExceptModel, ...]:
         if entries and isinstance(info.data.get("when"), EventModel):
-            msg = "Days are excepted from rules of time; this action follows an event."
+            msg = "'except' is for rules of time; this action follows an event."
             raise RuleError(msg, "Leave 'except' out, or use starts_at and ends_at.")
 
         return entries
@@ -131,12 +131,12 @@ class ScheduledActionModel(DocumentModel):
         if text is None:
             return None
         if isinstance(info.data.get("when"), EventModel):
-            msg = f"{show(text)}: events are spread by the users who cause them."
+            msg = f"{show(text)} has no effect: users spread their events themselves."
             raise RuleError(msg, "Leave 'jitter' out, or write a longer 'delay'.")
 
         jitter = Duration.parse(text)
         if jitter.months or jitter.rest % _MINUTE or jitter.is_zero:
-            msg = f"{show(text)} is no whole number of minutes above zero."
+            msg = f"{show(text)} is not a whole number of minutes above zero."
             raise RuleError(msg, "Write whole minutes or hours, such as PT5M.")
         if jitter.rest > LONGEST_JITTER:
             msg = f"{show(text)} is more than a day."
@@ -146,7 +146,7 @@ class ScheduledActionModel(DocumentModel):
 
 
 def _zones_of(when: WhenModel | None) -> tuple[str, ...]:
-    """Return the zones of *when*; UTC if it was refused, which says enough."""
+    """Return the zones of *when*; UTC if it was refused, which is reported itself."""
     if when is None:
         return ("UTC",)
 

@@ -1,9 +1,9 @@
 """
 A small app as ``apps apply`` takes it. Pure.
 
-None is a part that the document does not mention and that stays as it is; an
-empty part empties it. Where a part holds null for a field of a user, the field is
-cleared; ``model_fields_set`` tells the two apart.
+A part that is None is not mentioned by the document and stays as it is; an empty part
+removes all entries. A field of a user that is null in the document is cleared, one that
+is absent stays as it is; ``model_fields_set`` tells the two apart.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from models.fields.strict_model import (
 from models.operation import check_url
 from models.when import DateRangeModel, choose_days
 
-#: Users of one document; more are applied in several.
+#: Users in one document; more can be applied in several.
 MOST_USERS = 100_000
 
-#: Domains, templates and holiday calendars of one small app.
+#: Domains of one small app, and its templates, and its holiday calendars.
 MOST_PARTS = 1_000
 
-#: Addresses that one notice goes to; a mailing list serves more people.
+#: Addresses that a notice goes to; for more people, use a mailing list.
 MOST_NOTICE_MAILS = 20
 
 _EMAIL = re.compile(r"[^\s@<>,;\"\x00-\x1f\x7f]+@[^\s@<>,;\"\x00-\x1f\x7f]+")
@@ -59,18 +59,18 @@ _Entry = TypeVar("_Entry")
 
 
 def check_email(text: str) -> str:
-    """Refuse what no mail could be sent to, or what would break its header."""
+    """Refuse an address that no mail can be sent to, or that would break a header."""
     if _EMAIL.fullmatch(text) is None:
-        msg = f"{show(text)} is no mail address."
+        msg = f"{show(text)} is not a mail address."
         raise RuleError(msg, "Write an address such as 'ada@example.com'.")
 
     return text
 
 
 def check_locale(text: str) -> str:
-    """Refuse what is no language tag."""
+    """Refuse what is not a language tag."""
     if _LOCALE.fullmatch(text) is None:
-        msg = f"{show(text)} is no locale."
+        msg = f"{show(text)} is not a locale."
         raise RuleError(msg, "Write a language, and perhaps a country: 'en', 'fr-CH'.")
 
     return text
@@ -78,9 +78,9 @@ def check_locale(text: str) -> str:
 
 def check_source_file(text: str) -> str:
     """
-    Refuse what can be no file below the app's folder.
+    Refuse a path that cannot be a file below the app's folder.
 
-    Whether an absolute path is below it, and where links lead, is seen later.
+    Whether an absolute path is below it, and where links lead, is checked later.
     """
     parts = text.split("/")
     if ".." in parts or any(map(_is_hidden, parts)):
@@ -92,7 +92,7 @@ def check_source_file(text: str) -> str:
 
 
 def _is_hidden(name: str) -> bool:
-    # Two dots at the start: how Kubernetes names what it mounts.
+    # Names that Kubernetes mounts begin with two dots.
     return name.startswith(".") and name != "." and not name.startswith("..")
 
 
@@ -127,13 +127,13 @@ class SourceModel(DocumentModel):
     Where the data of a domain comes from: exactly one of file, url and sql.
 
     Args:
-        file: Below the folder that an operator gave the app with ``apps apply``.
+        file: A path below the folder that an operator gave the app with ``apps apply``.
 
         sql: A query, run on *connection*.
 
-        connection: Name of a database that an operator lets the app query.
+        connection: The name of a database that an operator lets the app query.
 
-        format: Of a file or address; None: as its ending says.
+        format: The format of a file or address; None: by its ending.
     """
 
     file: (
@@ -158,12 +158,12 @@ class SourceModel(DocumentModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_database(cls, source: Any) -> Any:
-        # It was taken once; an address that a tenant writes could lead anywhere.
+        # It used to be accepted; an address that a tenant writes could lead anywhere.
         if isinstance(source, dict) and "database" in source:
-            msg = "'database' is not taken any more: operators say where SQL may lead."
+            msg = "'database' is no longer accepted: only operators name databases."
             hint = (
-                'Write "connection": "warehouse", the name of one that the operator '
-                "has in MINUTEHAND_SQL_CONNECTIONS."
+                'Write "connection": "warehouse", with a name that the operator has '
+                "in MINUTEHAND_SQL_CONNECTIONS."
             )
             raise RuleError(msg, hint)
 
@@ -174,11 +174,11 @@ class SourceModel(DocumentModel):
         given = [name for name in ("file", "url", "sql") if getattr(self, name)]
         if len(given) != 1:
             found = " and ".join(f"'{name}'" for name in given) or "nothing"
-            msg = f"A source has one of 'file', 'url' and 'sql'; found {found}."
+            msg = f"A source has exactly one of 'file', 'url' and 'sql'; found {found}."
             raise RuleError(msg, 'Write, for instance, {"file": "sales.csv"}.')
         if (self.sql is None) != (self.connection is None):
-            msg = "'sql' and 'connection' stand together; one is missing."
-            hint = "Add the name of a connection, which the operator knows."
+            msg = "'sql' and 'connection' belong together; one is missing."
+            hint = "Write both; the operator knows the names of connections."
             raise RuleError(msg, hint)
         if self.sql is not None and self.format is not None:
             msg = f"'format' is {show(self.format)}, but the rows of SQL have none."
@@ -195,7 +195,7 @@ class DomainModel(DocumentModel):
 
 
 class TemplateModel(DocumentModel):
-    """A mail: Jinja2 templates of its subject and of one or both bodies."""
+    """A mail: Jinja2 templates for the subject and for one or both bodies."""
 
     subject: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
         examples=["We miss you"]
@@ -223,7 +223,7 @@ class TemplateModel(DocumentModel):
 
 
 class NoticesModel(DocumentModel):
-    """Who is told that operations failed, were missed or left a mail uncertain."""
+    """Who gets notices that operations failed, were missed or left mails uncertain."""
 
     mail: Annotated[tuple[MailAddress, ...], Field(max_length=MOST_NOTICE_MAILS)] = (
         Field(default=(), examples=[["ops@example.com"]])
@@ -234,7 +234,7 @@ class NoticesModel(DocumentModel):
 
 
 class AppDocumentsModel(DocumentModel):
-    """The documents of a small app that publish moves; their inside is its own."""
+    """The documents that publish makes live; their content is up to the app."""
 
     design: dict[str, JsonValue] | None = Field(default=None, examples=[{}])
     permissions: dict[str, JsonValue] | None = Field(default=None, examples=[{}])
@@ -298,7 +298,7 @@ def _refuse_repeated(
         value = getattr(entry, key)
         if value in seen:
             complaint = Complaint(
-                f"{show(value)} stands more than once.", "Keep one of them."
+                f"{show(value)} appears more than once.", "Keep one of them."
             )
             details.append(refuse(complaint, loc=(index, key), value=value))
         seen.add(value)

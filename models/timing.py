@@ -1,8 +1,8 @@
 """
-From an action to what the tick needs of it, and the one text of that. Pure.
+What the tick needs of an action, and its canonical text. Pure.
 
-Holiday calendars are resolved to dates here, when the action is stored; so a
-change of a calendar takes effect when the actions that name it are stored again.
+Holiday calendars are resolved to dates here, when an action is stored. So a change of a
+calendar takes effect when the actions that name it are stored again.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def make_timing(
 
         holidays: The days of each holiday calendar of the small app.
 
-        created_at: Aware; floored to the minute it anchors intervals without an
-            anchor.
+        created_at: Aware. Floored to the minute, it is the anchor of intervals that
+            have none.
 
     Raises:
         InvalidDocumentError: If *action* excepts a calendar that is not among
@@ -149,5 +149,5 @@ def _make_problem(index: int, name: str, holidays: Iterable[str]) -> Problem:
     hint = "" if near is None else f"Did you mean '{near}'? "
     listed = ", ".join(known[:20])
     hint += f"It has: {listed}." if known else "It has none; add it with 'apps apply'."
-    message = f"{show(name)} is no holiday calendar of this small app."
+    message = f"{show(name)} is not a holiday calendar of this small app."
     return Problem(f"/except/{index}/calendar", message, hint)

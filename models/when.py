@@ -33,17 +33,17 @@ from models.fields.strict_model import (
 )
 from models.fields.zone import load_zone
 
-#: Where the default zone stands in the context of a validation.
+#: The key of the default zone in the context of a validation.
 DEFAULT_TIMEZONE = "default_timezone"
 
-#: More rules than this are better written as one, or as several actions.
+#: Rules of one action; more are better written as one rule, or as several actions.
 MOST_RULES = 20
 
 DurationText = Annotated[RuleText, parsed_by(Duration.parse)]
 
 
 class _ZonedModel(DocumentModel):
-    """A kind of ``when``; one without a zone gets the default of the door."""
+    """A kind of ``when``; without a zone, it gets the default that the door passes."""
 
     @model_validator(mode="before")
     @classmethod
@@ -56,7 +56,7 @@ class _ZonedModel(DocumentModel):
 
 
 def _check_due_date(text: str, info: ValidationInfo) -> str:
-    # A zone that was refused is not in the data; its own complaint says enough.
+    # A zone that was refused is not in the data, and is reported itself.
     parse_due_date(text, load_zone(info.data.get("timezone", "UTC")))
     return text
 
@@ -71,7 +71,7 @@ class CronModel(_ZonedModel):
 
 
 class DueDateModel(_ZonedModel):
-    """One instant: local time of *timezone*, or with an offset of its own."""
+    """One instant: local time in *timezone*, or a time with an offset."""
 
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
     due_date: RuleText = Field(examples=["2026-12-01T09:00:00"])
@@ -86,8 +86,8 @@ class IntervalModel(_ZonedModel):
     Args:
         every: At least PT1M.
 
-        anchor: ISO 8601 instant; None means creation, filled in when it is stored.
-            Local time of *timezone* if it has no offset.
+        anchor: ISO 8601 date and time; local time in *timezone* if it has no offset.
+            None: the creation of the action, filled in when it is stored.
     """
 
     every: Annotated[RuleText, parsed_by(parse_interval)] = Field(examples=["PT24H"])
@@ -101,7 +101,7 @@ class IntervalModel(_ZonedModel):
 
 
 class CalendarModel(_ZonedModel):
-    """An OnCalendar expression of systemd; *timezone* is its zone if it has none."""
+    """A calendar rule of systemd, read in *timezone* unless it names a zone itself."""
 
     calendar: Annotated[RuleText, parsed_by(CalendarExpression.parse)] = Field(
         examples=["Mon..Fri *-*-* 09:00:00"]
@@ -110,7 +110,7 @@ class CalendarModel(_ZonedModel):
 
 
 class OnEventModel(_ZonedModel):
-    """The moment something happens to a user; one occurrence per user."""
+    """The moment at which something happens to a user; one occurrence for each user."""
 
     on: EventText = Field(examples=["instance.user.created"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
@@ -134,14 +134,14 @@ class AfterEventModel(_ZonedModel):
         return self.after
 
 
-#: Kinds whose occurrences follow from the clock alone. Several may be combined.
+#: Kinds whose occurrences depend on the clock alone. Several may be combined.
 TimeModel = CronModel | DueDateModel | IntervalModel | CalendarModel
-#: Kinds whose occurrences follow from what happens to users.
+#: Kinds whose occurrences depend on what happens to users.
 EventModel = OnEventModel | AfterEventModel
-#: What ``when`` holds: one kind, or a list of time kinds (their union).
+#: What ``when`` may be: one kind, or a list of time kinds (their union).
 WhenModel = TimeModel | EventModel | tuple[TimeModel, ...]
 
-#: The key that tells the kind.
+#: The key that names each kind.
 TIME_KINDS: Mapping[str, type[TimeModel]] = {
     "cron_rule": CronModel,
     "due_date": DueDateModel,
@@ -154,7 +154,7 @@ EVENT_KINDS: Mapping[str, type[EventModel]] = {
 }
 KINDS: Mapping[str, type[TimeModel | EventModel]] = {**TIME_KINDS, **EVENT_KINDS}
 
-#: Words of other schedulers for our kinds.
+#: What other schedulers call our kinds.
 _FOREIGN = {
     "cron": "cron_rule",
     "crontab": "cron_rule",
@@ -177,10 +177,10 @@ def choose_kind(
     value: object, _: object, info: ValidationInfo
 ) -> TimeModel | EventModel:
     """
-    Return the kind that *value* is, chosen by the one key that names a kind.
+    Return *value* as the kind that its one key of a kind names.
 
-    Only that kind complains about the rest, so nobody reads why their cron rule
-    is no due date.
+    Only that kind reports problems with the rest, so that nobody reads why their cron
+    rule is not a due date.
     """
     if isinstance(value, TimeModel | EventModel):
         return value
@@ -195,7 +195,7 @@ def choose_kind(
         hint = "Keep one of them."
         if all(key in TIME_KINDS for key in found):
             hint = "Keep one of them, or write a list with one object for each."
-        msg = f"{named} stand together, but each names a kind of its own."
+        msg = f"{named} cannot be in one object: each is a kind of its own."
         raise RuleError(msg, hint)
 
     return KINDS[found[0]].model_validate(
@@ -204,7 +204,7 @@ def choose_kind(
 
 
 def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> TimeModel:
-    """Return the kind that *value* is; events cannot stand in a list."""
+    """Return *value* as a time kind; events cannot be in a list."""
     if isinstance(value, list | tuple):
         msg = f"{show(value)} is a list within a list."
         raise RuleError(msg, "Write one list of objects.")
@@ -213,8 +213,8 @@ def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> Ti
         and any(key in EVENT_KINDS for key in value)
         and not any(key in TIME_KINDS for key in value)
     ):
-        msg = f"{show(value)} is an event; a list combines times only."
-        raise RuleError(msg, "Post an action of its own for the event.")
+        msg = f"{show(value)} is an event; a list combines only rules of time."
+        raise RuleError(msg, "Post a separate action for the event.")
 
     kind = choose_kind(value, handler, info)
     # An event has none of the keys of a time kind, and two kinds were refused.
@@ -223,7 +223,7 @@ def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> Ti
 
 
 def choose_when(value: object, handler: object, info: ValidationInfo) -> WhenModel:
-    """Return what ``when`` holds: one kind, or 1 to 20 time kinds."""
+    """Return *value* as a ``when``: one kind, or 1 to 20 time kinds."""
     if not isinstance(value, list | tuple):
         return choose_kind(value, handler, info)
     if not 1 <= len(value) <= MOST_RULES:
@@ -251,10 +251,10 @@ def _is_cron(text: str) -> bool:
 
 
 def _refuse_unknown_kind(value: dict[str, object]) -> None:
-    """Complain about each key that may have been meant to name a kind."""
+    """Raise a complaint about each key that may have been meant to name a kind."""
     others = [key for key in value if key != "timezone"]
     if not others:
-        msg = f"{show(value)} says no kind of time or event."
+        msg = f"{show(value)} has no key that names a kind of time or event."
         raise RuleError(msg, f"Add one of: {', '.join(KINDS)}.")
 
     raise refuse_all(
@@ -279,7 +279,7 @@ _TIMES: TypeAdapter[tuple[TimeModel, ...]] = TypeAdapter(
 
 
 class DateRangeModel(DocumentModel):
-    """Whole local days of the rule's zone, both ends included."""
+    """Whole local days in the zone of the rule, both ends included."""
 
     from_: Day = Field(alias="from", examples=["2026-12-24"])
     until: Day = Field(examples=["2027-01-03"])
@@ -289,14 +289,14 @@ class DateRangeModel(DocumentModel):
     def _check_order(cls, until: date, info: ValidationInfo) -> date:
         first = info.data.get("from_")
         if first is not None and until < first:
-            msg = f"'{until}' is before '{first}', where the range begins."
+            msg = f"The end, '{until}', is before the start, '{first}'."
             raise RuleError(msg, f"Write '{first}' or a later day.")
 
         return until
 
 
 class HolidaysModel(DocumentModel):
-    """The days of a holiday calendar that the small app stores under this name."""
+    """The days of a holiday calendar of the small app, by its name."""
 
     calendar: Name = Field(examples=["fr"])
 
@@ -306,13 +306,13 @@ ExceptModel = date | DateRangeModel | HolidaysModel
 
 
 def choose_exception(value: object, _: object) -> ExceptModel:
-    """Return the entry of ``except`` that *value* is, chosen by its shape."""
+    """Return *value* as an entry of ``except``, whose shape tells its type."""
     if isinstance(value, DateRangeModel | HolidaysModel):
         return value
     if not isinstance(value, dict):
         return read_day(value)
 
-    # Also where "calendar" is misspelled, or nobody would be told how to spell it.
+    # Also if "calendar" is misspelled, so that the hint says how to spell it.
     if "from" not in value and any(find_near(key, ("calendar",)) for key in value):
         return HolidaysModel.model_validate(value)
 
@@ -320,7 +320,7 @@ def choose_exception(value: object, _: object) -> ExceptModel:
 
 
 def choose_days(value: object, _: object) -> date | DateRangeModel:
-    """Return the entry of a holiday calendar that *value* is: a day or a range."""
+    """Return *value* as an entry of a holiday calendar: a day or a range."""
     if isinstance(value, DateRangeModel):
         return value
     if not isinstance(value, dict):
@@ -334,11 +334,11 @@ class CatchUpModel(DocumentModel):
     What happens to occurrences older than the window, after a longer downtime.
 
     Args:
-        runs: "none": recorded as missed. "latest": the last of them runs if the
-            window itself holds none. "all": all run, 1,000 at most.
+        runs: "none": they are recorded as missed. "latest": the last of them runs if
+            there is none in the window itself. "all": all run, at most 1,000.
 
-        within: ISO 8601 duration; only occurrences younger than this run.
-            None: any age.
+        within: ISO 8601 duration; only occurrences that are not older run. None: of
+            any age.
     """
 
     runs: Literal["none", "latest", "all"] = "none"
@@ -347,11 +347,11 @@ class CatchUpModel(DocumentModel):
 
 class TimingModel(DocumentModel):
     """
-    All that the tick needs to find the occurrences of a time-driven action.
+    What the tick needs to find the occurrences of a time-driven action.
 
-    Derived from the document when it is stored, with holiday calendars resolved
-    to dates, and kept as one canonical JSON text: actions with the same text
-    share one parsed schedule.
+    It is derived from the document when that is stored, with holiday calendars resolved
+    to dates, and kept as one canonical JSON text. Actions with the same text share one
+    parsed schedule.
     """
 
     when: tuple[Annotated[TimeModel, WrapValidator(choose_time_kind)], ...]

@@ -33,23 +33,23 @@ from models.database.postgresql import (
 from models.database.sqlite_place import prepare_place
 from models.errors import UnreachableError, UsageError
 
-#: What a connection costs at most, and how long any statement may take.
+#: How long connecting may take, and any statement.
 DEFAULT_TIMEOUT = timedelta(seconds=10)
 
-#: A host clock that is further off the database's is told of: hosts that keep time
-#: agree within a fraction of a second.
+#: A host clock that differs from the database's by more is reported: hosts that keep
+#: time agree within a fraction of a second.
 TOLERATED_SKEW = timedelta(seconds=2)
 
 Clock = Callable[[], datetime]
 
 
 def read_host_clock() -> datetime:
-    """Return the host's time; SQLite has no clock of its own but its host's."""
+    """Return the host's time; SQLite has no clock but its host's."""
     return datetime.now(UTC)
 
 
 class _SqliteUtc(sa.types.TypeDecorator[datetime]):
-    """``2026-11-23 06:00:00.000000+00:00``: sorts as text, readable as is."""
+    """``2026-11-23 06:00:00.000000+00:00``: sorts as text, and people can read it."""
 
     impl = sa.String(32)
     cache_ok = True
@@ -81,7 +81,7 @@ Json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgr
 
 def format_utc(instant: datetime) -> str:
     """
-    Return *instant* as SQLite keeps it: fixed width, UTC, microseconds.
+    Return *instant* as SQLite stores it: fixed width, UTC, microseconds.
 
     Raises:
         ValueError: If *instant* has no UTC offset.
@@ -95,7 +95,7 @@ def format_utc(instant: datetime) -> str:
 
 @lru_cache(maxsize=1024)
 def _format_utc(instant: datetime) -> str:
-    """Format an instant that many rows share."""
+    """Format an instant; cached, since many rows share one."""
     return instant.isoformat(sep=" ", timespec="microseconds")
 
 
@@ -103,8 +103,8 @@ class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL functi
     """
     The database's time plus *offset*, inside a statement.
 
-    On PostgreSQL the start of the statement: stable, so that an index serves
-    ``send_at <= db_now()``, and never later than the row that is judged by it.
+    On PostgreSQL this is the start of the statement: stable, so that an index serves
+    ``send_at <= db_now()``, and never later than the row that it is compared with.
     """
 
     type = UtcDateTime
@@ -149,16 +149,16 @@ def make_engine(
     Args:
         url: ``sqlite:///path`` or ``postgresql://user:password@host:port/name``.
 
-        timeout: Bound of connecting, of a statement, of waiting for a lock, and of
+        timeout: Bound for connecting, for a statement, for waiting for a lock, and for
             idling inside a transaction (so that a frozen process frees its locks).
 
-        clock: What SQLite takes for the time; PostgreSQL has its own.
+        clock: The clock of SQLite; PostgreSQL has its own.
 
         pool_size: Connections kept open.
 
     Raises:
-        UsageError: If *url* is neither, or its file lies on a network file system, or
-            where nothing can be written.
+        UsageError: If *url* is neither, or its file is on a network file system or in
+            a place that cannot be written to.
     """
     try:
         parsed = sa.make_url(url)
@@ -178,7 +178,7 @@ def make_engine(
 
 
 def _hide_data(context: sa.ExceptionContext) -> None:
-    # The outer one first: it asks the inner one for its kind.
+    # The outer error first: it asks the inner one for its SQLSTATE.
     hide_data(context.sqlalchemy_exception)
     hide_data(context.original_exception)
 
@@ -194,7 +194,7 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
             "timeout": timeout.total_seconds(),
             "check_same_thread": False,
         },
-        # one database in memory is one connection
+        # a database in memory exists for one connection only
         poolclass=sa.StaticPool if in_memory else sa.QueuePool,
         hide_parameters=True,
     )
@@ -210,16 +210,15 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
-        # A deferred transaction that reads and then writes fails at once when
-        # another wrote in between; IMMEDIATE waits its turn (busy timeout).
+        # A deferred transaction that reads and then writes fails at once if another
+        # one wrote in between; IMMEDIATE waits its turn (busy timeout).
         read_only = connection.get_execution_options().get("read_only", False)
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
 
 
-#: Instructions of SQLite between two looks whether somebody interrupts: a
-#: millisecond or two.
+#: Instructions of SQLite between two checks for a signal: a millisecond or two.
 _LOOK_EVERY = 100_000
 
 
@@ -227,8 +226,8 @@ def make_interruptible(engine: sa.Engine) -> None:
     """
     Let a signal end a statement of *engine* while it runs, and not only after it.
 
-    For databases of others, whose statements may take long; what ``make_engine``
-    makes bounds each statement. Call it before *engine* connects.
+    For databases of others, whose statements may take long; engines of ``make_engine``
+    have a bound for each statement. Call it before *engine* connects.
     """
     if engine.dialect.driver == "psycopg":
 
@@ -242,28 +241,29 @@ def make_interruptible(engine: sa.Engine) -> None:
 
         @sa.event.listens_for(engine, "connect")
         def _look(connection: Any, _record: object) -> None:
-            # Python handles signals while Python runs: here. What the handler
-            # raises ends the statement, as an error of SQLite's.
+            # Python handles signals only while Python code runs, such as this
+            # callback. What the signal's handler raises ends the statement, as an
+            # error of SQLite.
             connection.set_progress_handler(lambda: 0, _LOOK_EVERY)
 
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Give a connection that only reads: it waits for no writer on SQLite."""
+    """Give a connection that only reads; on SQLite it does not wait for writers."""
     with translating(), engine.connect() as connection:
         yield connection.execution_options(read_only=True)
 
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Give a connection in one transaction: committed at the end, or rolled back."""
+    """Give a connection in one transaction, committed at the end or rolled back."""
     with translating(), engine.begin() as connection:
         yield connection
 
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Turn what is said of a database that cannot serve now into UnreachableError."""
+    """Turn the errors of a database that cannot serve now into UnreachableError."""
     try:
         yield
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as e:
@@ -311,8 +311,8 @@ def json_rows(
     """
     Return a table made from the bind parameter *name*, a JSON array of objects.
 
-    One parameter however many rows: the database unpacks it in C, where a
-    thousand rows bound one by one would cost more than all the rest.
+    There is one parameter for any number of rows: the database unpacks it in C, while
+    binding a thousand rows one by one would cost more than everything else.
 
     Args:
         dialect: ``connection.dialect.name``.

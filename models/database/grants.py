@@ -1,4 +1,4 @@
-"""What a role of PostgreSQL must be allowed, and is not."""
+"""The rights that a role of PostgreSQL needs and does not have."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from models.database.tables import metadata
 #: What schedulers and workers do to each table.
 _NEEDED = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
-#: Of Alembic, which says what schema there is.
+#: Alembic's table, which says which schema the database has.
 _VERSION = "alembic_version"
 
-#: What there is no table for is not asked about: its migration is missing.
+#: A table that does not exist is left out: its migration has not been applied.
 _MISSING = sa.text(
     """
     SELECT current_user AS role, pair->>0 AS named, pair->>1 AS needed
@@ -29,13 +29,13 @@ _MISSING = sa.text(
 
 def find_missing_grants(connection: sa.Connection) -> list[str]:
     """
-    Say which rights the role of *connection* lacks, and how each is given.
+    Return which rights the role of *connection* lacks, and how to grant them.
 
     Args:
-        connection: To a migrated database. SQLite knows no rights.
+        connection: To a migrated database. SQLite has no rights.
 
     Returns:
-        Sentences; none if all is granted.
+        A sentence for each table; empty if every right is granted.
     """
     if connection.dialect.name != "postgresql":
         return []
@@ -48,7 +48,7 @@ def find_missing_grants(connection: sa.Connection) -> list[str]:
     for row in rows:
         missing.setdefault((row.role, row.named), []).append(row.needed)
     return [
-        f"the role {role} may not {' or '.join(rights)} in {table}:"
-        f" GRANT {', '.join(rights)} ON {table} TO {role}"
+        f"the role {role} lacks {', '.join(rights)} on {table}."
+        f" Run: GRANT {', '.join(rights)} ON {table} TO {role}"
         for (role, table), rights in missing.items()
     ]

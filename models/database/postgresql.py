@@ -1,7 +1,7 @@
 """
-PostgreSQL as no other database is: connections that keep deadlines, and the driver.
+What only PostgreSQL has: connections that keep deadlines, and its driver, psycopg.
 
-What both databases can do is in engine.py; ask there first.
+What both databases can do is in engine.py; look there first.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from psycopg.rows import namedtuple_row
 
 from models.errors import RefusedError, UnreachableError
 
-#: Bound of asking a server to stop what it does.
+#: How long to ask a server to cancel a statement.
 CANCEL_WITHIN_S = 2.0
 
 
 class InterruptibleConnection(psycopg.Connection[Any]):
     """
-    A connection that cancels what it waits for if something else interrupts it.
+    A connection that cancels its running query if anything interrupts it.
 
-    psycopg does so for Ctrl+C alone. After any other exception, such as that of a
-    time limit, the server would go on with a query that nobody waits for.
+    psycopg does so only for Ctrl+C. After any other exception, such as that of a time
+    limit, the server would go on with a query whose result nobody waits for.
     """
 
     def wait(
@@ -40,7 +40,7 @@ class InterruptibleConnection(psycopg.Connection[Any]):
         interval: float = 0.1,
         timeout: float | None = None,
     ) -> Any:
-        """Consume *gen* as psycopg does; cancel it if that was interrupted."""
+        """Consume *gen* as psycopg does; cancel the query if that is interrupted."""
         try:
             return super().wait(gen, interval, timeout)
         except psycopg.Error:
@@ -49,7 +49,7 @@ class InterruptibleConnection(psycopg.Connection[Any]):
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 with suppress(psycopg.Error):
                     self.cancel_safe(timeout=CANCEL_WITHIN_S)
-                # What it answers, nobody reads: the session is of no more use.
+                # An unread answer may still arrive, so the session cannot be reused.
                 self.pgconn.finish()
             raise
 
@@ -58,8 +58,8 @@ class _DeadlineConnection(InterruptibleConnection):
     """
     A connection on which no call waits longer than ``deadline_s``.
 
-    ``statement_timeout`` is the server's promise; a server that is stopped, or
-    a network that swallows packets, keeps none. libpq has no read timeout.
+    ``statement_timeout`` is the server's promise, which a stopped server or a network
+    that swallows packets does not keep. libpq has no read timeout.
     """
 
     deadline_s: float
@@ -78,7 +78,7 @@ class _DeadlineConnection(InterruptibleConnection):
         except psycopg.Error as error:
             if time.monotonic() < give_up_at or timeout is not None:
                 raise
-            # What was asked may still be answered: the session is of no more use.
+            # The answer may still arrive, so the session cannot be reused.
             self.pgconn.finish()
             msg = f"no answer from the database within {limit_s:g} s"
             raise psycopg.OperationalError(msg) from error
@@ -87,7 +87,7 @@ class _DeadlineConnection(InterruptibleConnection):
 def make_postgresql_engine(
     url: sa.URL, *, timeout: timedelta, pool_size: int
 ) -> sa.Engine:
-    """Return an engine for ``models.database.engine.make_engine``, which says more."""
+    """Return an engine for ``models.database.engine.make_engine``; see there."""
     milliseconds = int(timeout.total_seconds() * 1000)
     limits = " ".join(
         f"-c {name}={milliseconds}"
@@ -99,7 +99,7 @@ def make_postgresql_engine(
     )
 
     class Connection(_DeadlineConnection):
-        # a little later than the server's own timeout, whose message says more
+        # a little later than the server's timeout, whose message says more
         deadline_s = timeout.total_seconds() + 2
 
     dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -133,32 +133,32 @@ def make_postgresql_engine(
 
 def set_deadline(connection: sa.Connection, deadline: timedelta) -> None:
     """
-    Let each statement of *connection* take as long as *deadline*, for all its life.
+    Let each statement of *connection* take up to *deadline*, from now on.
 
-    For what an operator waits for, such as an index. Locks are waited for as long, so
-    it must hold none that others need.
+    For what an operator waits for, such as an index. It also waits that long for locks,
+    so it must not hold any that others need.
     """
     milliseconds = int(deadline.total_seconds() * 1000)
     for name in ("statement_timeout", "lock_timeout"):
         connection.execute(sa.text(f"set {name} = {milliseconds}"))
     driver = connection.connection.dbapi_connection
-    assert isinstance(driver, _DeadlineConnection)  # every engine of ours makes them
+    assert isinstance(driver, _DeadlineConnection)  # as all our engines make them
     driver.deadline_s = deadline.total_seconds() + 2
 
 
-#: First characters of SQLSTATEs of a server that cannot serve now, which the driver
-#: does not call operational: read-only (a failover), a transaction that took too
-#: long, a snapshot too old, an internal error.
+#: Beginnings of the SQLSTATEs of a server that cannot serve now but whose errors the
+#: driver does not class as operational: read-only (a failover), a transaction that took
+#: too long, a snapshot that is too old, an internal error.
 _AILING = ("25006", "25P03", "25P04", "72", "XX")
 
-#: First characters of SQLSTATEs of a statement that goes beyond what PostgreSQL can
-#: do, such as too many columns, or a text that no index takes. The driver calls it
-#: operational; but it would fail again, on any server.
+#: Beginning of the SQLSTATEs of a statement that exceeds the limits of PostgreSQL, such
+#: as too many columns, or a text too long for an index. The driver classes them as
+#: operational, but the statement would fail again on any server.
 _BEYOND_LIMITS = "54"
 
 
 def _leave_ailing_server(context: sa.ExceptionContext) -> None:
-    """Drop all connections to a server that was demoted or is ill: others may serve."""
+    """Drop all connections to a demoted or failing server: another one may serve."""
     if _is_ailing(context.original_exception):
         context.is_disconnect = True
 
@@ -167,30 +167,30 @@ def _is_ailing(error: BaseException | None) -> bool:
     return _get_state(error).startswith(_AILING)
 
 
-#: SQLSTATE of a right that the role lacks. The driver calls it a mistake in the
-#: statement; but the statement is ours, and the next GRANT mends it.
+#: SQLSTATE of a right that the role lacks. The driver classes it as a mistake in the
+#: statement, but the statement is ours, and a GRANT puts it right.
 _REFUSED = "42501"
 
 
 def is_refused(error: BaseException | None) -> bool:
-    """Tell whether the role lacks a right for what was asked."""
+    """Tell whether *error* says that the role lacks a right."""
     return _get_state(error) == _REFUSED
 
 
-#: First characters of SQLSTATEs of values that do not fit, which are quoted then.
+#: Beginning of the SQLSTATEs of values that do not fit; their messages quote the value.
 _BAD_VALUE = "22"
 
 
 def hide_data(error: BaseException | None) -> None:
     """
-    Take out of *error* what it holds of a statement and its values.
+    Remove the statement and its values from *error*.
 
-    They are data of tenants, and belong neither into logs nor into the row of an
-    operation. What is left says what went wrong, the traceback says where.
+    They are tenants' data, which belong neither in logs nor in the row of an operation.
+    What remains says what went wrong; the traceback says where.
     """
     if not isinstance(error, psycopg.Error | sa.exc.StatementError):
         return
-    # What follows are lines such as "DETAIL: Failing row contains (...)".
+    # Further lines are such as "DETAIL: Failing row contains (...)".
     said = str(error.args[0] if error.args else "").strip().partition("\n")[0]
     cause: BaseException = error
     if isinstance(error, sa.exc.StatementError):
@@ -202,7 +202,7 @@ def hide_data(error: BaseException | None) -> None:
 
 
 def is_beyond_limits(error: BaseException | None) -> bool:
-    """Tell whether a statement, and not the server, is to blame for *error*."""
+    """Tell whether the statement, and not the server, is to blame for *error*."""
     return _get_state(error).startswith(_BEYOND_LIMITS)
 
 
@@ -216,16 +216,17 @@ def execute_at_once(
     """
     Execute *statement* as a transaction of its own, straight on the driver.
 
-    For the few statements that every operation of a worker costs: SQLAlchemy would
-    take as much CPU for each as all else that a short operation does.
+    For the few statements that a worker needs for every operation: for each of them,
+    SQLAlchemy would take as much CPU as the whole rest of a short operation.
 
     Args:
         engine: Of ``make_postgresql_engine``.
 
-        statement: Rendered once; give the same object each time. No lists for IN, and
-            no constants but those that psycopg knows: nothing expands or converts them.
+        statement: Rendered once, so pass the same object each time. It must have no
+            lists for IN, and no constants that psycopg cannot write: nothing expands
+            or converts them.
 
-        values: Of the bind parameters without a value, as psycopg takes them.
+        values: For the bind parameters without a value, of types that psycopg takes.
 
     Returns:
         Its first row, a named tuple; None if there is none.
@@ -249,7 +250,7 @@ def execute_at_once(
         row = cursor.execute(query, values).fetchone()
         driver.autocommit = False
     except BaseException as error:
-        # Where it stopped is not known, so nobody else may get this connection.
+        # Its state is unknown, so nobody else may get this connection.
         pooled.invalidate(error)
         hide_data(error)
         if isinstance(error, psycopg.IntegrityError):
@@ -269,10 +270,10 @@ _OPERATIONAL = (psycopg.OperationalError, psycopg.InterfaceError)
 
 @lru_cache(maxsize=64)
 def _render(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
-    """Return *statement* for psycopg: its constants written out, the rest as names."""
+    """Return *statement* for psycopg: constants written out, parameters by name."""
     compiled: Any = statement.compile(dialect=dialect)
     assert not compiled.post_compile_params, "a list for IN would have to be expanded"
-    # What is not the name of a parameter is doubled: once for us, once for psycopg.
+    # A "%" outside of parameters is doubled twice: for the "%" below and for psycopg.
     return str(compiled).replace("%%", "%%%%") % {
         name: f"%({name})s" if bind.required else _quote(bind.value)
         for name, bind in compiled.binds.items()
@@ -284,7 +285,7 @@ def _quote(value: object) -> str:
 
 
 def make_unreachable(error: BaseException) -> UnreachableError:
-    """Return what is said of a database that cannot serve now."""
+    """Return the error to raise for a database that cannot serve now."""
     cause = getattr(error, "orig", None) or error
     said = str(cause).strip() or type(cause).__name__
     if is_refused(cause):

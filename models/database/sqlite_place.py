@@ -30,25 +30,25 @@ def find_sqlite_file(url: str) -> Path | None:
 
 def prepare_place(path: Path) -> None:
     """
-    Make the folder of the database *path*, if it may be kept there.
+    Make the folder of the database *path* if the database may be kept there.
 
     Raises:
-        UsageError: On a network file system, or where nothing can be written; names
-            the settings that say where it is.
+        UsageError: If it is on a network file system, or nothing can be written there.
+            The message names the settings that place it.
     """
     _refuse_network_file_system(path)
     folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        reason = f"{folder} is no folder"
+        reason = f"{folder} is not a folder"
     except OSError as error:
         reason = f"{folder} cannot be made ({error.strerror})"
     else:
         if not os.access(folder, os.W_OK | os.X_OK):
             reason = f"nothing can be written to {folder}"
         elif path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
-            reason = "there is something else, or it cannot be written to"
+            reason = "it is not a file, or it cannot be written to"
         else:
             return
     msg = (
@@ -59,7 +59,7 @@ def prepare_place(path: Path) -> None:
 
 
 def _refuse_network_file_system(path: Path) -> None:
-    """Refuse to lock over a network; Linux only, elsewhere nothing is known."""
+    """Refuse a file on a network file system; only Linux says which those are."""
     mounts = Path("/proc/mounts")
     if not mounts.exists():
         return

@@ -30,10 +30,10 @@ metadata = sa.MetaData(
 @dataclass(frozen=True, slots=True)
 class Rows:
     """
-    What a partial index holds, said once for the index and for its queries.
+    Which rows a partial index has, said once for the index and for its queries.
 
-    SQLite uses such an index only for a query that says the same, word for word, and
-    proves nothing about a value that is bound later.
+    SQLite uses such an index only for a query with the same condition, word for word,
+    and cannot match a value that is bound later.
 
     Args:
         condition: Each column is written ``{0}name``.
@@ -52,7 +52,7 @@ class Rows:
 def _partial(
     name: str, *columns: object, where: Rows | str, unique: bool = False
 ) -> Index:
-    """Make a partial index, which both databases spell alike but name apart."""
+    """Make a partial index; SQLAlchemy has an argument for each database."""
     where = str(where)
     return Index(
         name,
@@ -63,13 +63,13 @@ def _partial(
     )
 
 
-#: One row, made by the migration: which installation a message is of.
+#: One row, made by the migration: the identity of this installation, in each message.
 installation = sa.Table(
     "installation",
     metadata,
     Column("id", Identifier, primary_key=True),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("compatible_from", sa.Text),  # whose programs may go on: the oldest schema
+    Column("compatible_from", sa.Text),  # the oldest schema whose programs may go on
     # while all of its small apps are paused
     Column("paused_at", UtcDateTime),
     Column("paused_until", UtcDateTime),
@@ -77,7 +77,7 @@ installation = sa.Table(
     Column("pause_note", sa.Text),
 )
 
-#: What workers met in our queues that is not ours: read by doctor, pruned by workers.
+#: Messages in our queues that are not ours: read by doctor, pruned by workers.
 strangers = sa.Table(
     "strangers",
     metadata,
@@ -87,13 +87,13 @@ strangers = sa.Table(
     Column("reason", sa.Text, primary_key=True),
     # an installation's id, a task's name, or what cannot be read
     Column("name", sa.Text, primary_key=True),
-    # the last that met it, and when
+    # the last worker that met it, and when
     Column("worker", sa.Text, nullable=False),
     Column("seen_at", UtcDateTime, nullable=False),
 )
 
 #: Every scheduler and worker that runs; each renews its row, and maintenance prunes
-#: those that ended without saying so.
+#: the rows of those that ended without deleting theirs.
 processes = sa.Table(
     "processes",
     metadata,
@@ -105,10 +105,10 @@ processes = sa.Table(
     Column("name", sa.Text, nullable=False),
     Column("hostname", sa.Text, nullable=False),
     Column("pid", sa.Integer, nullable=False),
-    # of the program, and the newest schema that it knows
+    # version of the program, and the newest schema that it knows
     Column("version", sa.Text, nullable=False),
     Column("revision", sa.Text, nullable=False),
-    # which a worker consumes, and how many operations it runs at a time
+    # the queues that a worker consumes, and how many operations it runs at a time
     Column("queues", Json, nullable=False),
     Column("concurrency", sa.Integer),
     # settings that all processes must agree on: name to value, or to its digest
@@ -128,7 +128,7 @@ leaderships = sa.Table(
     Column("hostname", sa.Text, nullable=False),
     Column("pid", sa.Integer, nullable=False),
     Column("acquired_at", UtcDateTime, nullable=False),
-    # null: leads still, or ended without saying so
+    # null: it still leads, or ended without recording it
     Column("released_at", UtcDateTime),
 )
 
@@ -138,13 +138,13 @@ small_apps = sa.Table(
     Column("uid", sa.Text, primary_key=True),
     Column("name", sa.Text, nullable=False),
     Column("timezone", sa.Text),
-    # below which the app's source files lie; only an operator's apps apply sets it
+    # the folder of the app's source files; only an operator's apps apply sets it
     Column("source_folder", sa.Text),
     Column("paused_at", UtcDateTime),
     Column("paused_until", UtcDateTime),
     Column("paused_by", sa.Text),
     Column("pause_note", sa.Text),
-    # who is told of failures, and how; null: nobody
+    # who gets notices of failures, and how; null: nobody
     Column("notices", Json),
     Column("created_at", UtcDateTime, nullable=False, default=db_now()),
     Column("updated_at", UtcDateTime, nullable=False, default=db_now()),
@@ -212,15 +212,15 @@ scheduled_actions = sa.Table(
     Column("revision", sa.Integer, nullable=False),
     Column("document", Json, nullable=False),
     Column("active", sa.Boolean, nullable=False),
-    # All below is derived from the document when it is stored, so that the tick
-    # reads no document: see actions/due_rows.py.
+    # The columns below are derived from the document when it is stored, so that the
+    # tick reads no document: see actions/due_rows.py.
     Column("queue", sa.Text, nullable=False),
     Column("overlap", sa.Text, nullable=False),
     # canonical JSON of TimingModel; null for event-driven actions
     Column("timing", sa.Text),
     Column("event", sa.Text),
     Column("delay", sa.Text),
-    # whose calendar the months of delay step
+    # zone whose calendar the months of delay are counted in
     Column("zone", sa.Text, nullable=False),
     Column("catch_up", sa.Text, nullable=False),
     Column("catch_up_within", sa.Text),
@@ -229,26 +229,26 @@ scheduled_actions = sa.Table(
     Column("ends_at", UtcDateTime),
     # occurrences before this instant are never run
     Column("effective_from", UtcDateTime, nullable=False),
-    # the first instant not yet decided; null: never again. For event-driven
-    # actions a lower bound, lowered when an event is recorded.
+    # the first instant not yet decided; null: never due again. For event-driven
+    # actions it is a lower bound, lowered when an event is recorded.
     Column("next_due_at", UtcDateTime),
-    # how many times events were recorded for it, and the least next_due_at of those
-    # since the last tick: a tick that missed some, for they were recorded while it
-    # decided, sees it by the count and does not pass over them
+    # how many times events were recorded for it, and the least next_due_at that they
+    # asked for since the last tick. A tick that missed some, because they were recorded
+    # while it decided, notices by the count and does not pass over them.
     Column("wakes", sa.Integer, nullable=False, server_default="0"),
     Column("woken_for", UtcDateTime),
     Column("paused_at", UtcDateTime),
     Column("paused_until", UtcDateTime),
     Column("paused_by", sa.Text),
     Column("pause_note", sa.Text),
-    # whose pause it is: app, installation; null: its own
+    # what was paused: app, installation; null: the action itself
     Column("pause_scope", sa.Text),
     Column("quarantined_at", UtcDateTime),
     Column("quarantine_reason", sa.Text),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("deleted_at", UtcDateTime),
-    # the tick: what is due, oldest first, whatever is registered
+    # the tick: what is due, oldest first, at a cost that ignores what is not due
     _partial(
         "ix_scheduled_actions_due",
         "next_due_at",
@@ -279,7 +279,7 @@ scheduled_actions = sa.Table(
     ),
 )
 
-#: Immutable: what each operation ran is found here by (uid, revision).
+#: Immutable: the document that each operation ran, by (uid, revision).
 scheduled_action_revisions = sa.Table(
     "scheduled_action_revisions",
     metadata,
@@ -289,15 +289,15 @@ scheduled_action_revisions = sa.Table(
     Column("timing", sa.Text),
     Column("active", sa.Boolean, nullable=False),
     Column("effective_from", UtcDateTime, nullable=False),
-    # why this revision is there: posted, replaced, paused, resumed, deleted, ...
+    # what made this revision: posted, replaced, paused, resumed, deleted, ...
     Column("change", sa.Text, nullable=False),
-    # who made it, such as root@host; null: before that was kept
+    # who made it, such as root@host; null: made before that was recorded
     Column("changed_by", sa.Text),
-    # what they said of it, such as why it is paused
+    # their note, such as why it is paused
     Column("note", sa.Text),
     Column("recorded_at", UtcDateTime, nullable=False),
-    # next_due_at of the action when this revision took over: what was due from then
-    # on was not decided, and is superseded unless this one decides it
+    # next_due_at of the action when this revision took over: occurrences from then on
+    # were not decided, and are superseded unless this revision decides them
     Column("undecided_from", UtcDateTime),
 )
 
@@ -331,7 +331,7 @@ PENDING_SCHEDULED = Rows(f"{PENDING.condition} AND {{0}}trigger <> 'manual'")
 #: Still to be done; an overlap is counted against these.
 LIVE = Rows(f"{{0}}state IN ({_list(LIVE_STATES)})")
 
-#: The same, or canceled while its worker has not stopped yet.
+#: Live, or canceled while its worker has not stopped yet.
 LIVE_OR_CLAIMED = Rows(f"({LIVE.condition} OR {{0}}claim_token IS NOT NULL)")
 
 #: At the broker, or with a worker.
@@ -342,7 +342,7 @@ UNDER_WAY_FIRST = Rows(
 UNDER_WAY_HEAVY = Rows(f"{{0}}queue = 'heavy' AND {UNDER_WAY.condition}")
 CLAIMED_HEAVY = Rows("{0}queue = 'heavy' AND {0}claim_token IS NOT NULL")
 
-#: What did not work out.
+#: Failed or missed.
 TROUBLED = Rows(f"{{0}}state IN ({_list(TROUBLED_STATES)})")
 
 #: What is written into an operation whose claim ends, however it does.
@@ -352,7 +352,7 @@ operations = sa.Table(
     "operations",
     metadata,
     Column("id", Identifier, primary_key=True),
-    # No foreign keys: rows outlive what made them, and one check an operation
+    # No foreign keys: rows outlive what made them, and a check for each operation
     # would cost a tenth of the tick.
     Column("action_uid", sa.Text, nullable=False),
     Column("action_revision", sa.Integer, nullable=False),
@@ -361,7 +361,7 @@ operations = sa.Table(
     Column("triggered_by", sa.Text, nullable=False),
     Column("occurrence", UtcDateTime),
     Column("user_id", sa.Text),
-    # the instant of the event behind the occurrence, checked again at run time
+    # the instant of the event that caused the occurrence, checked again at run time
     Column("event_at", UtcDateTime),
     Column("queue", sa.Text, nullable=False),
     Column("overlap", sa.Text, nullable=False),
@@ -369,49 +369,49 @@ operations = sa.Table(
     Column("reason", sa.Text),
     Column("attempt", sa.Integer, nullable=False, server_default="0"),
     Column("attempts_allowed", sa.Integer, nullable=False, server_default="3"),
-    # how often its process died of it; a retry begins anew
+    # how often a process died while running it; a retry begins anew at 0
     Column("kills", sa.Integer, nullable=False, server_default="0"),
     Column("recorded_at", UtcDateTime, nullable=False),
     Column("send_at", UtcDateTime, nullable=False),
     Column("sent_at", UtcDateTime),
     Column("sends", sa.Integer, nullable=False, server_default="0"),
-    # of its queue, in which it was sent last; see operation_state.LANES
+    # the lane of its queue in which it was last sent; see operation_state.LANES
     Column("lane", sa.SmallInteger, nullable=False, server_default="0"),
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("worker", sa.Text),
-    # while a worker may be at it: as long as it runs, and, if it was canceled, until
-    # its worker has stopped or the lease has run out
+    # set while a worker may be running it; if it was canceled, until that worker has
+    # stopped or its lease has run out
     Column("claim_token", Identifier),
     Column("lease_expires_at", UtcDateTime),
     Column("progress", Json),
     Column("error", sa.Text),
     # missed: first, last, count; manual: force; recipients frozen by a step; ...
     Column("details", Json),
-    # somebody was told how it ended (failed, missed, mails uncertain) when it finished
-    # then; after a retry it may do so again
+    # its finished_at when a notice was recorded about how it ended (failed, missed,
+    # mails uncertain); after a retry it may end so again
     Column("noticed_at", UtcDateTime),
     # the leadership under which the row was recorded; null: recorded by hand
     Column("fence", sa.BigInteger),
-    # sending: what waits, oldest first
+    # sending: what is pending, oldest first
     _partial("ix_operations_pending", "send_at", "recorded_at", where=PENDING),
-    # sending: what people asked for, before what is scheduled
+    # sending: runs that people asked for, which go before scheduled ones
     _partial("ix_operations_pending_manual", "send_at", where=PENDING_MANUAL),
-    # sending: how much of its share each app has under way
+    # sending: how much of its share each app is using
     _partial("ix_operations_first_lane", "app", where=UNDER_WAY_FIRST),
     # overlap: the live operations of an action (and user)
     _partial("ix_operations_live", "action_uid", "user_id", where=LIVE_OR_CLAIMED),
     # sending: at most one heavy operation of an app is queued or claimed
     _partial("ix_operations_heavy", "app", where=UNDER_WAY_HEAVY),
-    # claiming: the guard behind the check above
+    # claiming: what guarantees the rule above
     _partial("uq_operations_heavy_claimed", "app", where=CLAIMED_HEAVY, unique=True),
     # rescue: leases that ran out, messages that were lost
     _partial("ix_operations_watched", "state", "sent_at", where=UNDER_WAY),
-    # operations list, why, audit: what an action did and when
+    # operations list, why, audit: the operations of an action, by occurrence
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
-    # doctor, metrics, notices: what did not work out lately
+    # doctor, metrics, notices: what failed or was missed lately
     _partial("ix_operations_troubled", "finished_at", where=TROUBLED),
-    # operations list: what was recorded lately; maintenance: what is old
+    # operations list: the latest; maintenance: the oldest
     Index("ix_operations_recorded_at", "recorded_at"),
 )
 
@@ -430,13 +430,13 @@ operation_steps = sa.Table(
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("progress", Json),
-    # what the step keeps for its next attempt, such as its frozen recipients
+    # what the step remembers for its next attempt, such as its frozen recipients
     Column("memo", Json),
     Column("result", Json),
     Column("error", sa.Text),
 )
 
-#: Nobody knows whether these mails were sent.
+#: Mails that may or may not have been sent.
 UNCERTAIN = Rows("{0}state = 'uncertain'")
 
 deliveries = sa.Table(
@@ -453,42 +453,42 @@ deliveries = sa.Table(
     Column("state", sa.Text, nullable=False),
     Column("error", sa.Text),
     Column("updated_at", UtcDateTime, nullable=False),
-    # who decided what became of an uncertain one, and when
+    # who decided about an uncertain mail, and when
     Column("resolved_by", sa.Text),
     Column("resolved_at", UtcDateTime),
-    # doctor, mails list: what an operator has to decide
+    # doctor, mails list: mails that an operator has to decide about
     _partial("ix_deliveries_uncertain", "updated_at", where=UNCERTAIN),
 )
 
-#: Causes that last.
+#: Causes that are not over.
 OPEN_NOTICES = Rows("{0}closed_at IS NULL")
 
-#: Who was told of what: a row for each cause, for as long as it lasts.
+#: What notices are about: a row for each cause, for as long as it lasts.
 notices = sa.Table(
     "notices",
     metadata,
     Column("id", Identifier, primary_key=True),
-    # uid of the small app whose addresses are told; empty: those of the installation
+    # uid of the small app whose addresses get the notices; empty: the installation's
     Column("scope", sa.Text, nullable=False),
     # failed, missed, uncertain
     Column("kind", sa.Text, nullable=False),
-    # what is the same in all errors of this cause, and the first of them as it was
+    # what all errors of this cause have in common, and the first of them in full
     Column("cause_key", sa.Text, nullable=False),
     Column("cause", sa.Text, nullable=False),
     Column("opened_at", UtcDateTime, nullable=False),
-    # of the failures: the latest
+    # the latest failure
     Column("last_at", UtcDateTime, nullable=False),
     Column("count", sa.Integer, nullable=False),
-    # what a notice has yet to tell, and when the last one did
+    # failures that no notice has reported yet, and when the last notice was sent
     Column("untold", sa.Integer, nullable=False),
     Column("told_at", UtcDateTime),
     Column("tellings", sa.Integer, nullable=False, server_default="0"),
-    # uid to app, name, count, last failure: what has to succeed until it is over
+    # uid to app, name, count, last failure: actions that must succeed to close it
     Column("actions", Json, nullable=False),
-    # ids of the latest failures, for examples
+    # ids of the latest failures, as examples
     Column("examples", Json, nullable=False),
     Column("closed_at", UtcDateTime),
-    # telling: a cause is open once, whoever looks; and what is open
+    # reporting: the open causes; each is open once, whoever finds it
     _partial(
         "uq_notices_open",
         "scope",
@@ -510,25 +510,25 @@ leases = sa.Table(
     Column("acquired_at", UtcDateTime),
     Column("heartbeat_at", UtcDateTime),
     Column("expires_at", UtcDateTime, nullable=False),
-    # raised at each take-over; what an older leader writes changes nothing
+    # raised by each leader; what an older leader writes changes nothing
     Column("fence", sa.BigInteger, nullable=False),
     Column("last_tick_at", UtcDateTime),
-    # since when the broker takes nothing, and what it said last; null if it does
+    # since when the broker refuses messages, and its last error; null: it works
     Column("send_failing_since", UtcDateTime),
     Column("send_error", sa.Text),
-    # until when failures were looked for, to tell of them; null: nobody is told
+    # up to when failures were looked for, for notices; null: notices are off
     Column("noticed_until", UtcDateTime),
 )
 
-#: Servers that many operations need and that do not serve: a row for each, for as
-#: long as that lasts. Who needs one waits until *retry_at*, and then one of them tries.
+#: Servers that many operations need and that fail: a row for each, for as long as that
+#: lasts. Operations that need one wait until *retry_at*; then one of them tries.
 breakers = sa.Table(
     "breakers",
     metadata,
     # such as mail server mail.example.org:587
     Column("name", sa.Text, primary_key=True),
     Column("since", UtcDateTime, nullable=False),
-    # in a row, of those that tried
+    # consecutive failures of those that tried
     Column("failures", sa.Integer, nullable=False),
     Column("retry_at", UtcDateTime, nullable=False),
     Column("error", sa.Text, nullable=False),
@@ -568,9 +568,9 @@ domain_versions = sa.Table(
     Column("rows", sa.BigInteger, nullable=False),
     Column("bytes", sa.BigInteger, nullable=False),
     Column("sha256", sa.Text, nullable=False),
-    # which source it was read from: the same ETag of another URL means nothing
+    # digest of the source it was read from: an ETag means nothing for another URL
     Column("source_digest", sa.Text),
-    # what the source said of itself, compared by the freshness gate
+    # what the source said about itself; refresh compares them to see what is new
     Column("etag", sa.Text),
     Column("last_modified", sa.Text),
     Column("operation_id", Identifier),

@@ -1,8 +1,8 @@
 """
 The door: everything that people write comes in here, or is refused. Pure.
 
-What comes out is a model that nothing inside needs to check again, or an
-InvalidDocumentError with every problem of the document, in its order: a JSON
+The result is a model that nothing inside needs to check again, or an
+InvalidDocumentError with every problem of the document, in document order: a JSON
 pointer, what was found and why it is refused, and what to write instead.
 """
 
@@ -71,13 +71,13 @@ def read_action(
     Args:
         text: One JSON object of at most 1 MiB.
 
-        default_timezone: Of rules that name none.
+        default_timezone: The zone of rules that name none.
 
-        task_rules: Where this installation lets ``run_task`` send. None: only the form
-            of it is checked, as of what is stored already.
+        task_rules: Where this installation lets ``run_task`` send tasks. None: only
+            the form is checked, as for documents that are already stored.
 
     Raises:
-        InvalidDocumentError: With all that is wrong, in document order.
+        InvalidDocumentError: With every problem, in document order.
     """
     return read_action_object(
         decode_json(text), default_timezone=default_timezone, task_rules=task_rules
@@ -90,7 +90,7 @@ def read_action_object(
     default_timezone: str = "UTC",
     task_rules: TaskRules | None = None,
 ) -> ScheduledActionModel:
-    """Return the action that the decoded JSON *value* is; as ``read_action``."""
+    """Return the action in the decoded JSON *value*; see ``read_action``."""
     context = {DEFAULT_TIMEZONE: default_timezone, TASK_RULES: task_rules}
     return _read(ScheduledActionModel, value, "scheduled action", context)
 
@@ -102,19 +102,19 @@ def read_actions(
     task_rules: TaskRules | None = None,
 ) -> ScheduledActionModel | tuple[ScheduledActionModel, ...]:
     """
-    Return the scheduled action that *text* describes, or all of many.
+    Return the scheduled action, or the several, that *text* describes.
 
     Args:
         text: As for ``read_action``; or a JSON list, or JSON lines, of at most 32 MiB.
-            Empty lines are passed over.
+            Empty lines are ignored.
 
-        default_timezone: Of rules that name none.
+        default_timezone: The zone of rules that name none.
 
         task_rules: As for ``read_action``.
 
     Raises:
-        InvalidDocumentError: With all that is wrong. Pointers into many begin with
-            the number of the action, from 0.
+        InvalidDocumentError: With every problem. If there are several actions,
+            pointers begin with the number of the action, from 0.
     """
 
     def read_one(entry: object) -> ScheduledActionModel:
@@ -127,7 +127,7 @@ def read_actions(
         return read_one(decode_json(text))
 
     hint = 'Write {"name": "weekly update", "operations": {...}, "when": {...}}.'
-    return _read_each(value, read_one, "The list holds no action.", hint)
+    return _read_each(value, read_one, "The list is empty.", hint)
 
 
 def read_small_app(text: str | bytes) -> SmallAppModel:
@@ -135,13 +135,13 @@ def read_small_app(text: str | bytes) -> SmallAppModel:
     Return the small app that *text*, at most 32 MiB of JSON, describes.
 
     Raises:
-        InvalidDocumentError: With all that is wrong, in document order.
+        InvalidDocumentError: With every problem, in document order.
     """
     return read_small_app_object(decode_json(text, largest=LARGEST_BULK))
 
 
 def read_small_app_object(value: object) -> SmallAppModel:
-    """Return the app that the decoded JSON *value* is; as ``read_small_app``."""
+    """Return the small app in the decoded JSON *value*; see ``read_small_app``."""
     return _read(SmallAppModel, value, "small app")
 
 
@@ -150,13 +150,13 @@ def read_event(text: str | bytes) -> UserEventModel:
     Return the event that *text* describes.
 
     Raises:
-        InvalidDocumentError: With all that is wrong, in document order.
+        InvalidDocumentError: With every problem, in document order.
     """
     return read_event_object(decode_json(text))
 
 
 def read_event_object(value: object) -> UserEventModel:
-    """Return the event that the decoded JSON *value* is; as ``read_event``."""
+    """Return the event in the decoded JSON *value*; see ``read_event``."""
     return _read(UserEventModel, value, "event")
 
 
@@ -165,26 +165,26 @@ def read_events(text: str | bytes) -> tuple[UserEventModel, ...]:
     Return the events that *text* describes: one, a list, or one on each line.
 
     Args:
-        text: JSON, or JSON lines; at most 32 MiB. Empty lines are passed over.
+        text: JSON, or JSON lines; at most 32 MiB. Empty lines are ignored.
 
     Raises:
-        InvalidDocumentError: With all that is wrong. Pointers begin with the number
-            of the event, from 0, unless there is only one.
+        InvalidDocumentError: With every problem. Pointers begin with the number of
+            the event, from 0, unless *text* is a single event.
     """
     value = _decode_many(text)
     if not isinstance(value, list):
         return (read_event_object(value),)
 
     hint = 'Write {"event": "instance.user.last_seen", "user": "u1"}.'
-    return _read_each(value, read_event_object, "The list holds no event.", hint)
+    return _read_each(value, read_event_object, "The list is empty.", hint)
 
 
 def action_document(action: ScheduledActionModel) -> dict[str, JsonValue]:
     """
     Return the canonical JSON form of *action*.
 
-    What is unset is left out, booleans are booleans, zones and what is published
-    are always written; ``read_action_object`` reads back an equal model.
+    Fields that are unset are left out, booleans are booleans, and zones and the parts
+    to publish are always written. ``read_action_object`` reads back an equal model.
     """
     return _write_model(action)
 
@@ -197,8 +197,8 @@ def _read(
 ) -> _Model:
     check_json(value)
     if not isinstance(value, dict):
-        msg = f"{show(value)} is no object, so no {noun}."
-        hint = "Write one JSON object, {...}."
+        msg = f"{show(value)} is not an object."
+        hint = f"Write the {noun} as one JSON object, {{...}}."
         raise InvalidDocumentError((Problem("", msg, hint),))
 
     try:
@@ -221,23 +221,23 @@ def _find_problems(
         placed.append((_find_place(value, path), problem))
 
     placed.sort(key=lambda each: each[0])
-    # Branches that agree about one value need to be heard only once.
+    # Several branches may report the same problem; one report is enough.
     return tuple(dict.fromkeys(problem for _, problem in placed))[:MOST_PROBLEMS]
 
 
 def _find_path(value: object, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return where *loc* points to; pydantic says of a key that it is at "[key]"."""
+    """Return the path that *loc* means; pydantic adds "[key]" to that of a bad key."""
     if loc[-1:] != ("[key]",):
         return loc
 
     for part in loc[:-1]:
-        # no model: what pydantic named by a path is a list or an object
+        # pydantic's path leads only through lists and objects
         value = value[part]  # type: ignore[index]
     return loc if isinstance(value, dict) and "[key]" in value else loc[:-1]
 
 
 def _find_place(value: object, path: Sequence[str | int]) -> tuple[float, ...]:
-    """Return where *path* stands in *value*; what is missing comes last."""
+    """Return the position of *path* in *value*; what is missing comes last."""
     place: list[float] = []
     for part in path:
         if isinstance(value, dict) and part in value:
@@ -254,12 +254,12 @@ def _find_place(value: object, path: Sequence[str | int]) -> tuple[float, ...]:
 
 
 def _decode_many(text: str | bytes) -> object:
-    """Return what *text* says as JSON, or as JSON lines if it is not."""
+    """Decode *text* as JSON or, if it is not JSON, as JSON lines."""
     try:
         return decode_json(text, largest=LARGEST_BULK)
     except InvalidDocumentError:
         lines = _split_lines(text)
-        # Else it is one document over several lines, with a mistake in it.
+        # Otherwise it is one document over several lines, with a mistake in it.
         if len(lines) < 2 or not _is_whole_object(lines[0][1]):
             raise
         return _decode_lines(lines)
@@ -268,7 +268,7 @@ def _decode_many(text: str | bytes) -> object:
 def _read_each(
     values: list[object], read_one: Callable[[object], _Read], none: str, hint: str
 ) -> tuple[_Read, ...]:
-    """Return what *read_one* makes of each of *values*, of which there must be one."""
+    """Return what *read_one* makes of each of *values*; refuse an empty list."""
     read: list[_Read] = []
     problems: list[Problem] = []
     for index, entry in enumerate(values):
@@ -287,7 +287,7 @@ def _read_each(
 
 
 def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
-    """Return the lines of *text* that are not empty, with their numbers."""
+    """Return the lines of *text* that are not empty, with their numbers from 1."""
     lines: list[str | bytes] = []
     if isinstance(text, bytes):
         lines += text.split(b"\n")
@@ -297,7 +297,7 @@ def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
 
 
 def _is_whole_object(line: str | bytes) -> bool:
-    """Tell whether *line* looks like one of JSON lines."""
+    """Tell whether *line* looks like a line of JSON lines."""
     stripped = line.strip()
     return stripped[:1] in ("{", b"{") and stripped[-1:] in ("}", b"}")
 
@@ -329,7 +329,7 @@ def place_problems(
     ]
 
 
-#: Written even where they have their default, so that nobody has to know it.
+#: Keys that are written even with their default, so that readers need not know it.
 _ALWAYS_WRITTEN = frozenset({"active", "timezone", "data", "design", "permissions"})
 
 
@@ -352,13 +352,13 @@ def _write_value(value: object) -> JsonValue:
     if isinstance(value, tuple):
         return [_write_value(entry) for entry in value]
 
-    # A copy: what is stored must not change with the caller's arguments of a task.
+    # A copy: what is stored must not change when the caller changes a task's arguments.
     plain: JsonValue = json.loads(json.dumps(value, default=_write_text))
     return plain
 
 
 def _write_text(value: object) -> str:
-    """Return the text of what JSON has no value for."""
+    """Return a date or instant as text, since JSON has no such value."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, date):

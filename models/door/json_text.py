@@ -1,9 +1,9 @@
 """
-JSON as it must be before anything looks at what it says. Pure.
+JSON, checked before anything looks at what it says. Pure.
 
-Stricter than ``json.loads``: a key may stand once, numbers are finite and of a
-size that every reader agrees about, texts can be stored in any database, and the
-nesting has a bound. Nothing that is sent here ends in a traceback.
+Stricter than ``json.loads``: a key may appear once, numbers are finite and of a
+size that every reader agrees about, texts can be stored in any database, and nesting
+has a bound. Nothing that people send here ends in a traceback.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NoReturn
 from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import MOST_PROBLEMS, show
 
-#: More than any action needs; the parts of a small app may be larger.
+#: Bytes; more than any action needs. Small apps have a larger bound.
 LARGEST_TEXT = 1024 * 1024
 
-#: Levels of objects and lists; an action of ours has seven.
+#: Levels of objects and lists; an action needs seven.
 DEEPEST = 32
 
 #: JSON has no bounds for numbers, but databases and JavaScript do.
@@ -31,20 +31,20 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class _TwiceDict(dict[str, object]):
-    """An object in which keys stand more than once."""
+    """An object in which keys appear more than once."""
 
     repeated: frozenset[str] = frozenset()
 
 
 class _HugeNumber(str):
-    """The digits of a number that is too large to be one."""
+    """The digits of an integer that is too large to be read."""
 
     __slots__ = ()
 
 
 def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
     """
-    Return what *text* says.
+    Return the value that *text* is the JSON of.
 
     Args:
         text: JSON, as UTF-8 without a byte order mark if it is bytes.
@@ -52,7 +52,7 @@ def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
         largest: Bytes accepted.
 
     Raises:
-        InvalidDocumentError: If it is no JSON, or JSON that ``check_json`` refuses.
+        InvalidDocumentError: If it is not JSON, or JSON that ``check_json`` refuses.
     """
     try:
         value = json.loads(
@@ -71,11 +71,11 @@ def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
 
 def check_json(value: object) -> None:
     """
-    Refuse a decoded *value* that is not JSON as it must be.
+    Refuse a decoded *value* that every reader would not agree about.
 
     Raises:
-        InvalidDocumentError: If it holds NaN, an infinite or huge number, a NUL
-            character, half a surrogate pair, a repeated key, a value JSON does not
+        InvalidDocumentError: If it contains NaN, an infinite or huge number, a NUL
+            character, half a surrogate pair, a repeated key, a value that JSON does not
             have, or more than 32 levels.
     """
     problems: list[Problem] = []
@@ -105,7 +105,7 @@ def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
 
 
 def _read_text(text: str | bytes, largest: int) -> str:
-    """Return *text* decoded, and not too long, empty or marked."""
+    """Return *text* decoded; refuse one that is too long, empty or has a BOM."""
     size = len(text if isinstance(text, bytes) else text.encode(errors="replace"))
     if size > largest:
         msg = f"It is {size} bytes long; at most {largest} are accepted."
@@ -149,7 +149,7 @@ def _make_integer(digits: str) -> int | _HugeNumber:
 def _find_problems(
     value: object, path: tuple[str | int, ...], depth: int
 ) -> Iterator[Problem]:
-    """Yield what is wrong with *value*, in document order."""
+    """Yield the problems of *value*, in document order."""
     if isinstance(value, dict | list | tuple):
         if depth > DEEPEST:
             msg = f"It is nested more than {DEEPEST} levels deep."
@@ -176,30 +176,30 @@ def _find_in_object(
             yield Problem(make_pointer(path), msg, "Write keys as text.")
             continue
         if key in repeated:
-            msg = f"The key {show(key)} stands more than once."
-            hint = "Keep one of them; readers disagree about which one counts."
+            msg = f"The key {show(key)} appears more than once."
+            hint = "Keep one of them: readers disagree about which one counts."
             yield Problem(make_pointer((*path, key)), msg, hint)
         unfit = _find_unfit(key)
         if unfit is not None:
-            # The key itself cannot be shown in a pointer.
-            yield Problem(make_pointer(path), f"A key holds {unfit}.", "Remove it.")
+            # The pointer is that of the object: it could not show such a key.
+            yield Problem(make_pointer(path), f"A key contains {unfit}.", "Remove it.")
             continue
         yield from _find_problems(entry, (*path, key), depth + 1)
 
 
 def _find_problem(value: object) -> tuple[str, str] | None:
-    """Return message and hint if *value*, no object or list, is unfit."""
+    """Return message and hint if *value*, which is not an object or list, is unfit."""
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, _HugeNumber | int):
         return _find_huge(value)
     if isinstance(value, str):
         unfit = _find_unfit(value)
-        return None if unfit is None else (f"The text holds {unfit}.", "Remove it.")
+        return None if unfit is None else (f"The text contains {unfit}.", "Remove it.")
     if not isinstance(value, float):
-        return f"{show(value)} is no value that JSON has.", "Write text or a number."
+        return f"{show(value)} is not a JSON value.", "Write text or a number."
     if not math.isfinite(value):
-        return f"{value} is no number that JSON has.", "Write a finite number or null."
+        return f"{value} is not a JSON number.", "Write a finite number or null."
 
     return None
 
@@ -215,7 +215,7 @@ def _find_huge(value: _HugeNumber | int) -> tuple[str, str] | None:
 
 
 def _find_unfit(text: str) -> str | None:
-    """Return what no database would store or no client could read, if *text* has it."""
+    """Return what of *text* no database would store or no client could read, if any."""
     if "\0" in text:
         return f"a NUL character (\\u0000) at position {text.index(chr(0))}"
 
@@ -226,19 +226,19 @@ def _find_unfit(text: str) -> str | None:
     return None
 
 
-#: What json says, what we say, and what to do about it.
+#: How Python's message begins, what we say instead, and the hint.
 _DECODING = (
     (
         "Expecting property name",
         "a key in double quotes was expected",
-        "Put keys in double quotes, and no comma after the last one.",
+        "Put keys in double quotes, and no comma after the last entry.",
     ),
-    ("Illegal trailing comma", "a comma stands after the last entry", "Remove it."),
+    ("Illegal trailing comma", "there is a comma after the last entry", "Remove it."),
     ("Expecting ':'", "a colon was expected after the key", 'Write "key": value.'),
     (
         "Expecting ','",
         "a comma or a closing bracket was expected",
-        "Separate entries with commas, and close what is open.",
+        "Separate entries with commas, and close every bracket.",
     ),
     (
         "Unterminated string",
@@ -247,7 +247,7 @@ _DECODING = (
     ),
     (
         "Invalid control character",
-        "a line break or control character is in a text",
+        "a text contains a line break or control character",
         "Write \\n for a line break and \\t for a tab.",
     ),
     (
@@ -257,12 +257,12 @@ _DECODING = (
     ),
     (
         "Invalid \\escape",
-        "a backslash is followed by what cannot be escaped",
-        "Write two backslashes for one.",
+        "a backslash is followed by a character that cannot be escaped",
+        "For one backslash, write two.",
     ),
     (
         "Extra data",
-        "something follows after the end of the document",
+        "something follows the end of the document",
         "Write one JSON value and nothing after it.",
     ),
     (
@@ -274,7 +274,7 @@ _DECODING = (
 
 
 def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
-    """Return *error* in our words: where it is, what is there, what to do."""
+    """Return *error* in our words: where, what was found, what to write instead."""
     what, hint = "it is not JSON", "Write one JSON object."
     for begin, ours, ours_hint in _DECODING:
         if error.msg.startswith(begin):
@@ -282,8 +282,8 @@ def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
             break
 
     rest = error.doc[error.pos : error.pos + 20].split("\n", 1)[0]
-    found = f"found {show(rest)}" if rest else "the line ends"
+    found = f"found {show(rest)}" if rest else "the line ends there"
     if error.pos >= len(error.doc):
-        found = "the document ends"
-    msg = f"Line {error.lineno}, column {error.colno}: {what}, but {found}."
+        found = "the document ends there"
+    msg = f"Line {error.lineno}, column {error.colno}: {what}; {found}."
     return InvalidDocumentError((Problem("", msg, hint),))

@@ -1,6 +1,6 @@
 """
-The languages that rules are written in: cron, and systemd's calendar. Pure.
+The languages in which rules are written: cron, and systemd's calendar. Pure.
 
-A text becomes a rule here, which days and times it asks for; at which instants that is,
-in a zone whose clocks change, is worked out in actions/when.
+Here a text becomes an expression, which knows the days and times that are asked for.
+actions/when works out at which instants that is, in a zone whose clocks change.
 """

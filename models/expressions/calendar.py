@@ -1,10 +1,10 @@
 """
-Calendar rules: systemd's OnCalendar syntax, read and written back. Pure.
+Calendar expressions: systemd's OnCalendar syntax, read and written back. Pure.
 
-The syntax is that of systemd.time(7), "Calendar Events"; ``str`` of a rule is
-what ``systemd-analyze calendar`` calls its normalized form. Stricter than systemd
-in two things: a rule that can never be due is refused, and so are fractions of a
-second, for occurrences fall on whole seconds.
+The syntax is that of systemd.time(7), "Calendar Events"; ``str`` of an expression is
+what ``systemd-analyze calendar`` calls its normalized form. This is stricter than
+systemd in two ways: an expression that can never be due is refused, and so are
+fractions of a second, since occurrences fall on whole seconds.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from models.expressions.calendar_fields import (
 )
 from models.fields.zone import load_zone
 
-#: More characters are no rule that a human wrote.
+#: Characters; nobody writes a longer rule.
 _LONGEST_TEXT = 1_000
 
-#: Source: systemd.time(7); "anually" is a slip that systemd keeps, too.
+#: Source: systemd.time(7), including the misspelled "anually".
 SHORTHANDS = {
     "minutely": "*-*-* *:*:00",
     "hourly": "*-*-* *:00:00",
@@ -68,17 +68,17 @@ _HINT = "Write it as in systemd, such as 'Mon..Fri *-*-* 09:00:00'."
 @dataclass(frozen=True, slots=True)
 class CalendarExpression:
     """
-    A calendar rule whose fields are written out. Two with the same text are equal.
+    A calendar expression, its fields listed. Two with the same text are equal.
 
     Args:
         text: The normalized form; the zone is part of it.
 
-        years: In ascending order, 1970 to 2199; None is every year.
+        years: Ascending, 1970 to 2199; None is every year.
 
         months: Ascending, 1 to 12.
 
-        days: For each length of a month, 28 to 31, and each weekday of its first
-            (Monday is 0) a number whose bit d is set if day d matches.
+        days: For each length of a month, 28 to 31, and each weekday of its first day
+            (Monday is 0), a number whose bit d is set if day d matches.
 
         hours: Ascending, 0 to 23.
 
@@ -86,10 +86,10 @@ class CalendarExpression:
 
         seconds: Ascending, 0 to 59.
 
-        follows_clock: True if hour or minute is ``*``: due at every instant that
-            shows a matching time. False: each local time once.
+        follows_clock: True if hour or minute is ``*``: due at every instant at which
+            clocks show a matching time. False: once for each local time.
 
-        zone_name: Written in the rule itself; None leaves the zone to others.
+        zone_name: The zone written in the text; None if there is none.
     """
 
     text: str
@@ -105,12 +105,12 @@ class CalendarExpression:
     @classmethod
     def parse(cls, text: str) -> CalendarExpression:
         """
-        Read a calendar rule.
+        Return the expression that *text* is.
 
         Raises:
-            RuleError: If *text* is no rule of systemd, names an unknown zone, has a
-                fraction of a second, or can never be due. Rules whose years are all
-                past are accepted; they were due once.
+            RuleError: If *text* is not systemd's syntax, names an unknown zone, has a
+                fraction of a second, or can never be due. One whose years are all in
+                the past is accepted.
 
         >>> str(CalendarExpression.parse("mon..fri 9:0"))
         'Mon..Fri *-*-* 09:00:00'
@@ -136,7 +136,7 @@ class CalendarExpression:
 
 @dataclass(slots=True)
 class _Reader:
-    """Takes a rule apart from both ends; *text* is kept for its errors."""
+    """Takes a text apart from both ends; errors quote the whole of it."""
 
     text: str
     weekdays: int = 0
@@ -177,7 +177,7 @@ class _Reader:
         if len(words) == 1 or not last[0].isalpha():
             return words
         if names_weekday(last):
-            msg = f"{self.text!r} has weekdays at its end, or apart from each other."
+            msg = f"{self.text!r} has weekdays at its end, or separated by spaces."
             hint = "Write them first, without spaces: 'Mon,Tue 09:00'."
             raise RuleError(msg, hint)
 
@@ -188,9 +188,9 @@ class _Reader:
         return words[:-1]
 
     def _read_epoch(self, word: str) -> list[str]:
-        """Return the date and time of ``@seconds``, which are always UTC."""
+        """Return the words for ``@seconds``, which count from 1970 in UTC."""
         if re.fullmatch(r"@[0-9]{1,18}", word) is None or int(word[1:]) > _LAST_EPOCH:
-            msg = f"{word!r} is no count of seconds since 1970, up to the year 2199."
+            msg = f"{word!r} is not a number of seconds from 1970 to the end of 2199."
             raise RuleError(msg, "Write whole seconds, such as '@1796122800'.")
 
         self.zone_name = "UTC"
@@ -224,7 +224,7 @@ class _Reader:
             self.seconds = parse_spans(parts[2], SECOND)
 
     def _misplaced(self, word: str) -> RuleError:
-        msg = f"{self.text!r} has {word!r} too many."
+        msg = f"{self.text!r} has {word!r} where nothing more is expected."
         hint = "The order is weekdays, date, time, zone, each once: "
         return RuleError(msg, f"{hint}'Mon..Fri *-*-* 09:00 Europe/Paris'.")
 
@@ -277,7 +277,7 @@ class _Reader:
 
 @lru_cache(maxsize=1_024)
 def _get_month(year: int, month: int) -> tuple[int, int]:
-    """Return the weekday of the first (Monday is 0) and the number of days."""
+    """Return the weekday of the first day (Monday is 0) and the number of days."""
     first = datetime(year, month, 1, tzinfo=UTC)
     next_first = (first + timedelta(days=_LONGEST_MONTH)).replace(day=1)
     return first.weekday(), (next_first - first).days

@@ -1,5 +1,5 @@
 """
-The fields of a calendar rule: numbers, ranges and repetitions; weekdays. Pure.
+The fields of a calendar expression: numbers, ranges, steps and weekdays. Pure.
 
 Reads, checks and writes as systemd 252 does (src/shared/calendarspec.c).
 """
@@ -13,7 +13,7 @@ from models.errors import RuleError
 
 _MICROSECONDS = 1_000_000
 
-#: Two-digit years up to here lie in this century, the others in the last one.
+#: Two-digit years below this are in this century, the others in the last one.
 _CENTURY_SPLIT = 70
 
 _NUMBER = r"([0-9]{1,18}(?:\.[0-9]{1,6})?)"
@@ -23,14 +23,14 @@ _SPAN = re.compile(rf"{_NUMBER}(?:\.\.{_NUMBER})?(?:/{_NUMBER})?")
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
     """
-    Some numbers of a field: *start*, and on to *stop* in steps of *repeat*.
+    Some numbers of a field: from *start* to *stop* in steps of *repeat*.
 
     Args:
-        start: The first.
+        start: The first number.
 
-        stop: The last one that may match; -1 goes to the end of the field.
+        stop: The last number that may match; -1: the end of the field.
 
-        repeat: The step; 0 is *start* alone.
+        repeat: The step; 0: *start* alone.
     """
 
     start: int
@@ -44,19 +44,24 @@ class Field:
     What a field may hold.
 
     Args:
-        name: As the error messages say it.
+        name: What messages call it.
 
         first: The least number.
 
-        last: The greatest, also where a repetition without an end ends.
+        last: The greatest number, at which a repetition without an end stops.
 
-        width: Digits of the normalized form.
+        width: Digits in the normalized form.
     """
 
     name: str
     first: int
     last: int
     width: int = 2
+
+    @property
+    def plural(self) -> str:
+        """The name of several: "hours", "days before the end of the month"."""
+        return re.sub(r"^\w+", r"\g<0>s", self.name)
 
     def expand(
         self, spans: tuple[Span, ...] | None, last: int | None = None
@@ -67,7 +72,7 @@ class Field:
         Args:
             spans: None is every number.
 
-            last: Where the field ends this time: the length of the month, for days.
+            last: The end of the field, if not its own: the length of a month, for days.
         """
         end = self.last if last is None else last
         if spans is None:
@@ -77,7 +82,7 @@ class Field:
         for span in spans:
             start, stop = span.start, span.stop
             if self is DAYS_FROM_END:
-                # Counted from the last day, the range runs backward.
+                # Days are counted from the last one, so the range is reversed.
                 start = end + 1 - start
                 if stop >= 0:
                     start, stop = end + 1 - stop, start
@@ -110,17 +115,18 @@ def parse_spans(text: str, field: Field) -> tuple[Span, ...] | None:
         field: What it may hold.
 
     Returns:
-        Sorted, each once, with stops that are met; None for ``*``, every number.
+        Sorted, without repetitions, each stop a number that matches; None for ``*``,
+        which is every number.
 
     Raises:
-        RuleError: If *text* cannot be read, leaves the bounds of *field*, or is finer
-            than a second.
+        RuleError: If *text* cannot be read, is out of the bounds of *field*, or is
+            finer than a second.
     """
     if text == "*":
         return None
 
     spans = tuple(sorted({_parse_span(part, field) for part in text.split(",")}))
-    # systemd writes these seconds as "*", too.
+    # systemd, too, writes these seconds as "*".
     every = field is SECOND and spans == (Span(0, repeat=1),)
     return None if every else spans
 
@@ -133,12 +139,12 @@ def _parse_span(text: str, field: Field) -> Span:
     start, stop, repeat = (
         _parse_number(number, field) if number else None for number in match.groups()
     )
-    # Seconds are counted in microseconds until the range is cut to its steps.
+    # Seconds are counted in microseconds until the range is cut to whole steps.
     unit = _MICROSECONDS if field is SECOND else 1
     assert start is not None  # the pattern demands it
     if repeat == 0:
-        msg = f"{text!r} repeats each 0 of {field.name}."
-        raise RuleError(msg, "Write a step of 1 or more after the '/'.")
+        msg = f"{text!r} has step 0 for the {field.name}; a step is 1 or more."
+        raise RuleError(msg, "Write the step after the '/', such as '0/5'.")
     if repeat is None:
         repeat = 0 if stop is None else unit
         if stop is not None and field is SECOND and start <= stop < start + unit:
@@ -179,17 +185,17 @@ def _widen_year(year: int) -> int:
 def _check_bounds(
     text: str, field: Field, span: tuple[int, int | None, int], unit: int
 ) -> None:
-    """Refuse numbers out of bounds and steps that lead nowhere."""
+    """Refuse numbers that are out of bounds, and steps that are too large."""
     start, stop, repeat = span
     first, last = field.first * unit, (field.last + 1) * unit - 1
     for number in (start, stop):
         if number is not None and not first <= number <= last:
             msg = f"{text!r} has {field.name} {number // unit}; "
-            msg += f"{field.name}s go from {field.first} to {field.last}."
-            raise RuleError(msg, f"Write a {field.name} within these bounds.")
+            msg += f"{field.plural} go from {field.first} to {field.last}."
+            raise RuleError(msg, "Write a number within these bounds.")
 
     if stop is not None and stop < start:
-        msg = f"{text!r} is a {field.name} range that ends before it starts."
+        msg = f"{text!r} is a range that ends before it starts."
         hint = f"Ranges do not wrap around; write '{start // unit}..{field.last},"
         hint += f"{field.first}..{stop // unit}'."
         raise RuleError(msg, hint)
@@ -197,12 +203,12 @@ def _check_bounds(
     counts_down = field is DAYS_FROM_END and stop is None
     reach = start - repeat if counts_down else start + repeat
     if repeat and not first <= reach <= last:
-        msg = f"{text!r} repeats in steps that never fit into the {field.name}."
+        msg = f"{text!r} has a step that is too large for the {field.name}."
         raise RuleError(msg, f"Write a smaller step, or '{start // unit}' alone.")
 
 
 def _unreadable(text: str, field: Field) -> RuleError:
-    msg = f"{text!r} is no {field.name}."
+    msg = f"{text!r} is not a valid {field.name}."
     if re.fullmatch(r"\*/[0-9]+", text):
         return RuleError(msg, f"Write '{field.first}{text[1:]}' to repeat.")
     if re.fullmatch(r"[0-9]+-[0-9]+", text):
@@ -242,7 +248,7 @@ _HINT = "Write weekdays as 'Mon,Wed' or 'Mon..Fri'."
 
 
 def names_weekday(word: str) -> bool:
-    """Return whether *word* begins like a list of weekdays."""
+    """Tell whether *word* begins like a list of weekdays."""
     return re.split(r"[,.-]", word, maxsplit=1)[0].lower() in _NUMBERS
 
 
@@ -253,13 +259,13 @@ def parse_weekdays(word: str, text: str) -> int:
     Args:
         word: Such as "Mon..Wed,Fri"; one comma at the end is allowed, as in systemd.
 
-        text: The whole rule, for the error.
+        text: The whole rule, which errors quote.
 
     Returns:
-        A bit for each weekday; 0 if all of them are named, which means no choice.
+        A bit for each weekday; 0 if all are named, which is the same as none.
 
     Raises:
-        RuleError: If *word* is no such list, or a range runs over Sunday.
+        RuleError: If *word* is not such a list, or a range runs past Sunday.
     """
     weekdays = 0
     for item in word.removesuffix(",").split(","):
@@ -273,7 +279,7 @@ def parse_weekdays(word: str, text: str) -> int:
         first, last = _NUMBERS[names[0]], _NUMBERS[names[-1]]
         if last < first:
             listed = ",".join((_NAMES * 2)[first : last + 1 + len(_NAMES)])
-            msg = f"{text!r} has the weekdays {item!r}, which run over Sunday."
+            msg = f"{text!r} has the weekdays {item!r}, which run past Sunday."
             raise RuleError(msg, f"Weeks start on Monday here; write '{listed}'.")
 
         weekdays |= (2 << last) - (1 << first)
@@ -282,7 +288,7 @@ def parse_weekdays(word: str, text: str) -> int:
 
 
 def format_weekdays(weekdays: int) -> str:
-    """Return the shortest list, ranges from three days on; "" for 0."""
+    """Return the shortest list, with ranges of three days or more; "" for 0."""
     runs = re.finditer("1+", f"{weekdays:07b}"[::-1])
     return ",".join(
         _NAMES[run.start()]

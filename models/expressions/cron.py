@@ -1,8 +1,8 @@
 """
-Cron rules: which minutes, hours and days a text of five fields asks for. Pure.
+Cron expressions: the minutes, hours and days that five fields ask for. Pure.
 
-The text is read in cron_fields.py; what its day fields ask for is worked out here
-once for every shape a month can have, so that finding a day costs a few bits.
+cron_fields.py reads the text. Here the days that it asks for are worked out once for
+each shape that a month can have, so that finding a day costs a few bit operations.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _EVERY_WEEK = sum(1 << day for day in range(0, _LONGEST_MONTH, _WEEK))
 @dataclass(frozen=True, slots=True)
 class CronExpression:
     """
-    A cron rule; two rules are equal if they ask for the same times the same way.
+    A cron expression; two are equal if they ask for the same times in the same way.
 
     Args:
         text: As its author wrote it.
 
-        canonical: Numbers for names, macros spelled out, single blanks. Parses to
-            an equal rule.
+        canonical: *text* with numbers for names, macros spelled out and single
+            spaces. Parses to an equal expression.
 
         minutes: Sorted, 0 to 59.
 
@@ -52,11 +52,11 @@ class CronExpression:
 
         months: Sorted, 1 to 12.
 
-        day_masks: The days asked for, for each shape of a month; see ``day_mask``.
+        day_masks: The matching days, for each shape of a month; see ``day_mask``.
 
-        is_fixed: Neither the minute nor the hour field starts with ``*``: the rule
-            names times of day, each of which happens once a day even where the
-            clocks change. Otherwise it follows the clock.
+        is_fixed: True if neither the minute nor the hour field starts with ``*``: the
+            text names times of day, each of which is due once a day, even when the
+            clocks change. False: it follows the clock.
     """
 
     text: str = field(compare=False)
@@ -70,13 +70,13 @@ class CronExpression:
     @classmethod
     def parse(cls, text: str) -> CronExpression:
         """
-        Return the rule that *text* describes.
+        Return the expression that *text* is.
 
         Args:
             text: Five fields, or a macro such as "@daily"; names in any case.
 
         Raises:
-            RuleError: If it is no rule, or one that is never due.
+            RuleError: If it is not a cron rule, or one that is never due.
 
         >>> CronExpression.parse("0 7 * * mon").canonical
         '0 7 * * 1'
@@ -93,8 +93,8 @@ class CronExpression:
             minutes=_numbers(minutes),
             hours=_numbers(hours),
             months=_numbers(months),
-            # Debian's cron: a day must suit both fields if either starts with a
-            # star, else one of the two.
+            # Debian's cron: a day must match both fields if either starts with a
+            # star, otherwise one of the two.
             day_masks=_make_day_masks(
                 days, weekdays, both=starts[2] == "*" or starts[4] == "*"
             ),
@@ -106,21 +106,21 @@ class CronExpression:
 
     def day_mask(self, length: int, first_weekday: int) -> int:
         """
-        Return the days asked for in a month of this shape, day n as bit n.
+        Return the matching days of a month of this shape, day n as bit n.
 
         Args:
             length: Days of the month, 28 to 31.
 
-            first_weekday: Of the first of the month; Monday is 0.
+            first_weekday: Weekday of the first of the month; Monday is 0.
         """
         return self.day_masks[(length - _SHORTEST_MONTH) * _WEEK + first_weekday]
 
     def is_ever_due(self) -> bool:
         """
-        Tell whether any date suits the rule; True for every rule that was parsed.
+        Tell whether any date matches; True for everything that was parsed.
 
-        Exact: in 400 years each month comes in each of its lengths with each first
-        weekday, 29 February included.
+        Exact: in 400 years, each month occurs in each of its lengths with each first
+        weekday, including 29 February.
         """
         return any(
             self.day_mask(length, first_weekday)
@@ -138,7 +138,7 @@ def _numbers(values: Iterable[Value]) -> tuple[int, ...]:
 def _make_day_masks(
     days: frozenset[Value], weekdays: frozenset[Value], *, both: bool
 ) -> tuple[int, ...]:
-    """Return the days asked for in each of the 28 shapes a month can have."""
+    """Return the matching days for each of the 28 shapes that a month can have."""
     numbers = sum(1 << day for day in _numbers(days))
     weekly = [
         sum(_EVERY_WEEK << _first_day(weekday, first) for weekday in _numbers(weekdays))
@@ -164,7 +164,7 @@ def _first_day(weekday: int, first_weekday: int) -> int:
 
 
 def _mask_of_ends(days: frozenset[Value], length: int, first_weekday: int) -> int:
-    """Return the last day and the last working day, if *days* asks for them."""
+    """Return the last day and the last working day, whichever *days* asks for."""
     mask = 0
     if LAST_DAY in days:
         mask |= 1 << length
@@ -191,16 +191,16 @@ def _mask_of_nth(
 
 
 def _make_never_error(text: str, fields: CronFields) -> RuleError:
-    """Name the date that never comes."""
+    """Return an error that names the date that does not exist."""
     days = fields.values[2]
     numbers = _numbers(days)
     if len(numbers) == len(days) and numbers[0] > _SHORTEST_MONTH:
         return RuleError(
             f"{quote(text)} is never due: "
-            f"day {numbers[0]} never comes in month {fields.words[3]}.",
-            "Write L as day of the month for its last day.",
+            f"there is no day {numbers[0]} in month {fields.words[3]}.",
+            "For the last day of the month, write L as the day.",
         )
     return RuleError(
-        f"{quote(text)} is never due: no date suits both of its day fields.",
-        "A date must suit both if either of them starts with '*'.",
+        f"{quote(text)} is never due: no date matches both of its day fields.",
+        "A date must match both if either of them starts with '*'.",
     )

@@ -1,9 +1,9 @@
 """
-The text of a cron rule: five fields, read and checked. Pure.
+The text of a cron expression: five fields, read and checked. Pure.
 
-The dialect is Debian's cron with ``L``, ``LW`` and ``#``, a subset of what cronsim
-reads, with the same meaning. What can only be a mistake is refused, with the way
-out, so that no rule fails or stays silent at tick time.
+The dialect is Debian's cron with ``L``, ``LW`` and ``#``: a subset of what cronsim
+reads, with the same meaning. What can only be a mistake is refused with a hint, so that
+no rule fails, or is never due, at tick time.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import NoReturn
 
 from models.errors import RuleError
 
-#: One thing a field asks for: a number, or in the day fields what depends on the
-#: month: LAST_DAY, LAST_WORKDAY, or a weekday (Sunday is 0) and which one of the
-#: month it is (LAST_WEEK for the last).
+#: One thing that a field asks for: a number; or, in the day fields, what depends on
+#: the month: LAST_DAY, LAST_WORKDAY, or a weekday (Sunday is 0) and its number in the
+#: month (LAST_WEEK for the last).
 Value = int | str | tuple[int, int]
 
 LAST_DAY = "L"
 LAST_WORKDAY = "LW"
 LAST_WEEK = 0
 
-#: A rule that lists every value of every field has some 600 characters.
+#: Characters; a rule that lists every value of every field has some 600.
 _LONGEST_RULE = 1000
 
-#: How much of a rule is repeated in a message.
+#: Characters of a rule that a message quotes.
 _QUOTED = 60
 
 _WEEK = 7
@@ -37,7 +37,7 @@ _EXAMPLE = "Write minute, hour, day of month, month and day of week: '0 7 * * 1'
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One of the five fields: what its values are called and where they end."""
+    """One of the five fields: what its values are called, and their bounds."""
 
     name: str
     plural: str
@@ -89,9 +89,9 @@ class CronFields:
     The five fields of a rule, as read.
 
     Args:
-        words: The text of each, in capitals, with numbers for names.
+        words: The text of each field, in capitals, with numbers for names.
 
-        values: What each asks for; the day of the week never has 7.
+        values: What each field asks for; the day of the week is never 7.
     """
 
     words: tuple[str, ...]
@@ -100,21 +100,21 @@ class CronFields:
 
 def parse_fields(text: str) -> CronFields:
     """
-    Return the five fields of *text*, macros spelled out.
+    Return the five fields of *text*, with macros spelled out.
 
     Raises:
-        RuleError: If it is no rule.
+        RuleError: If it is not a cron rule.
     """
     return _Parser(text).parse()
 
 
 def quote(text: str) -> str:
-    """Return *text* as messages show it: quoted, and short whatever it is."""
+    """Return *text* as messages show it: quoted, and cut to a readable length."""
     return repr(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}...")
 
 
 class _Parser:
-    """Parses one rule; every refusal quotes it."""
+    """Parses one rule, which every refusal quotes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -129,11 +129,11 @@ class _Parser:
         return CronFields(tuple(map(_canonical_field, words, _FIELDS)), values)
 
     def split(self) -> list[str]:
-        """Return the five fields in capitals, macros spelled out."""
+        """Return the five fields in capitals, with macros spelled out."""
         if len(self.text) > _LONGEST_RULE:
             self.refuse(
                 f"is too long: {len(self.text)} characters.",
-                f"A rule has {_LONGEST_RULE} characters at most; use ranges and steps.",
+                f"Write at most {_LONGEST_RULE} characters, with ranges and steps.",
             )
         for character in self.text:
             if not (" " <= character <= "~" or character == "\t"):
@@ -163,7 +163,7 @@ class _Parser:
             self.refuse_macro(macro)
         if len(words) > 1:
             self.refuse(
-                f"has more than {macro}.", f"Write {macro} alone, or five fields."
+                f"has more than {macro} in it.", f"Write {macro} alone, or five fields."
             )
         return _MACROS[macro].split()
 
@@ -175,12 +175,12 @@ class _Parser:
             )
         if macro.startswith("@every"):
             self.refuse(
-                "is no cron rule.",
+                "is not a cron rule.",
                 'For even steps use an interval: {"every": "PT90M"}.',
             )
         near = difflib.get_close_matches(macro, _MACROS, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(_MACROS)}."
-        self.refuse("is no macro of cron.", hint)
+        self.refuse("is not a macro of cron.", hint)
 
     def refuse_count(self, words: list[str]) -> NoReturn:
         count = len(words)
@@ -216,7 +216,7 @@ class _Parser:
             nth = int(match["nth"])
             if not 1 <= nth <= 5:
                 self.refuse(
-                    f"asks for {spec.name} number {nth} of a month; there are 1 to 5.",
+                    f"has {spec.name} number {nth} of a month; numbers go from 1 to 5.",
                     f"Write '{weekday}#1' to '{weekday}#5', or '{weekday}L'.",
                 )
             return {(weekday, nth)}
@@ -259,7 +259,7 @@ class _Parser:
             self.refuse(
                 f"has the {spec.plural} {match['first']}-{match['last']}, "
                 "a range that runs backwards.",
-                f"Write {tail},{head} to go round.",
+                f"To wrap around, write {tail},{head}.",
             )
         return first, last
 
@@ -274,7 +274,7 @@ class _Parser:
                 "Write a single value, or a step such as '*/5'.",
             )
         if step > spec.count:
-            # "*/90" would mean minute 0 of each hour, which nobody wants to say so.
+            # "*/90" would mean minute 0 of each hour, which is not what anybody means.
             self.refuse(
                 f"has step {step} for {spec.plural}, of which there are {spec.count}.",
                 "A step starts again with each hour, day, month or year; for even "
@@ -303,18 +303,18 @@ class _Parser:
         return value
 
     def refuse_term(self, term: str, spec: _Field) -> NoReturn:
-        """Say why *term* is no value of its field, as narrowly as we can."""
+        """Say why *term* is not a value of its field, as precisely as possible."""
         what = f"has {term!r} as {spec.name}"
         if term.startswith("?"):
-            self.refuse(f"{what}; '?' is not of cron.", "Write '*'.")
+            self.refuse(f"{what}; cron has no '?'.", "Write '*'.")
         if re.match(r"H(\(|/|$)", term):
             self.refuse(
-                f"{what}; 'H' is not of cron.",
+                f"{what}; cron has no 'H'.",
                 "Write a number, and jitter beside the rule to spread the load.",
             )
         if re.match(r"R(\(|/|$)", term):
             self.refuse(
-                f"{what}: a random time would be another at each look.",
+                f"{what}; a random time would be different at each tick.",
                 "Write a number, and jitter beside the rule to spread the load.",
             )
         if spec is _DAY and re.fullmatch(r"[0-9]+W|W[0-9]*", term):
@@ -336,7 +336,7 @@ class _Parser:
         if spec.names:
             self.refuse_name(term, spec, what)
         self.refuse(
-            f"{what}, which is no number.",
+            f"{what}, which is not a number.",
             f"{spec.plural.capitalize()} go from {spec.low} to {spec.high}; "
             "write *, lists 1,2, ranges 1-5 and steps */5.",
         )
@@ -346,13 +346,13 @@ class _Parser:
         known = f"{spec.names[0]} to {spec.names[-1]} or {spec.low} to {spec.high}"
         hint = f"Did you mean {near[0]}? " if near and term.isalpha() else ""
         self.refuse(
-            f"{what}, which is neither number nor name.",
+            f"{what}, which is neither a number nor a name.",
             f"{hint}{spec.plural.capitalize()} are {known}.",
         )
 
 
 def _canonical_field(part: str, spec: _Field) -> str:
-    """Write numbers for names and drop leading zeros; what it means stays."""
+    """Write numbers for names and drop leading zeros; the meaning stays the same."""
 
     def number(match: re.Match[str]) -> str:
         word = match[0]

@@ -20,11 +20,11 @@ import isodate
 from models.errors import RuleError
 from models.fields.wall_clock import first_instant_at
 
-#: The longest duration accepted: nobody plans further ahead, and instants keep
-#: clear of what a datetime can hold.
+#: The longest duration accepted: nobody plans further ahead, and instants stay within
+#: the range of a datetime.
 LONGEST_YEARS = 100
 
-#: The grid of an interval is never finer than the tick that looks at it.
+#: An interval is never finer than the ticks that look for its occurrences.
 SHORTEST_INTERVAL = timedelta(minutes=1)
 
 _MONTHS_OF_YEAR = 12
@@ -32,12 +32,12 @@ _DAYS_OF_YEAR = 365.25
 _NOTHING = timedelta()
 _SECOND = timedelta(seconds=1)
 
-#: More characters are no duration, whatever they say.
+#: Characters; a longer text is not a duration, whatever it says.
 _LONGEST_TEXT = 64
 
-#: ISO 8601-1 5.5.2.3, and weeks beside other units as isodate has them. Years and
-#: months are whole, since half a month has no length. isodate alone would also
-#: take a line feed at the end, a sign, and the form P0003-06-04T12:30:05.
+#: ISO 8601-1 5.5.2.3, and weeks combined with other units, as isodate allows. Years
+#: and months are whole, since half a month has no fixed length. isodate alone would
+#: also accept a line feed at the end, a sign, and the form P0003-06-04T12:30:05.
 _TEXT = re.compile(
     r"P(?=[0-9T])(?P<years>[0-9]+Y)?(?P<months>[0-9]+M)?"
     r"(?P<weeks>[0-9]+(?:[.,][0-9]+)?W)?(?P<days>[0-9]+(?:[.,][0-9]+)?D)?"
@@ -45,7 +45,7 @@ _TEXT = re.compile(
     r"(?:[0-9]+(?:[.,][0-9]+)?S)?)?"
 )
 
-#: What people write instead: "7 days", "90min", "P1H" (its T forgotten).
+#: What people write instead: "7 days", "90min", "P1H" (without its T).
 _IN_WORDS = re.compile(r"P?([0-9]{1,6}) *([a-z]{1,12})", re.IGNORECASE)
 _UNITS = {
     "y yr yrs year years": "P{}Y",
@@ -80,13 +80,13 @@ class Duration:
         Read an ISO 8601 duration of at most 100 years.
 
         Raises:
-            RuleError: If *text* is no duration, has a sign or a part of a month or
-                year, or is too long. Zero is accepted; see ``is_zero``.
+            RuleError: If *text* is not a duration, has a sign or a fraction of a month
+                or year, or is too long. Zero is accepted; see ``is_zero``.
 
         >>> Duration.parse("P1Y2MT90M")
         Duration(months=14, rest=datetime.timedelta(seconds=5400))
         """
-        # JSON hands over whatever its author wrote, so the type is checked here.
+        # JSON may have any type here, whatever the annotation of a caller says.
         if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
             raise _unreadable(text)
         if _TEXT.fullmatch(text) is None:
@@ -113,20 +113,20 @@ class Duration:
         """
         Return *instant* plus this duration: first the months, then the rest.
 
-        Months step the local calendar of *zone* and end on the last day of a month
-        that is too short. A local time reached so that does not exist is the first
-        instant after the gap; one that comes twice is its first pass.
+        Months are added in the local calendar of *zone*; in a month that is too short,
+        the result is its last day. If the local time does not exist, the result is the
+        first instant after the gap; if it occurs twice, the first of the two.
 
         Args:
             instant: Aware UTC, up to the year 9890.
 
-            zone: Whose calendar has the months.
+            zone: The zone in whose calendar months are added.
 
         Returns:
             Aware UTC datetime.
 
         Raises:
-            OverflowError: If the sum lies beyond the year 9999.
+            OverflowError: If the sum is beyond the year 9999.
 
         >>> utc = ZoneInfo("UTC")
         >>> january = datetime(2027, 1, 31, 12, tzinfo=utc)
@@ -168,7 +168,7 @@ def parse_interval(text: str) -> Duration:
         msg = f"{text!r} is shorter than a minute, the time between two ticks."
         raise RuleError(msg, "Write PT1M or more.")
     if every.rest % _SECOND:
-        msg = f"{text!r} has a fraction of a second; occurrences fall on whole ones."
+        msg = f"{text!r} has a fraction of a second; occurrences fall on whole seconds."
         raise RuleError(msg, "Write whole seconds.")
 
     return every
@@ -176,17 +176,17 @@ def parse_interval(text: str) -> Duration:
 
 def add_months(local: datetime, months: int) -> datetime:
     """
-    Return *local* with the calendar moved on by *months*, clamped to the month's end.
+    Return *local* plus *months*, clamped to the end of the month.
 
     Raises:
-        OverflowError: If that lies beyond the year 9999.
+        OverflowError: If that is beyond the year 9999.
     """
     year, month = divmod(local.year * _MONTHS_OF_YEAR + local.month - 1 + months, 12)
     if year > MAXYEAR:
         msg = f"{months} months after {local} is beyond the year {MAXYEAR}"
         raise OverflowError(msg)
 
-    # The calendar module knows each month's length without building dates.
+    # The calendar module knows the length of a month without building dates.
     day = local.day
     if day > 28:
         day = min(day, calendar.monthrange(year, month + 1)[1])
@@ -201,7 +201,7 @@ def _years(months: int, rest: timedelta) -> float:
 def _too_long(text: str) -> RuleError:
     return RuleError(
         f"{text!r} is longer than {LONGEST_YEARS} years.",
-        "Write a duration that ends within a lifetime, such as P1Y.",
+        "Write a shorter duration, such as P1Y.",
     )
 
 
@@ -211,14 +211,14 @@ def _unreadable(text: object) -> RuleError:
         return RuleError(f"{shown[:20]}... is far too long for a duration.", _HINT)
 
     if not isinstance(text, str):
-        return RuleError(f"{shown} is no text, so no ISO 8601 duration.", _HINT)
+        return RuleError(f"{shown} is not text.", _HINT)
 
     if text.startswith(("-", "+", "P-", "P+")):
-        msg = f"{shown} has a sign; a duration is never negative and needs none."
+        msg = f"{shown} has a sign; a duration is never negative and needs no sign."
         return RuleError(msg, "Write it without the sign.")
 
     if re.fullmatch(r"P[0-9.,YM]*[.,][0-9]+[YM].*", text, re.DOTALL):
-        msg = f"{shown} has a part of a month or year, which has no length."
+        msg = f"{shown} has a fraction of a month or year, whose length varies."
         return RuleError(msg, "Write whole months, or days: P45D.")
 
     return RuleError(f"{shown} is not an ISO 8601 duration.", _suggest(text))

@@ -1,7 +1,7 @@
 """
 The kinds of text that documents are made of, checked: names, zones, days. Pure.
 
-A checker takes a text that is known to be one, and raises RuleError.
+A checker takes a str, and raises RuleError.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from models.fields.instants import parse_date, parse_due_date, parse_instant
 from models.fields.strict_model import show
 from models.fields.zone import load_zone
 
-#: Rules, dates and durations are never longer; a parser need not look at more.
+#: Characters. Rules, dates and durations are never longer, so parsers get no more.
 LONGEST_RULE = 500
 
-#: Users and groups in one list; more people are a group.
+#: Users and groups in one list; for more people, use a group.
 MOST_NAMES = 10_000
 
-#: Bytes of the name of a queue; AMQP has no place for more.
+#: Bytes of the name of a queue; AMQP has no room for more.
 LONGEST_QUEUE = 255
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
@@ -35,25 +35,24 @@ _Parsed = TypeVar("_Parsed")
 
 
 def check_name(text: str) -> str:
-    """Return *text* without the space around it; refuse what no list could show."""
+    """Return *text* without surrounding space; refuse what a list could not show."""
     name = text.strip()
     if not name:
         msg = f"{show(text)} is empty."
         raise RuleError(msg, "Write a name of 1 to 200 characters.")
     for character in name:
-        # Cc are control characters; Cf hold marks that turn the reading direction
-        # around, Zl and Zp break lines.
+        # Cc are control characters; Zl and Zp break lines.
         if unicodedata.category(character) in {"Cc", "Zl", "Zp"}:
-            msg = f"{show(text)} holds the control character {character!r}."
+            msg = f"{show(text)} contains the control character {character!r}."
             raise RuleError(msg, "Write it on one line, without tabs.")
 
     return name
 
 
 def check_uid(text: str) -> str:
-    """Refuse what cannot stand in a URL, a log line or an operation's id."""
+    """Refuse what cannot be part of a URL, a log line or the text of an id."""
     if _UID.fullmatch(text) is None:
-        msg = f"{show(text)} is no uid."
+        msg = f"{show(text)} is not a uid."
         hint = (
             "Write 1 to 128 letters, digits, '.', '_', ':' or '-', "
             "beginning with a letter or digit."
@@ -72,7 +71,7 @@ def check_zone(text: str) -> str:
 def check_domain(text: str) -> str:
     """Refuse a domain name that could not be the name of a file."""
     if _DOMAIN.fullmatch(text) is None or text.strip(". ") != text:
-        msg = f"{show(text)} is no domain name."
+        msg = f"{show(text)} is not a domain name."
         hint = (
             "Write 1 to 100 characters without '/' or '\\', "
             "with no dot or space at either end."
@@ -83,11 +82,11 @@ def check_domain(text: str) -> str:
 
 
 def read_day(value: object) -> date:
-    """Return the day that *value* is or names; a date with a time of day is none."""
+    """Return the day that *value* is or names; refuse one with a time of day."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     if not isinstance(value, str):
-        msg = f"{show(value)} is no date."
+        msg = f"{show(value)} is not a date."
         raise RuleError(msg, 'Write a date in quotes: "2026-12-25".')
 
     return parse_date(value)
@@ -98,14 +97,14 @@ def read_instant(value: object) -> datetime:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC)
     if not isinstance(value, str):
-        msg = f"{show(value)} is no date and time."
+        msg = f"{show(value)} is not a date and time."
         raise RuleError(msg, 'Write it in quotes: "2026-12-01T09:00:00+01:00".')
 
     return parse_instant(value)
 
 
 def check_queue(text: str) -> str:
-    """Refuse the name of a queue that RabbitMQ could not have."""
+    """Refuse a name that a queue of RabbitMQ could not have."""
     name = check_name(text)
     if len(name.encode()) > LONGEST_QUEUE:
         msg = f"{show(text)} takes more than {LONGEST_QUEUE} bytes."
@@ -129,7 +128,7 @@ def drop_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-#: Unchecked, but never longer than a parser should be given.
+#: Unchecked text, but never longer than a parser should be given.
 RuleText = Annotated[str, Field(max_length=LONGEST_RULE)]
 
 Name = Annotated[str, Field(max_length=200), AfterValidator(check_name)]
@@ -139,7 +138,7 @@ ZoneName = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_z
 DomainName = Annotated[
     str, Field(max_length=LONGEST_RULE), AfterValidator(check_domain)
 ]
-#: A user is named by id or address, and an address may have 320 characters.
+#: A user is named by id or mail address, which may have 320 characters.
 UserName = Annotated[str, Field(max_length=320), AfterValidator(check_name)]
 Names = Annotated[
     tuple[Name, ...], Field(max_length=MOST_NAMES), AfterValidator(drop_repeated)

@@ -1,8 +1,8 @@
 """
 Dates and times as people write them, turned into instants. Pure.
 
-Due dates, anchors, bounds and the times of users and events all come through
-here, so one text means one instant everywhere.
+Due dates, anchors, bounds and the times of users and events are all read here, so a
+text means the same instant everywhere.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from zoneinfo import ZoneInfo
 
 from models.errors import RuleError
 
-#: Instants outside these years are refused: before, zones are guesswork; after,
-#: adding an offset or a step may leave what a datetime can hold.
+#: Instants outside these years are refused: before them, zones are guesswork; after
+#: them, adding an offset or a step could leave the range of a datetime.
 FIRST_YEAR, LAST_YEAR = 1970, 9990
 
 #: An instant with an offset, as the hints show it.
 EXAMPLE = "2026-12-01T09:00:00+01:00"
 
-#: No place on earth is further from UTC (Kiribati); more is a slip of the pen.
+#: No place on earth is further from UTC (Kiribati); more is a typo.
 LARGEST_OFFSET = timedelta(hours=14)
 
 _SECOND = timedelta(seconds=1)
@@ -43,22 +43,22 @@ def parse_due_date(text: str, zone: ZoneInfo | None) -> datetime:
     Args:
         text: ISO 8601, seconds optional; local time of *zone* unless it has an offset.
 
-        zone: Zone of a *text* without an offset; None refuses such a text.
+        zone: The zone of a *text* without an offset; None: such a text is refused.
 
     Returns:
         Aware UTC datetime on a whole second, between the years 1970 and 9990. A
-        local time that comes twice (autumn) means its first pass.
+        local time that occurs twice (autumn) means the first of the two.
 
     Raises:
         RuleError: If *text* cannot be read, has a fraction of a second, or is a
-            local time that never comes (spring); the hint names both neighbours.
+            local time that does not exist (spring); the hint has both neighbours.
 
     >>> parse_due_date("2026-12-01T09:00", ZoneInfo("Europe/Paris")).isoformat()
     '2026-12-01T08:00:00+00:00'
     """
     instant = parse_instant(text, zone)
     if instant.microsecond:
-        msg = f"{text!r} has a fraction of a second; occurrences fall on whole ones."
+        msg = f"{text!r} has a fraction of a second; occurrences fall on whole seconds."
         raise RuleError(msg, "Write it without the fraction.")
 
     return instant
@@ -66,12 +66,12 @@ def parse_due_date(text: str, zone: ZoneInfo | None) -> datetime:
 
 def format_instant(instant: datetime) -> str:
     """
-    Return *instant* (aware) as our JSON has it.
+    Return *instant* (aware) in the form that our JSON uses.
 
     >>> format_instant(datetime(2026, 11, 23, 6, tzinfo=UTC))
     '2026-11-23T06:00:00Z'
     """
-    # All that UTC adds to a text is "+00:00" at its end.
+    # The text of a UTC instant ends in "+00:00".
     return instant.astimezone(UTC).isoformat()[:-6] + "Z"
 
 
@@ -82,13 +82,13 @@ def parse_instant(text: str, zone: ZoneInfo | None = None) -> datetime:
     Args:
         text: ISO 8601 date and time, seconds and fraction optional.
 
-        zone: Zone of a *text* without an offset; None refuses such a text.
+        zone: The zone of a *text* without an offset; None: such a text is refused.
 
     Returns:
         Aware UTC datetime, cut to the microsecond, between the years 1970 and 9990.
 
     Raises:
-        RuleError: As ``parse_due_date``, fractions excepted.
+        RuleError: As for ``parse_due_date``, except that a fraction is accepted.
     """
     match = _TEXT.fullmatch(text)
     if match is None:
@@ -102,7 +102,7 @@ def parse_instant(text: str, zone: ZoneInfo | None = None) -> datetime:
     if match["offset"] is not None:
         instant = local.replace(tzinfo=_make_offset(text, match["offset"]))
     elif zone is None:
-        msg = f"{text!r} has no UTC offset, so it is no single instant."
+        msg = f"{text!r} has no UTC offset, so it does not name one instant."
         hint = f"Add the offset: '{_plain(local)}Z' or '{_plain(local)}+01:00'."
         raise RuleError(msg, hint)
     else:
@@ -121,21 +121,21 @@ def parse_date(text: str) -> date:
     Return the day that *text* names, ``2026-12-25``, in the years 1970 to 9990.
 
     Raises:
-        RuleError: If it is no such day.
+        RuleError: If it does not.
     """
     hint = "Write year, month and day: '2026-12-25'."
     if _DATE.fullmatch(text) is None:
-        msg = f"{text!r} is no date."
+        msg = f"{text!r} is not a date."
         raise RuleError(msg, hint)
 
     try:
         day = date.fromisoformat(text)
     except ValueError as error:
-        msg = f"{text!r} is no day of the calendar: {error}."
+        msg = f"{text!r} is not a day of the calendar: {error}."
         raise RuleError(msg, hint) from None
 
     if not FIRST_YEAR <= day.year <= LAST_YEAR:
-        raise _outside(text)
+        raise _outside(text, "2026-12-25")
 
     return day
 
@@ -144,24 +144,26 @@ def _plain(local: datetime) -> str:
     return local.replace(tzinfo=None).isoformat()
 
 
-def _outside(text: str) -> RuleError:
+def _outside(text: str, example: str = EXAMPLE) -> RuleError:
     return RuleError(
         f"{text!r} is outside the years {FIRST_YEAR} to {LAST_YEAR}.",
-        f"Write an instant within them, such as '{EXAMPLE}'.",
+        f"Write one within them, such as '{example}'.",
     )
 
 
 def _unreadable(text: str, zone: ZoneInfo | None) -> RuleError:
     if _DATE.fullmatch(text):
-        # Where no zone is known, the time alone would be refused next.
+        # Without a zone, a time without an offset would be refused next.
         whole = f"{text}T00:00:00{'Z' if zone is None else ''}"
         return RuleError(
             f"{text!r} is a date without a time of day.",
             f"Write the time too: '{whole}'.",
         )
+    # Without a zone, the form without an offset would be refused next.
+    local = "" if zone is None else "'2026-12-01T09:00:00' or "
     return RuleError(
         f"{text!r} is not an ISO 8601 date and time.",
-        f"Write '2026-12-01T09:00:00' or '{EXAMPLE}'.",
+        f"Write {local}'{EXAMPLE}'.",
     )
 
 
@@ -178,7 +180,7 @@ def _make_local(text: str, match: re.Match[str]) -> datetime:
             int(fraction),
         )
     except ValueError as error:
-        hint = "Write a date of the calendar and a time from 00:00:00 to 23:59:59."
+        hint = "Write a day of the calendar and a time from 00:00:00 to 23:59:59."
         if match["hour"] == "24":
             hint = "Midnight at the end of a day is 00:00:00 of the next one."
         msg = f"{text!r} is not a date and time: {error}."
@@ -200,15 +202,15 @@ def _make_offset(text: str, offset: str) -> timezone:
 
 
 def _refuse_gap(text: str, local: datetime, zone: ZoneInfo) -> None:
-    # In a gap, fold 0 reads the clock as it was before the change and lands after
-    # it, fold 1 the other way round: the change lies between the two.
+    # In a gap, fold 0 applies the offset from before the change and gives an instant
+    # after it; fold 1 does the opposite. So the change is between the two.
     after = local.replace(tzinfo=zone).astimezone(UTC)
     if after.astimezone(zone).replace(tzinfo=None) == local:
         return
 
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     old_offset = before.astimezone(zone).utcoffset()
-    # Whole seconds, or the search would never close in.
+    # Whole seconds, or the search would not end.
     before = before.replace(microsecond=0)
     after = after.replace(microsecond=0) + _SECOND
     while after - before > _SECOND:

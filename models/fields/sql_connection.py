@@ -1,8 +1,8 @@
 """
 Databases that operators let small apps query, by name. Pure.
 
-A tenant names a connection and never sees where it leads: the address holds a
-password, and an address of the tenant's own could lead anywhere.
+A tenant names a connection and never sees its address: the address has a password, and
+an address of the tenant's own could lead anywhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOPBACK = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class SqlConnection:
-    """A database, and the uids of the apps that may query it; its url is a secret."""
+    """A database, whose url is a secret, and the uids of the apps that may query it."""
 
     url: SecretStr
     apps: tuple[str, ...]
@@ -44,7 +44,7 @@ class SqlConnection:
 def check_connection_name(name: str) -> str:
     """Refuse what cannot be the name of a connection."""
     if _NAME.fullmatch(name) is None:
-        # What looks like an address may have a password in it.
+        # An address may contain a password, so it is not shown.
         shown = "An address" if "://" in name else f"{name[:60]!r}"
         msg = f"{shown} cannot name a connection."
         raise RuleError(
@@ -58,7 +58,7 @@ def read_sql_connections(text: str) -> Mapping[str, SqlConnection]:
     Return the connections of a JSON object, by name.
 
     Raises:
-        RuleError: It is none; the message never holds a URL.
+        RuleError: If it is not such an object. The message never contains a URL.
     """
     try:
         found = json.loads(text)
@@ -84,7 +84,9 @@ def _read(name: str, given: object) -> SqlConnection:
     else:
         readable = scheme == "sqlite" and url.startswith("sqlite:////")
     if not readable:
-        msg = f"has a connection {name!r} whose 'url' is no database that can be read."
+        msg = (
+            f"has a connection {name!r} whose 'url' is not a database that can be read."
+        )
         hint = "Write postgresql://user:password@host/name or sqlite:////path/to/file."
         raise RuleError(msg, hint)
     return SqlConnection(SecretStr(str(url)), tuple(apps))
@@ -94,8 +96,8 @@ def find_databases(url: str) -> frozenset[tuple[str, int, str]]:
     """
     Return host, port and name of each database that a PostgreSQL URL may mean.
 
-    Spellings that certainly mean the same are made the same; that two names lead to
-    one server is found only when connecting. None can be read: an empty set.
+    Spellings that certainly mean the same become equal; whether two host names lead to
+    one server is known only after connecting. Empty if *url* cannot be read.
     """
     try:
         parts = urlsplit(url)

@@ -1,9 +1,9 @@
 """
-What the documents that people write have in common: strict keys, our words. Pure.
+What all documents that people write have in common: strict keys, our wording. Pure.
 
-Every model of a document derives from ``DocumentModel``. Whatever pydantic finds
-wrong with one is said in our own words here, so that its author reads what was
-found, why it is refused and what to write instead, never a validator's jargon.
+Every model of a document derives from ``DocumentModel``. What pydantic finds wrong
+with one is put in our own words here, so that its author reads what was found, why it
+is refused and what to write instead, and never a validator's jargon.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from models.errors import RuleError
 
-#: How much of a refused value a message shows.
+#: Characters of a refused value that a message shows.
 LONGEST_SHOWN = 60
 
-#: Complaints about one document; more help nobody, and each takes its time.
+#: Complaints about one document; more would help nobody and take time.
 MOST_PROBLEMS = 100
 
-#: The type under which pydantic carries what was already said in our words.
+#: The pydantic error type of a complaint that is already in our words.
 _SAID = "problem"
 
 
@@ -44,17 +44,17 @@ class Complaint(NamedTuple):
 
 class DocumentModel(BaseModel):
     """
-    A part of a document: unknown keys are refused, and it never changes.
+    A part of a document: refuses unknown keys, and never changes.
 
-    Fields of which an example helps carry one (``Field(examples=[...])``); hints
-    show it.
+    Fields for which an example helps have one (``Field(examples=[...])``), which hints
+    show.
     """
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         populate_by_name=True,
-        # What a document says is no business of a log.
+        # The content of a document does not belong in a log.
         hide_input_in_errors=True,
     )
 
@@ -63,7 +63,7 @@ class DocumentModel(BaseModel):
     def _say_in_our_words(
         cls, value: object, handler: ModelWrapValidatorHandler[Self]
     ) -> Self:
-        """Let pydantic validate, and rewrite what it complains about."""
+        """Let pydantic validate, and put its complaints in our words."""
         try:
             return handler(value)
         except ValidationError as error:
@@ -73,8 +73,8 @@ class DocumentModel(BaseModel):
 def restate(error: ValidationError, model: type[BaseModel]) -> ValidationError:
     """Return *error* with every complaint about *model* in our own words."""
     details = [
-        # That the model itself is no object is said by the owner of its field, who
-        # has an example of one.
+        # A value that is not an object is left to the model that has it as a field,
+        # and that has an example.
         InitErrorDetails(
             type=found["type"], input=found["input"], ctx=found.get("ctx", {})
         )
@@ -90,21 +90,21 @@ def restate(error: ValidationError, model: type[BaseModel]) -> ValidationError:
 def refuse(
     complaint: Complaint, *, loc: tuple[int | str, ...] = (), value: object = None
 ) -> InitErrorDetails:
-    """Return what pydantic needs to carry *complaint* about *value* at *loc*."""
-    # Problems take both from the context: pydantic expands braces in its own
-    # message, and values that people write may hold any.
+    """Return *complaint* about *value* at *loc* in the form that pydantic raises."""
+    # Problems read message and hint from the context, because pydantic expands braces
+    # in its own message, and values that people write may contain some.
     context = {"message": complaint.message, "hint": complaint.hint}
     said = PydanticCustomError(_SAID, "{message} {hint}", context)
     return InitErrorDetails(type=said, loc=loc, input=value)
 
 
 def refuse_all(title: str, details: list[InitErrorDetails]) -> ValidationError:
-    """Return one error for several *details*, to be raised by a validator."""
+    """Return one error with all *details*, for a validator to raise."""
     return ValidationError.from_exception_data(title, details)
 
 
 def show(value: object) -> str:
-    """Return *value* as a message shows it: JSON, cut to a readable length."""
+    """Return *value* as messages show it: as JSON, cut to a readable length."""
     if isinstance(value, str):
         text = repr(value)
     else:
@@ -117,7 +117,7 @@ def show(value: object) -> str:
 
 
 def say(error: ValueError) -> str:
-    """Return what *error* complains about on one line, in our words if it has them."""
+    """Return the complaints of *error* on one line, in our words if it has any."""
     if not isinstance(error, ValidationError):
         return str(error)
     complaints = (
@@ -129,14 +129,14 @@ def say(error: ValueError) -> str:
 
 def suggest(word: str, known: Iterable[str], *, meant: str | None = None) -> str:
     """
-    Return a hint that offers the nearest of *known*, and all of them.
+    Return a hint that offers the name nearest to *word*, and lists all names.
 
     Args:
         word: What was written.
 
         known: What may be written, in the order it should be listed.
 
-        meant: What *word* certainly stands for, if that is known.
+        meant: The name that *word* certainly stands for, if that is known.
     """
     names = list(known)
     near = meant or find_near(word, names)
@@ -151,7 +151,7 @@ def find_near(word: str, known: Iterable[str]) -> str | None:
     """Return the one of *known* that *word* was probably meant to be, or None."""
     folded = {name.casefold(): name for name in known}
     written = word.casefold().strip().replace("-", "_").replace(" ", "_")
-    # Longer texts are no slip of the pen, and comparing them costs too much.
+    # A longer text is not a typo, and comparing it costs too much.
     if len(written) > LONGEST_SHOWN:
         return None
 
@@ -159,7 +159,7 @@ def find_near(word: str, known: Iterable[str]) -> str | None:
     if close:
         return folded[close[0]]
 
-    # "include_inactive" or "groups_of_users" hold or are a part of what was meant
+    # "include_inactive" is part of the name that was meant
     parts = [name for name in folded if len(written) > 2 and written in name]
     return folded[parts[0]] if parts else None
 
@@ -178,7 +178,7 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
     if kind == "extra_forbidden":
         key = str(loc[-1])
         return Complaint(
-            f"{show(key)} is not a key known here.", suggest(key, get_keys(model))
+            f"{show(key)} is not a known key.", suggest(key, get_keys(model))
         )
 
     value = found["input"]
@@ -187,11 +187,11 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
 
     say: _Say = _WORDS.get(kind, _say_refused)
     message, hint = say(value, context)
-    # Of the wrong type: an example says more than its name.
+    # For a wrong type, an example says more than the name of the right one.
     return Complaint(message, (kind.endswith("_type") and offer) or hint)
 
 
-#: Metadata of a field that is the scheduler's own, and that nobody is told of.
+#: Metadata of a field that only the scheduler uses, and that hints do not list.
 OURS = "ours"
 
 
@@ -222,7 +222,7 @@ def _count(value: object) -> int:
 
 
 def _say_choice(value: object, context: Mapping[str, Any]) -> Complaint:
-    # pydantic lists the choices as "'a', 'b' or 'c'"
+    # pydantic lists the choices as "'a', 'b' or 'c'".
     listed = str(context["expected"]).replace(" or ", ", ")
     names = [name.strip("'") for name in listed.split(", ")]
     return Complaint(
@@ -247,7 +247,7 @@ def _say_no_object(value: object, _: Mapping[str, Any]) -> Complaint:
 
 
 def _say_no_json(value: object, _: Mapping[str, Any]) -> Complaint:
-    return Complaint(f"{show(value)} is no JSON.", "Write an object, {...}.")
+    return Complaint(f"{show(value)} is not JSON.", "Write an object, {...}.")
 
 
 def _say_no_boolean(value: object, _: Mapping[str, Any]) -> Complaint:
@@ -268,7 +268,7 @@ def _say_too_long(value: object, context: Mapping[str, Any]) -> Complaint:
     )
 
 
-#: What pydantic calls it, and how we say it.
+#: How we word each error, by the name that pydantic gives it.
 _WORDS: Mapping[str, _Say] = {
     "string_type": _say_no_text,
     "string_too_short": _say_empty,

@@ -1,9 +1,9 @@
 """
-Where tasks of the users' own may go: what an installation says of them. Pure.
+Where ``run_task`` may send tasks, as the installation allows. Pure.
 
-The form of ``run_task`` is checked whoever reads it. What depends on the settings is
-checked where an action is posted or previewed, for then its author is still there, and
-once more by the worker, since settings change.
+The form of ``run_task`` is always checked. What depends on the settings is checked when
+an action is posted or previewed, while its author is there to read the message, and
+again by the worker, since settings change.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from models.errors import RuleError
 from models.fields.strict_model import show, suggest
 from models.operation_state import Queue
 
-#: Where the rules stand in the context of a validation.
+#: The key of the rules in the context of a validation.
 TASK_RULES = "task_rules"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRules:
     """
-    What this installation says of tasks of the users' own.
+    Where this installation lets ``run_task`` send tasks.
 
     Args:
-        own_prefix: What the names of our queues have before a dot on the broker; a task
-            sent there would meet our workers, which do not know it. Empty: they have no
-            more than what people call them.
+        own_prefix: The prefix of our queues' names on the broker, before a dot. A task
+            sent to such a queue would reach our workers, which do not know it. Empty:
+            our queues have no prefix.
 
-        default_queue: Of tasks that name none. None: they must name one.
+        default_queue: The queue of tasks that name none. None: they must name one.
 
-        connections: The names under which other brokers are known.
+        connections: The names of other brokers.
 
-        has_broker: Whether our own broker reaches other processes; the one in memory
-            does not.
+        has_broker: Whether our own broker reaches other processes; one in memory does
+            not.
     """
 
     own_prefix: str
@@ -43,14 +43,16 @@ class TaskRules:
 
     def read_queue(self, queue: str | None) -> str:
         """
-        Return the queue that is meant by *queue*, which may be None.
+        Return *queue*, or the default queue if it is None.
 
         Raises:
-            RuleError: There is none, or it is one of ours.
+            RuleError: If there is no default, or the queue is one of ours.
         """
         meant = self.default_queue if queue is None else queue
         if meant is None:
-            msg = "'queue' is missing: on the default queue any worker may take a task."
+            msg = (
+                "'queue' is missing: any worker may take a task from the default queue."
+            )
             raise RuleError(
                 msg,
                 'Write the queue that workers of your project take, such as "queue": '
@@ -58,15 +60,17 @@ class TaskRules:
             )
         if self.is_own(meant):
             msg = f"{show(meant)} is a queue of Minutehand's own workers."
-            raise RuleError(msg, 'Write one that yours take, such as "reports".')
+            raise RuleError(
+                msg, 'Write a queue that your own workers take, such as "reports".'
+            )
         return meant
 
     def check_connection(self, connection: str | None) -> None:
         """
-        Refuse a connection that is not known; None is our own broker.
+        Refuse an unknown connection; None is our own broker.
 
         Raises:
-            RuleError: It is not known, or our own broker ends at this process.
+            RuleError: If it is unknown, or is our own broker and that is in memory.
         """
         if connection in self.connections:
             return
@@ -74,7 +78,9 @@ class TaskRules:
         if connection is None:
             if self.has_broker:
                 return
-            msg = "The broker is memory://, which no worker of another project reaches."
+            msg = (
+                "The broker is memory://, which no worker of another project can reach."
+            )
         else:
             msg = f"{show(connection)} is not a connection of this installation."
         raise RuleError(
@@ -83,7 +89,7 @@ class TaskRules:
         )
 
     def is_own(self, queue: str) -> bool:
-        """Tell whether *queue* is, or looks like, one that our workers take."""
+        """Tell whether *queue* is, or looks like, one that our workers consume."""
         if self.own_prefix:
             return f"{queue}.".startswith(f"{self.own_prefix}.")
         return queue in set(Queue)

@@ -1,8 +1,8 @@
 """
-Where the time a wall clock shows lies on the line of instants. Pure.
+The instant at which a wall clock shows a given time. Pure.
 
-``datetime`` answers this for every local time but those in a gap, where it
-gives an instant that is off by the size of the gap.
+``datetime`` answers this for every local time except those in a gap, for which its
+answer is wrong by the size of the gap.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def first_instant_at(local: datetime, zone: ZoneInfo) -> datetime:
     Args:
         local: Naive local time of *zone*, years 1900 to 9998.
 
-        zone: Whose clocks.
+        zone: The zone of *local*.
 
     Returns:
-        Aware UTC. For a local time that comes twice its first pass; for one in a
-        gap, however long, the first instant after the gap.
+        Aware UTC. For a local time that occurs twice, the first of the two; for one in
+        a gap, however long, the first instant after the gap.
 
     >>> paris = ZoneInfo("Europe/Paris")
     >>> first_instant_at(datetime(2026, 3, 29, 2, 30), paris).isoformat()
@@ -36,8 +36,8 @@ def first_instant_at(local: datetime, zone: ZoneInfo) -> datetime:
     if after.astimezone(zone).replace(tzinfo=None) == local:
         return after
 
-    # In a gap, fold 0 lands after the change and fold 1 before it. Zones change
-    # on whole seconds, so the search does, too.
+    # In a gap, fold 0 gives an instant after the change and fold 1 one before it.
+    # Zones change on whole seconds, so the search is in whole seconds, too.
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC).replace(microsecond=0)
     low, high = 0, (after - before) // _SECOND + 1
     while high - low > 1:

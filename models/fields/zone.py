@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from models.errors import RuleError
 
-#: The longest name of the tz database has 32 characters; more is no typo.
+#: Characters. The longest name of the tz database has 32; more is not a typo.
 _LONGEST_NAME = 64
 
 _HINT = "Write a name of the tz database, such as 'Europe/Paris' or 'UTC'."
@@ -25,8 +25,8 @@ _HINT = "Write a name of the tz database, such as 'Europe/Paris' or 'UTC'."
 #: UTC, so it must never be suggested to somebody who wrote "GMT+1".
 _OFFSET = re.compile(r"(gmt|utc|z)?[+-]\d{1,2}(:?\d\d)?", re.IGNORECASE)
 
-#: Names of the database that are no fixed set of rules: "localtime" and
-#: "Factory" stand for whatever the host is set to, or for nothing.
+#: Names in the database that are not zones: "localtime" stands for whatever the host
+#: is set to, "Factory" for nothing.
 _NOT_OFFERED = frozenset({"Factory", "localtime"})
 
 
@@ -42,10 +42,10 @@ def load_zone(name: str) -> ZoneInfo:
     Return the zone called *name*; the same object for the same name.
 
     Args:
-        name: Of the tz database, spelled as there ("Europe/Paris").
+        name: A name of the tz database, spelled as there ("Europe/Paris").
 
     Raises:
-        RuleError: If there is no such zone, with the nearest names as hint.
+        RuleError: If there is no such zone; the hint has the nearest names.
 
     >>> load_zone("Europe/Paris")
     zoneinfo.ZoneInfo(key='Europe/Paris')
@@ -58,18 +58,18 @@ def load_zone(name: str) -> ZoneInfo:
 
 @cache
 def _read_zone(name: str) -> ZoneInfo:
-    """Read a zone that is known to exist; at most once for each name."""
+    """Read a zone that is known to exist; once for each name."""
     data = resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
     return ZoneInfo.from_file(io.BytesIO(data), key=name)
 
 
 def _make_error(name: str) -> RuleError:
-    """Say why *name* is no zone, and which one was probably meant."""
+    """Return why *name* is not a zone, and which one was probably meant."""
     if not name.strip():
-        return RuleError(f"{name!r} is no time zone: the name is empty.", _HINT)
+        return RuleError(f"{name!r} is not a time zone: the name is empty.", _HINT)
 
     if len(name) > _LONGEST_NAME:
-        message = f"{name[:20]!r}... is no time zone: {len(name)} characters long."
+        message = f"{name[:20]!r}... is not a time zone: it has {len(name)} characters."
         return RuleError(message, _HINT)
 
     if name.startswith(("/", ".")) or "\\" in name or "\0" in name or ".." in name:
@@ -79,7 +79,7 @@ def _make_error(name: str) -> RuleError:
         message = f"{name!r} is an offset from UTC, not a time zone."
         return RuleError(message, "Name a place, such as 'Europe/Paris', or 'UTC'.")
 
-    message = f"{name!r} is no time zone of the tz database."
+    message = f"{name!r} is not a time zone of the tz database."
     by_folded = {known.casefold(): known for known in sorted(get_zone_names())}
     folded = name.strip().replace(" ", "_").casefold()
     near = [by_folded[folded]] if folded in by_folded else _find_near(folded, by_folded)

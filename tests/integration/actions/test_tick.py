@@ -230,7 +230,7 @@ def test_what_cannot_be_recorded_stops_nobody(engine: sa.Engine):
     assert (101, 100, 100) == (report.due, report.recorded, report.sent)
     assert [bad] == [action.uid for action, _reason in report.quarantined]
     reason = fetch_action(engine, bad).quarantine_reason
-    assert reason.startswith("'everybody' is not a key known here.")
+    assert reason.startswith("'everybody' is not a known key.")
 
 
 def refuse(

@@ -60,8 +60,8 @@ def test_uid_of_another_action_is_told_as_such(call: Call, shop: Path):
     again = call("actions", "post", write_action(shop, name="new"), "--app", "shop")
 
     assert (5, "") == (again.code, again.out)
-    assert "an action with uid 'hello' already, named 'hello'" in again.err
-    assert "Take another uid" in again.err
+    assert "already has an action with uid 'hello', named 'hello'" in again.err
+    assert "Choose another uid" in again.err
 
 
 def test_bad_document_names_each_problem(call: Call, shop: Path):

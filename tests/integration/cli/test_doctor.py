@@ -333,7 +333,7 @@ def test_zone_that_is_gone_is_told_with_its_actions(call: Call, shop: Path):
 
     assert (0, "look") == (answer.code, list_found(answer)["tzdata"])
     detail = find_detail(answer, "tzdata")
-    assert detail.startswith("hello: 'Asia/Edo' is no time zone of the tz database.")
+    assert detail.startswith("hello: 'Asia/Edo' is not a time zone of the tz database.")
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ MISTYPED: dict[str, Any] = {
 
 #: Where, what and the way out, of each of them.
 TOLD = [
-    ("/operations/refresh/domains/1", "no domain 'b'", "There is: a."),
+    ("/operations/refresh/domains/1", "no domain 'b'", "It has: a."),
     ("/operations/send_email/template", "no template 'in-active'", "'inactive'?"),
     ("/recipients/users/0", "no user 'ada@example.org'", "'ada@example.com'?"),
     ("/recipients/groups/0", "in group 'managers'", "Did you mean 'manager'?"),

@@ -124,7 +124,7 @@ def test_revoked_right_ends_no_scheduler(role: Role, logs: io.StringIO, right: s
     scheduler.wake()
 
     table = right.rpartition(" ")[2]
-    assert 1 == refused.count("refuses us")
+    assert 1 == refused.count("refused access")
     assert f"permission denied for table {table}" in refused
     assert "Traceback" not in refused
     assert "tick_done" in logs.getvalue()
@@ -142,8 +142,8 @@ def test_missing_grants_are_named(role: Role):
         granted = find_missing_grants(connection)
 
     expected = (
-        f"the role {role.name} may not INSERT or UPDATE in operations:"
-        f" GRANT INSERT, UPDATE ON operations TO {role.name}"
+        f"the role {role.name} lacks INSERT, UPDATE on operations."
+        f" Run: GRANT INSERT, UPDATE ON operations TO {role.name}"
     )
     assert ([expected], []) == (missing, granted)
 
@@ -174,7 +174,9 @@ def test_end_that_may_not_be_written_is_put_back(
     row = run(lambda: role.tell("revoke update on operation_steps from {}"))
 
     assert ("pending", 0) == (row.state, row.attempt)
-    assert row.reason.startswith("platform: the database refuses us: permission denied")
+    assert row.reason.startswith(
+        "platform: the database refused access: permission denied"
+    )
     assert "Traceback" not in logs.getvalue()
 
 

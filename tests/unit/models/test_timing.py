@@ -83,7 +83,7 @@ def test_unknown_holiday_calendar_is_refused():
 
     first, second = caught.value.problems
     assert "/except/1/calendar" == first.pointer
-    assert "'frr' is no holiday calendar" in first.message
+    assert "'frr' is not a holiday calendar" in first.message
     assert "Did you mean 'fr'? It has: fr." == first.hint
     assert "It has: fr." == second.hint
 

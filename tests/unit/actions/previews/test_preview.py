@@ -393,8 +393,8 @@ def test_event_action_has_a_sentence_only() -> None:
     assert "7 days after a user was last seen" == shown.sentence
     assert () == shown.occurrences
     assert (
-        "Not active: nothing runs until it is.",
-        "Occurrences depend on events, so there are none to foresee.",
+        "Not active: nothing runs until 'active' is true.",
+        "Occurrences depend on events, so none can be foreseen.",
     ) == shown.notes
 
 

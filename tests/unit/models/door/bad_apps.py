@@ -5,29 +5,36 @@ from __future__ import annotations
 from tests.unit.models.documents import Bad, app, event, source, user
 
 APPS = [
-    Bad("[]", "", "so no small app", "one JSON object"),
+    Bad("[]", "", "[] is not an object", "one JSON object"),
     Bad("{}", "/uid", "missing", '"uid": "shop"'),
-    Bad(app(uid="a/b"), "/uid", "no uid", "letters"),
+    Bad(app(uid="a/b"), "/uid", "not a uid", "letters"),
     Bad(app(user=[]), "/user", "'user'", "mean 'users'"),
     Bad(app(timezone="Paris"), "/timezone", "'Paris'", "Europe/Paris"),
     Bad(app(notices={"mails": ["a@b"]}), "/notices/mails", "key", "mean 'mail'"),
     Bad(app(notices={"mail": "a@b"}), "/notices/mail", "not a list", "ops@example"),
-    Bad(app(notices={"mail": ["a"]}), "/notices/mail/0", "no mail address", "@example"),
+    Bad(
+        app(notices={"mail": ["a"]}),
+        "/notices/mail/0",
+        "not a mail address",
+        "@example",
+    ),
     Bad(app(notices={"mail": ["a@b"] * 21}), "/notices/mail", "21", "at most 20"),
     Bad(app(notices={"webhook": "x"}), "/notices/webhook", "http", "https://"),
     Bad(app(notices="a@b"), "/notices", "not an object", "ops@example.com"),
     Bad(app(users={}), "/users", "{} is not a list", '"id": "u1"'),
     Bad(app(users=[{}]), "/users/0/id", "missing", '"id": "u1"'),
     Bad(app(users=[{"id": "a"}, {"id": "a"}]), "/users/1/id", "more than once", "Keep"),
-    Bad(user(email="ada"), "/users/0/email", "'ada' is no mail", "ada@example.com"),
-    Bad(user(email="a@b\nBcc: c@d"), "/users/0/email", "no mail address", "@example"),
+    Bad(user(email="ada"), "/users/0/email", "'ada' is not a mail", "ada@example.com"),
+    Bad(
+        user(email="a@b\nBcc: c@d"), "/users/0/email", "not a mail address", "@example"
+    ),
     Bad(user(mail="a@b"), "/users/0/mail", "'mail'", "mean 'email'"),
-    Bad(user(locale="french!"), "/users/0/locale", "no locale", "fr-CH"),
+    Bad(user(locale="french!"), "/users/0/locale", "not a locale", "fr-CH"),
     Bad(user(groups="all"), "/users/0/groups", "not a list", "manager"),
     Bad(user(groups=["x" * 201]), "/users/0/groups/0", "201 characters", "200"),
     Bad(user(disabled="maybe"), "/users/0/disabled", "'maybe'", "true or false"),
     Bad(user(last_seen_at="2026-01-01T00:00"), "/users/0/last_seen_at", "offset", "Z"),
-    Bad(user(expires_at=0), "/users/0/expires_at", "0 is no date", "in quotes"),
+    Bad(user(expires_at=0), "/users/0/expires_at", "0 is not a date", "in quotes"),
     Bad(app(domains=[{"name": "a"}]), "/domains/0/source", "missing", "sales.csv"),
     Bad(
         app(domains=[{"name": name, "source": {"file": "a.csv"}} for name in "aa"]),
@@ -43,7 +50,7 @@ APPS = [
     Bad(
         source(sql="select 1", database="postgresql://a:secret@b/c"),
         "/domains/0/source",
-        "'database' is not taken any more",
+        "'database' is no longer accepted",
         '"connection": "warehouse"',
     ),
     Bad(
@@ -81,25 +88,27 @@ APPS = [
     ),
     Bad(app(documents={"designs": {}}), "/documents/designs", "key", "mean 'design'"),
     Bad(app(documents={"design": []}), "/documents/design", "not an object", "{}"),
-    Bad(app(holidays={"fr": ["x"]}), "/holidays/fr/0", "'x' is no date", "2026-12-25"),
+    Bad(
+        app(holidays={"fr": ["x"]}), "/holidays/fr/0", "'x' is not a date", "2026-12-25"
+    ),
     Bad(
         app(holidays={"fr": [{"calendar": "de"}]}),
         "/holidays/fr/0/calendar",
-        "not a key",
+        "not a known key",
         "from, until",
     ),
 ]
 
 EVENTS = [
-    Bad("[]", "", "no event", '"user"'),
-    Bad("7", "", "7 is no object", "one JSON object"),
+    Bad("[]", "", "list is empty", '"user"'),
+    Bad("7", "", "7 is not an object", "one JSON object"),
     Bad("{}", "/event", "missing", "instance.user.last_seen"),
-    Bad(event(event="instance.user.seen"), "/event", "no event", "last_seen"),
+    Bad(event(event="instance.user.seen"), "/event", "not an event", "last_seen"),
     Bad(event(user=""), "/user", "empty", "1 to 200"),
     Bad(event(at="2026-01-01T00:00:00"), "/at", "no UTC offset", "Z"),
     Bad(event(at="yesterday"), "/at", "'yesterday'", "2026-12-01T"),
     Bad(event(users="u1"), "/users", "'users'", "mean 'user'"),
-    Bad(f"[{event()}, 7]", "/1", "7 is no object", "one JSON object"),
+    Bad(f"[{event()}, 7]", "/1", "7 is not an object", "one JSON object"),
     Bad(f"{event()}\n{event(user=5)}\n", "/1/user", "5 is not text", "toco@tou.can"),
     Bad(f"{event()}\n\n{{\n", "/1", "Line 3 of the input: Line 1", "double quotes"),
     Bad(f"{event()}\n{event(key='')}", "/1/key", "'' is empty", "1 to 200"),

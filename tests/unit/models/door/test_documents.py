@@ -416,7 +416,7 @@ def test_problems_of_many_actions_say_of_which():
     text = json.dumps([ACTION, {**ACTION, "when": {"cron_rule": "61 * * * *"}}])
 
     assert "/1/when/cron_rule" == find_problems(read_actions, text)[0].pointer
-    assert "holds no action" in find_problems(read_actions, "[]")[0].message
+    assert "list is empty" in find_problems(read_actions, "[]")[0].message
 
 
 def test_one_event_over_several_lines():

@@ -69,14 +69,14 @@ def test_months_stay_calendar_months_and_days_are_24_hours(
         ("P0003-06-04T12:30:05", "is not an ISO 8601 duration.", "Write P7D for"),
         ("-P1D", "'-P1D' has a sign;", "Write it without the sign."),
         ("P-1D", "'P-1D' has a sign;", "Write it without the sign."),
-        ("P1.5M", "'P1.5M' has a part of a month or year", "P45D"),
-        ("P0,5Y", "'P0,5Y' has a part of a month or year", "P45D"),
+        ("P1.5M", "'P1.5M' has a fraction of a month or year", "P45D"),
+        ("P0,5Y", "'P0,5Y' has a fraction of a month or year", "P45D"),
         ("P101Y", "'P101Y' is longer than 100 years.", "P1Y"),
         ("P36526D", "'P36526D' is longer than 100 years.", "P1Y"),
         (f"P{'9' * 60}D", "is longer than 100 years.", "P1Y"),
         (f"P{'9' * 9000}D", "'P999999999999999999... is far too long", "Write P7D"),
-        (7, "7 is no text", "Write P7D for seven"),
-        (None, "None is no text", "Write P7D for seven"),
+        (7, "7 is not text", "Write P7D for seven"),
+        (None, "None is not text", "Write P7D for seven"),
     ],
 )
 def test_what_is_no_duration_is_refused_with_the_right_one(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -134,6 +135,32 @@ def test_instant_needs_an_offset_where_there_is_no_zone():
     """
     with pytest.raises(RuleError, match=r"no UTC offset.*'2026-12-01T09:00:00Z'"):
         parse_instant("2026-12-01T09:00")
+
+
+@pytest.mark.parametrize(
+    "text", ["soon", "2026-12-01", "2026-12-01T09:00", "9991-01-01T00:00Z"]
+)
+def test_instants_that_hints_name_are_accepted(text: str):
+    """
+    Where there is no zone, no hint names a form that would be refused next.
+    """
+    with pytest.raises(RuleError) as caught:
+        parse_instant(text)
+
+    named = re.findall("'([^']+)'", caught.value.hint)
+    assert named
+    assert [parse_instant(each) for each in named]
+
+
+def test_years_of_dates_are_explained_with_a_date():
+    """
+    The hint for a date names one, not an instant, which would be refused next.
+    """
+    with pytest.raises(RuleError) as caught:
+        parse_date("1900-01-01")
+
+    (named,) = re.findall("'([^']+)'", caught.value.hint)
+    assert parse_date(named)
 
 
 def test_instant_may_have_a_fraction():

@@ -51,10 +51,13 @@ def test_connections_are_read_by_name():
             '{"erp": {"url": "postgresql://a:hunter2@b/c", "apps": "shop"}}',
             "not a list",
         ),
-        ('{"erp": {"url": "mysql://a:hunter2@b/c", "apps": []}}', "no database"),
-        ('{"erp": {"url": "sqlite:///relative.db", "apps": []}}', "no database"),
-        ('{"erp": {"url": "postgresql://a:hunter2@b:x/c", "apps": []}}', "no database"),
-        ('{"erp": {"url": 7, "apps": []}}', "no database"),
+        ('{"erp": {"url": "mysql://a:hunter2@b/c", "apps": []}}', "not a database"),
+        ('{"erp": {"url": "sqlite:///relative.db", "apps": []}}', "not a database"),
+        (
+            '{"erp": {"url": "postgresql://a:hunter2@b:x/c", "apps": []}}',
+            "not a database",
+        ),
+        ('{"erp": {"url": 7, "apps": []}}', "not a database"),
     ],
 )
 def test_bad_connections_are_refused_without_their_passwords(text: str, reason: str):
