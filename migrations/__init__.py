@@ -1,8 +1,8 @@
 """
-The schema's history, and which schema a program may work on.
+The history of the schema, and which schema a program may work on.
 
-schema brings a database up to date, schema_revisions tells how far it is, and
-live_indexes makes what large tables need while everybody goes on; versions/ has the
-steps, and new_migration writes the next one (make migration). Whoever opens a database
-comes in to check it.
+schema brings a database up to date, schema_revisions knows which schema it has,
+live_indexes adds to large tables while everybody goes on working, versions/ has the
+migrations, and new_migration writes the next one (make migration). Every program that
+opens a database checks it here.
 """

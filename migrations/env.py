@@ -1,8 +1,8 @@
 """
-What Alembic runs for each migration command: on the connection it is handed.
+What Alembic runs for each of its commands, on the connection that it is given.
 
-``migrations.schema`` opens that connection; there is no other way in, so a
-migration has the deadlines and the pragmas of every other statement.
+``migrations.schema`` opens that connection. There is no other way in, so a migration
+has the same deadlines and pragmas as every other statement.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-Indexes of tables that may be large, made on PostgreSQL while everybody goes on.
+Indexes of large tables, made on PostgreSQL while everybody goes on working.
 
-``CREATE INDEX`` keeps all writers of its table out until it is through: with ten
-million operations for long enough that no tick records anything. A migration
-therefore lists such indexes as ``LIVE_INDEXES``. They are made before its
-transaction, concurrently, and its ``upgrade`` finds them there.
+``CREATE INDEX`` keeps all writers of its table out until it is done: with ten million
+operations, long enough for ticks to record nothing. So a migration lists such indexes
+as ``LIVE_INDEXES``. They are made concurrently before its transaction, and its
+``upgrade`` finds that they exist.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from models.database.engine import translating
 from models.database.postgresql import set_deadline
 from models.errors import ConflictError
 
-#: Not that of the transaction that follows, which would end with it.
+#: Differs from the lock in schema.py, which ends with its transaction.
 _ADVISORY_LOCK = 0x6D69
 
-#: For an index, and for another ``minutehand migrate`` that makes it.
+#: How long an index may take, and another ``minutehand migrate`` that makes it.
 _AT_MOST = timedelta(hours=12)
 _PAUSE_S = 0.5
 
-#: For a table that is in use; as in schema.py.
+#: How long to wait for a table that is in use, and how often; see schema.py.
 _BRIEFLY_MS = 500
 _ATTEMPTS = 60
 
@@ -38,7 +38,7 @@ _ATTEMPTS = 60
 @dataclass(frozen=True, slots=True)
 class LiveColumn:
     """
-    A column of a table that may be large; to add it rewrites no row.
+    A column of a large table; adding it rewrites no row.
 
     Args:
         default: SQL of the server's default. None: the column may be null.
@@ -50,13 +50,13 @@ class LiveColumn:
     default: str | None = None
 
     def create(self) -> None:
-        """Make it inside a migration, unless it was made ahead."""
+        """Add it in a migration, unless it was made ahead."""
         found = sa.inspect(op.get_bind()).get_columns(self.table)
         if self.name not in {each["name"] for each in found}:
             op.add_column(self.table, self._make())
 
     def compile(self, dialect: sa.Dialect) -> str:
-        """Return the statement that makes it."""
+        """Return the statement that adds it."""
         column = self._make()
         sa.Table(self.table, sa.MetaData(), column)  # a column is compiled in a table
         text = sa.schema.CreateColumn(column).compile(dialect=dialect)
@@ -71,7 +71,7 @@ class LiveColumn:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """An index on columns that are there before the migration; *where* is SQL."""
+    """A partial index on a column; *where* is SQL."""
 
     name: str
     table: str
@@ -79,8 +79,8 @@ class LiveIndex:
     where: str
 
     def create(self) -> None:
-        """Make it inside a migration, unless it was made ahead."""
-        # IF NOT EXISTS would keep all writers out before it looks.
+        """Add it in a migration, unless it was made ahead."""
+        # IF NOT EXISTS would keep all writers out even before it looks.
         found = sa.inspect(op.get_bind()).get_indexes(self.table)
         if self.name in {each["name"] for each in found}:
             return
@@ -96,12 +96,13 @@ class LiveIndex:
 
 def make_ahead(engine: sa.Engine, migrations: Sequence[ModuleType]) -> None:
     """
-    Make the live indexes of *migrations* on a PostgreSQL that others work on.
+    Make the live indexes of *migrations* on a PostgreSQL database that is in use.
 
     Raises:
-        ConflictError: Another migration holds them for longer than any should take.
+        ConflictError: If another migration is making them for longer than any should
+            take.
 
-        UnreachableError: The database is away.
+        UnreachableError: If the database is away.
     """
     indexes: list[LiveIndex] = [
         index
@@ -125,23 +126,26 @@ def make_ahead(engine: sa.Engine, migrations: Sequence[ModuleType]) -> None:
             for index in indexes:
                 _make(connection, index)
         finally:
-            # It has another deadline than those of the pool, and holds the lock.
+            # Not back to the pool: its deadline is another, and it holds the lock.
             connection.invalidate()
 
 
 def _take_turns(connection: sa.Connection) -> None:
-    """Wait for whoever does the same; a lock that waits would be waited for in turn."""
+    """Poll: a statement that waited would hold up the index of whoever has the lock."""
     give_up_at = time.monotonic() + _AT_MOST.total_seconds()
     lock = sa.select(sa.func.pg_try_advisory_lock(_ADVISORY_LOCK))
     while not connection.execute(lock).scalar_one():
         if time.monotonic() > give_up_at:
-            msg = "another minutehand migrate has been making indexes for too long"
+            msg = (
+                "another minutehand migrate has been making indexes for too long. "
+                "Stop it, or wait until it ends."
+            )
             raise ConflictError(msg)
         time.sleep(_PAUSE_S)
 
 
 def _add(connection: sa.Connection, column: LiveColumn) -> None:
-    """Ask for the table briefly, and again, for all who come later wait behind us."""
+    """Wait for the table briefly but repeatedly: all later users wait behind us."""
     found = sa.inspect(connection).get_columns(column.table)
     if column.name in {each["name"] for each in found}:
         return
@@ -166,7 +170,7 @@ def _make(connection: sa.Connection, index: LiveIndex) -> None:
     ).scalar_one_or_none()
     if is_valid:
         return
-    if is_valid is False:  # whoever made it did not get to the end
+    if is_valid is False:  # the migration that made it was interrupted
         connection.execute(sa.text(f"drop index concurrently {index.name}"))
     connection.execute(
         sa.text(

@@ -1,8 +1,8 @@
 """
-Bring a database to the schema this version of the code needs.
+Bring a database to the schema that this version of the code needs.
 
-Migrations only go up: going back is restoring a backup, which is honest. How far a
-database is, and who may work on it, is in revisions.py.
+Migrations only go up; the way back is to restore a backup. schema_revisions.py says
+which schema a database has, and which programs may work on it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from models.errors import UnreachableError
 
 __all__ = ["check_schema", "get_newest_revision", "get_schema_revision", "migrate"]
 
-#: Serialises two ``minutehand migrate`` at once; any constant of our own will do.
+#: Serialises two ``minutehand migrate`` at once; any constant will do.
 _ADVISORY_LOCK = 0x6D68
 
-#: How long a change of a table may wait for those who use it. All who come later wait
-#: behind it, the tick among them: so briefly, and again. Less than the second after
-#: which PostgreSQL looks for a deadlock, and might choose another one to end.
+#: How long a change may wait for a table that is in use. All later users wait behind
+#: it, including the tick, so it waits briefly and repeatedly. Less than the second
+#: after which PostgreSQL looks for a deadlock, and might end another transaction.
 LOCK_TIMEOUT = timedelta(seconds=0.5)
 
-#: So often, with a pause between: a dump, which holds every table, may take a while.
+#: Attempts, with a pause after each: a dump locks every table and may take a while.
 _ATTEMPTS = 30
 _PAUSE_S = 2.0
 
-#: What PostgreSQL says when ``lock_timeout`` is over.
+#: SQLSTATE for an expired ``lock_timeout``.
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
@@ -75,23 +75,23 @@ def migrate(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """
-    Apply the migrations that are missing, in one transaction; none is no error.
+    Apply the missing migrations, if any, in one transaction.
 
-    Indexes of tables that may be large are made before, while all go on working.
+    Indexes of large tables are made before it, while everybody goes on working.
 
     Args:
-        engine: Of any deadline; indexes may take longer.
+        engine: With any deadline; indexes may take longer.
 
         to: The revision to stop at; only tests stop before the last.
 
-        lock_timeout: How long a change waits for a table that is in use.
+        lock_timeout: How long a change waits for a table that is in use, each time.
 
         sleep: Waits between two attempts at a table that is in use.
 
     Raises:
-        UsageError: The database is newer than this program, which does not work on it.
+        UsageError: If the database is newer, and this program does not work with it.
 
-        UnreachableError: A table stayed in use, or the database is away.
+        UnreachableError: If a table stayed in use, or the database is away.
     """
     found = get_schema_revision(engine)
     if found is not None and found not in get_known_revisions():
@@ -114,7 +114,7 @@ def migrate(
 
 
 def _find_missing(found: str | None, to: str) -> list[Script]:
-    """Return the migrations that are to be applied, in order."""
+    """Return the migrations to apply, in order."""
     scripts = ScriptDirectory.from_config(make_config())
     newest_first = scripts.walk_revisions(found or "base", to)
     return [script for script in newest_first if script.revision != found][::-1]

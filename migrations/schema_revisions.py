@@ -2,11 +2,12 @@
 Which schema a database has, and whether this program may work on it.
 
 Each migration names the oldest schema whose programs go on working after it
-(``compatible_from``); ``migrate`` keeps that of the newest one in the database. So a
-program that meets a schema it has never heard of knows whether it may go on: a
-rolling upgrade migrates first, and replaces the programs one by one.
+(``compatible_from``), and ``migrate`` stores that of the newest one in the database. So
+a program that meets an unknown schema knows whether it may go on: a rolling upgrade
+migrates first, and then replaces the programs one by one.
 
-Reads file names, not Alembic, which takes half a second to import: a worker asks too.
+This reads file names instead of asking Alembic, which takes half a second to import,
+since workers need it, too.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def get_newest_revision() -> str:
 
 def get_schema_revision(engine: sa.Engine) -> str | None:
     """
-    Return the revision the database is at; None if it was never migrated.
+    Return the revision of the database; None if it was never migrated.
 
     Raises:
-        UnreachableError: The database is away.
+        UnreachableError: If the database is away.
     """
     with reading(engine) as connection:
         return _get_revision(connection)
@@ -58,12 +59,12 @@ def _get_revision(connection: sa.Connection) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Schema:
     """
-    The schema of a database beside that of this program, which may work on it.
+    The schema of a database that this program may work on, and the program's own.
 
     Args:
-        found: Of the database.
+        found: The revision of the database.
 
-        wanted: Of this program; the same, but during a rolling upgrade.
+        wanted: The revision of this program; differs only during a rolling upgrade.
     """
 
     found: str
@@ -77,16 +78,16 @@ class Schema:
 
 def check_schema(engine: sa.Engine) -> Schema:
     """
-    Refuse to run on a schema on which this program does not work.
+    Refuse to run on a schema with which this program does not work.
 
     Returns:
-        This program's schema, or a newer one on which it may go on.
+        This program's schema, or a newer one with which it may go on.
 
     Raises:
-        UsageError: The database was never migrated, or is older; or it is newer, and
-            this program too old for it. Says what to do.
+        UsageError: If the database was never migrated, is older, or is newer and this
+            program too old for it. The message says what to do.
 
-        UnreachableError: The database is away.
+        UnreachableError: If the database is away.
     """
     known = get_known_revisions()
     wanted = known[-1]
@@ -97,7 +98,7 @@ def check_schema(engine: sa.Engine) -> Schema:
             return Schema(found, wanted)
     if found != wanted:
         msg = (
-            f"the database is at schema {found or 'none'}, this version needs "
+            f"the database is at schema {found or 'none'}, and this version needs "
             f"{wanted}. Run: minutehand migrate"
         )
         raise UsageError(msg)
@@ -105,15 +106,15 @@ def check_schema(engine: sa.Engine) -> Schema:
 
 
 def _check_newer(connection: sa.Connection, found: str, known: tuple[str, ...]) -> None:
-    """Refuse the schema of a newer program, unless that lets us go on."""
+    """Refuse the schema of a newer program unless it is compatible with ours."""
     oldest = connection.execute(
         sa.select(sa.func.max(installation.c.compatible_from))
     ).scalar_one()
     if oldest in known:
         return
     msg = (
-        f"this program is older than its database: the database is at schema {found}, "
-        f"which needs a program of schema {oldest or found}, and this one is of "
-        f"{known[-1]}. Install the version that migrated it (docs/upgrades.md)."
+        f"this program is older than its database: schema {found} needs a program of "
+        f"schema {oldest or found} or later, and this one has schema {known[-1]}. "
+        "Install the version that migrated the database (docs/upgrades.md)."
     )
     raise UsageError(msg)

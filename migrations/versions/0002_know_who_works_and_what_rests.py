@@ -16,11 +16,11 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-#: The oldest schema whose programs go on working after this: columns are only added,
-#: and may be null or have a default.
+#: The oldest schema whose programs go on working after this migration: it only adds
+#: columns, and they may be null or have a default.
 compatible_from = "0001"
 
-#: Of tables that all use, and that the indexes below ask for.
+#: Columns of tables that everybody uses; the indexes below need them.
 LIVE_COLUMNS = (
     LiveColumn("operations", "lane", sa.SmallInteger(), default="0"),
     LiveColumn("operations", "kills", sa.Integer(), default="0"),
@@ -29,7 +29,7 @@ LIVE_COLUMNS = (
     LiveColumn("deliveries", "resolved_at", UtcDateTime),
 )
 
-#: Of tables that may be large: see migrations/live_indexes.py.
+#: Indexes of large tables: see migrations/live_indexes.py.
 LIVE_INDEXES = (
     LiveIndex(
         "ix_operations_troubled",
@@ -172,7 +172,7 @@ def _add_columns() -> None:
 
 
 def _add_indexes() -> None:
-    """Make those of small tables, which were changed above, and are locked anyway."""
+    """Make the indexes of small tables, which are locked anyway."""
     for table in ("small_apps", "scheduled_actions"):
         where = "paused_until IS NOT NULL"
         op.create_index(
@@ -186,8 +186,8 @@ def _add_indexes() -> None:
 
 
 def _forget_passwords() -> None:
-    # Sources name connections of the operator now; the addresses in them may hold
-    # passwords, and are used by nobody any more.
+    # Sources now name connections of the operator. The addresses that they had may
+    # contain passwords, and nothing uses them any more.
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
             "UPDATE domains SET source = source - 'database'"
