@@ -1,8 +1,8 @@
 """
 One leader among many schedulers: a lease in the database, judged by its clock.
 
-The lease is an optimisation; what guards the data is the fence, a number that
-each take-over raises and each transaction of a leader checks.
+The lease is an optimisation; the data is guarded by the fence, a number that each new
+leader raises and each of its transactions checks.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from models.database.engine import Identifier, db_now, reading, writing
 from models.database.tables import leaderships, leases
 from models.errors import MinutehandError
 
-#: The one lease there is.
+#: The name of the only lease.
 LEASE_NAME = "scheduler"
 
 TTL = timedelta(seconds=60)
 HEARTBEAT = timedelta(seconds=10)  # a sixth of TTL: several may fail
 
-#: A leader stops trusting its lease this long before it ends, for the statement
-#: that it is about to send takes time to arrive.
+#: Seconds before its end at which a leader stops trusting its lease, since the
+#: statement that it is about to send takes time to arrive.
 MARGIN_S = 1.0
 
 
 class LeadershipLostError(MinutehandError):
-    """Somebody else leads, or our lease ran out; nothing was written."""
+    """Another scheduler leads, or our lease ran out; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the lease, for people; times are aware UTC."""
+    """Who has the lease, for people; times are aware UTC."""
 
     hostname: str
     pid: int
@@ -58,13 +58,14 @@ class Leader:
     This process's part in the election.
 
     Args:
-        engine: Of the scheduler.
+        engine: The scheduler's engine.
 
         ttl: How long the lease holds without a heartbeat.
 
         heartbeat: How often it is renewed; a third of *ttl* at most.
 
-        monotonic: Seconds that never jump; only measures our own trust in the lease.
+        monotonic: Returns seconds that never jump; measures only how long we trust
+            the lease.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Leader:
         heartbeat: timedelta = HEARTBEAT,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without the lease; ``hold`` takes it."""
+        """Begin without the lease; ``hold`` takes it."""
         self._engine = engine
         self._ttl = ttl
         self._heartbeat_s = heartbeat.total_seconds()
@@ -93,14 +94,14 @@ class Leader:
 
     def hold(self) -> bool:
         """
-        Lead if we can: renew our lease when it is time, or take one that ran out.
+        Lead if possible: renew our lease when it is time, or take one that ran out.
 
         Returns:
             Whether we lead now.
 
         Raises:
-            UnreachableError: The database is away. The lease is trusted for the
-                rest of its time, no longer.
+            UnreachableError: The database is away. The lease is trusted until its end,
+                and no longer.
         """
         if self._fence is not None and self._monotonic() >= self._trusted_until:
             self._fence = None
@@ -112,24 +113,24 @@ class Leader:
 
     def check(self, connection: sa.Connection) -> int:
         """
-        Hold off every other leader until *connection*'s transaction ends.
+        Keep others from leading until the transaction of *connection* ends.
 
         Returns:
             The fence, to be stored with what is written.
 
         Raises:
-            LeadershipLostError: We do not lead any more.
+            LeadershipLostError: We no longer lead.
         """
         if self._fence is not None and self._monotonic() < self._trusted_until:
             row = connection.execute(_check_statement(), self._ours()).one_or_none()
             if row is not None:
                 return self._fence
         self._fence = None
-        msg = "the lease of the scheduler is no longer ours"
+        msg = "this process no longer holds the scheduler's lease"
         raise LeadershipLostError(msg)
 
     def release(self) -> None:
-        """Let a standby lead at once; does nothing if we do not lead."""
+        """Give up the lease, if it is ours, so that a standby can lead at once."""
         if self._fence is None:
             return
         with writing(self._engine) as connection:
@@ -155,7 +156,7 @@ class Leader:
                 },
             ).scalar_one_or_none()
             if self._fence is not None:
-                # In the same transaction: a fence that led is always explained.
+                # In the same transaction, so that every fence has its leadership.
                 connection.execute(_remember_statement(), {"led_fence": self._fence})
         self._trust_from(asked_at)
 
@@ -176,7 +177,7 @@ class Leader:
         return {"our_token": self._token, "our_fence": self._fence}
 
 
-#: What every write of a leader is conditional on; ``Leader._ours`` binds it.
+#: The condition of every write of a leader; ``Leader._ours`` binds its parameters.
 _IS_OURS = (
     leases.c.name == LEASE_NAME,
     leases.c.holder == sa.bindparam("our_token", type_=Identifier),
@@ -188,7 +189,7 @@ _IS_OURS = (
 
 @cache
 def _first_statement() -> sa.Executable:
-    """Make the lease, if there is none yet, as one that has run out."""
+    """Insert the lease, already run out, if there is none yet."""
     return (
         insert(leases)
         .values(name=LEASE_NAME, fence=0, expires_at=db_now())
@@ -204,8 +205,8 @@ def _take_statement(ttl: timedelta) -> sa.Executable:
             leases.c.name == LEASE_NAME,
             sa.or_(
                 leases.c.expires_at <= db_now(),
-                # The clock was set back, and nobody has renewed since: the lease
-                # of a dead leader would hold for as long as the clock was ahead.
+                # The clock was set back, and nobody has renewed the lease since: that
+                # of a dead leader would last for as long as the clock was ahead.
                 leases.c.heartbeat_at > db_now(ttl),
             ),
         )
@@ -217,7 +218,7 @@ def _take_statement(ttl: timedelta) -> sa.Executable:
             heartbeat_at=db_now(),
             expires_at=db_now(ttl),
             fence=leases.c.fence + 1,
-            # That was told to another one.
+            # The failure was the previous leader's.
             send_failing_since=None,
             send_error=None,
         )
@@ -227,7 +228,7 @@ def _take_statement(ttl: timedelta) -> sa.Executable:
 
 @cache
 def _remember_statement() -> sa.Executable:
-    """Keep who leads from now on under which fence."""
+    """Record who leads from now on, under which fence."""
     kept = (leases.c.fence, leases.c.hostname, leases.c.pid, leases.c.acquired_at)
     statement = insert(leaderships).from_select(
         [column.name for column in kept],
@@ -236,7 +237,7 @@ def _remember_statement() -> sa.Executable:
             leases.c.fence == sa.bindparam("led_fence", type_=sa.BigInteger),
         ),
     )
-    # A lease that somebody deleted begins again at the first fence.
+    # If somebody deleted the lease, fences begin again at the first.
     return statement.on_conflict_do_update(
         index_elements=["fence"],
         set_={
@@ -274,14 +275,14 @@ def _check_statement() -> sa.Executable:
 
 
 def record_tick(connection: sa.Connection, now: datetime) -> None:
-    """Store when the last tick was, by the database's clock; call ``check`` first."""
+    """Record the time of a tick, by the database's clock; call ``check`` first."""
     connection.execute(
         sa.update(leases).where(leases.c.name == LEASE_NAME).values(last_tick_at=now)
     )
 
 
 def get_last_tick_at(connection: sa.Connection) -> datetime | None:
-    """Return when the last tick was, aware UTC; None if there never was one."""
+    """Return the time of the last tick, aware UTC; None if there never was one."""
     return connection.execute(
         sa.select(leases.c.last_tick_at).where(leases.c.name == LEASE_NAME)
     ).scalar_one_or_none()
@@ -289,14 +290,14 @@ def get_last_tick_at(connection: sa.Connection) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class SendFailure:
-    """The leader cannot send: since when (aware UTC), and what it was told last."""
+    """Since when the leader cannot send (aware UTC), and the broker's last error."""
 
     since: datetime
     error: str
 
 
 def record_send_failure(connection: sa.Connection, error: str) -> None:
-    """Store that the broker took nothing, and why; call ``check`` first."""
+    """Record that the broker accepted nothing, and why; call ``check`` first."""
     connection.execute(
         sa.update(leases)
         .where(leases.c.name == LEASE_NAME)
@@ -308,7 +309,7 @@ def record_send_failure(connection: sa.Connection, error: str) -> None:
 
 
 def clear_send_failure(connection: sa.Connection) -> None:
-    """Store that the broker takes what is sent; call ``check`` first."""
+    """Record that the broker accepts messages; call ``check`` first."""
     connection.execute(
         sa.update(leases)
         .where(leases.c.name == LEASE_NAME, leases.c.send_failing_since.is_not(None))
@@ -317,7 +318,7 @@ def clear_send_failure(connection: sa.Connection) -> None:
 
 
 def get_send_failure(connection: sa.Connection) -> SendFailure | None:
-    """Return why the leader cannot send, for people; None if it can, or never tried."""
+    """Return why the leader cannot send; None if it can, or never tried."""
     row = connection.execute(
         sa.select(leases.c.send_failing_since, leases.c.send_error).where(
             leases.c.name == LEASE_NAME, leases.c.send_failing_since.is_not(None)
@@ -328,10 +329,10 @@ def get_send_failure(connection: sa.Connection) -> SendFailure | None:
 
 def expire_lease(connection: sa.Connection) -> bool:
     """
-    End the lease of a holder that is known to be dead; its fence stays raised.
+    End the lease of a leader that is known to be dead; its fence stays raised.
 
     Returns:
-        False if nobody held it.
+        False if nobody had the lease.
     """
     expired = connection.execute(
         sa.update(leases)
@@ -347,8 +348,8 @@ class Leadership:
     Who led when, aware UTC.
 
     Args:
-        released_at: None: it leads still, or ended without a word, and the next took
-            over when its lease had run out.
+        released_at: None: it still leads, or it ended without releasing its lease, and
+            the next one took over when the lease had run out.
     """
 
     fence: int
@@ -359,7 +360,7 @@ class Leadership:
 
 
 def fetch_leaderships(connection: sa.Connection, *, limit: int) -> list[Leadership]:
-    """Return who led, the latest first, *limit* at most."""
+    """Return who led, the latest first, at most *limit*."""
     rows = connection.execute(
         sa.select(leaderships).order_by(leaderships.c.fence.desc()).limit(limit)
     )
@@ -367,13 +368,13 @@ def fetch_leaderships(connection: sa.Connection, *, limit: int) -> list[Leadersh
 
 
 def get_holder(engine: sa.Engine) -> Holder | None:
-    """As ``fetch_holder``, on a connection of its own."""
+    """Return who has the lease, as ``fetch_holder``, on a connection of its own."""
     with reading(engine) as connection:
         return fetch_holder(connection)
 
 
 def fetch_holder(connection: sa.Connection) -> Holder | None:
-    """Return who holds the lease, or let it run out; None if it was released."""
+    """Return who has the lease, or let it run out; None if it was released."""
     row = connection.execute(
         sa.select(leases, db_now().label("now")).where(
             leases.c.name == LEASE_NAME, leases.c.holder.is_not(None)

@@ -1,7 +1,7 @@
 """
-Read what small apps and scheduled actions there are, for people and programs.
+Read which small apps and scheduled actions there are, for people and programs.
 
-Nothing here writes, and nothing here is asked by the tick.
+Nothing here writes, and the tick uses nothing of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from models.operation_state import OperationState
 #: Later than any occurrence.
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
-#: Operations of an action among which its last success is looked for.
+#: How many of an action's latest operations are searched for its last success.
 LOOKED_BACK = 1000
 
 _kept = scheduled_actions.c
@@ -73,7 +73,7 @@ def fetch_apps(connection: sa.Connection) -> list[sa.Row[Any]]:
 
 
 def fetch_domains(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
-    """Return the domains of *app* by name, with the versions staged and live."""
+    """Return the domains of *app* by name, with their staged and live versions."""
     return list(
         connection.execute(
             sa.select(domains).where(domains.c.app == app).order_by(domains.c.name)
@@ -122,7 +122,7 @@ def fetch_names(connection: sa.Connection, app: str) -> dict[str, list[str]]:
 def fetch_actions(
     connection: sa.Connection, *, app: str | None = None, deleted: bool = False
 ) -> list[sa.Row[Any]]:
-    """Return the actions of *app* (None: of all), the next due first."""
+    """Return the actions of *app* (None: of all apps), the next due first."""
     query = sa.select(scheduled_actions)
     if app is not None:
         query = query.where(_kept.app == app)
@@ -138,12 +138,12 @@ def fetch_actions(
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """
-    What became of the latest decision about an action, and when it last succeeded.
+    The latest operation of an action, and when it last succeeded.
 
     Args:
         operation_id: The latest by occurrence, whatever its state.
 
-        succeeded_at: Among the latest LOOKED_BACK; None: none of those did.
+        succeeded_at: None: none of the latest LOOKED_BACK operations succeeded.
     """
 
     operation_id: UUID
@@ -174,7 +174,7 @@ def fetch_last_runs(
         .where(operations.c.action_uid == given.c.uid)
         .order_by(operations.c.occurrence.desc())
     )
-    # Bounded: one that has failed for a year has half a million rows.
+    # Bounded: an action that has failed each minute for a year has half a million rows.
     recent = (
         sa.select(operations.c.state, operations.c.finished_at, operations.c.occurrence)
         .where(operations.c.action_uid == given.c.uid)
@@ -280,7 +280,8 @@ def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
     """
     Return the next *count* occurrences of *row* (an action), and when each is sent.
 
-    Those after a pause that has an end; none if it has not, or the rule cannot be read.
+    If the action is paused, those after the end of the pause; none if the pause has no
+    end, or the rule cannot be read.
     """
     start, effective_from = row.next_due_at, row.effective_from
     if get_action_state(row) == "paused" and row.paused_until is not None:

@@ -1,4 +1,4 @@
-"""Record what happened to users, and wake the actions that wait for it."""
+"""Record events of users, and wake the actions that wait for them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from models.event import EventName, UserEventModel
 from models.fields.duration import Duration
 from models.occurrence import str_to_uuid
 
-#: An event may be this much later than the database's clock: clocks differ.
+#: How much later than the database's clock an event may be, since clocks differ.
 TOLERATED = timedelta(minutes=5)
 
-#: Rows in one statement; well below what either database takes as parameters.
+#: Rows in one statement; well below the parameters that either database accepts.
 _CHUNK = 1000
 
-#: Column of ``users`` that tells when each of the instance's own events last was.
+#: The column of ``users`` with the time of the last such event.
 _USER_COLUMNS = {
     EventName.USER_CREATED: "created_at",
     EventName.USER_ACTIVATED: "activated_at",
@@ -40,12 +40,12 @@ class NewEvent:
     Something that happened to a user of a small app.
 
     Args:
-        name: An EventName, or ``app.`` and a name of the app's own.
+        name: An EventName, or ``app.`` plus a name of the app's own.
 
         at: Aware UTC. None: now, by the database's clock.
 
-        key: Idempotency key: the same name, user and key are the same event, whatever
-            its instant. None: the same instant is.
+        key: Idempotency key: the same app, name, user and key are the same event,
+            whatever its instant. None: the instant takes the place of the key.
     """
 
     app: str
@@ -123,22 +123,22 @@ def record_events(
     connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool = False
 ) -> int:
     """
-    Record events; those already there, and a ``last_seen`` older than ours, do nothing.
+    Record events; ignore known ones, and a ``last_seen`` older than the known one.
 
-    A newer ``last_seen`` replaces the older one: timers that run start again.
+    A newer ``last_seen`` replaces the older one, so delays after it begin anew.
 
     Args:
         connection: In a transaction of its own.
 
         new: In any order.
 
-        correct: Whether a ``last_seen`` replaces a newer one, too: that was wrong.
+        correct: Whether a ``last_seen`` also replaces a newer one, which was wrong.
 
     Returns:
         How many were new.
 
     Raises:
-        NotFoundError: A user the small app does not have; nothing is recorded.
+        NotFoundError: If the small app lacks one of the users; nothing is recorded.
     """
     now = read_clock(connection)
     _check_users(connection, new)
@@ -173,7 +173,7 @@ def record_events(
 
 
 def _make_event_id(event: NewEvent, at: datetime) -> UUID:
-    """Return the id of an event: its key tells it, or else its instant."""
+    """Return the id of an event, made from its key or else from its instant."""
     parts = [event.app, event.name, event.user_id]
     parts += [at.isoformat()] if event.key is None else ["key", event.key]
     return str_to_uuid(" | ".join(parts))
@@ -198,7 +198,7 @@ def _check_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
 
 
 def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, object]]) -> None:
-    """Forget when users were seen, but for what *rows* say of it."""
+    """Forget when users were last seen, except for what *rows* say."""
     for row in rows:
         if row["name"] != EventName.USER_LAST_SEEN:
             continue
@@ -225,7 +225,7 @@ def _update_users(
     connection: sa.Connection, rows: Sequence[dict[str, object]]
 ) -> set[object]:
     """
-    Move the users' own columns on, and drop the ``last_seen`` that are replaced.
+    Update the columns of users, and delete each ``last_seen`` that is replaced.
 
     Args:
         connection: In the transaction that inserted *rows*.
@@ -233,10 +233,10 @@ def _update_users(
         rows: Events that were just inserted.
 
     Returns:
-        The ids of ``last_seen`` that something newer replaces; they are gone again.
+        The ids of new ``last_seen`` events that were deleted for a newer one.
     """
     stale: set[object] = set()
-    # The newest first, so that the older ones of one batch find it there.
+    # The newest first, so that older events of the same batch are found to be stale.
     for row in sorted(rows, key=lambda each: str(each["at"]), reverse=True):
         column = _USER_COLUMNS.get(row["name"])  # type: ignore[call-overload]  # any name may be asked
         if column is None:
@@ -271,10 +271,10 @@ def _wake(
     connection: sa.Connection, rows: Sequence[dict[str, object]], now: datetime
 ) -> None:
     """
-    Lower ``next_due_at`` of the actions that wait, to when the first may be due.
+    Lower ``next_due_at`` of the waiting actions to when the first may be due.
 
-    All are counted as woken, also those that are due anyway: a tick that decides one
-    of them at this moment has not seen these events.
+    All of them count as woken, even those that are due anyway: a tick that is deciding
+    one of them at this moment has not seen these events.
     """
     first: dict[tuple[object, object], datetime] = {}
     for row in rows:
@@ -300,11 +300,11 @@ def _wake(
 
 
 def _find_least(delay: str | None) -> timedelta:
-    """Return the least that *delay* can be; nothing if it cannot be read."""
+    """Return the least length of *delay*; zero if it cannot be read."""
     try:
         return delay_bounds(Duration.parse(delay or "PT0S"))[0]
     except RuleError:
-        return timedelta(0)  # the tick finds out, and tells its admin
+        return timedelta(0)  # the tick will quarantine the action, with the reason
 
 
 def _lower(

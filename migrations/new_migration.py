@@ -248,7 +248,7 @@ def _find_doubts(changes: Sequence[ops.MigrateOperation]) -> Iterator[str]:
                 )
             case ops.AddColumnOp() if table in LARGE and not _is_live(change):
                 yield (
-                    f"{table}.{change.column.name} is not a LiveColumn, for it refers"
+                    f"{table}.{change.column.name} is not a LiveColumn, since it refers"
                     " to another table, or may be null and has a default"
                 )
             case ops.CreateIndexOp() if table in LARGE and not _is_live(change):

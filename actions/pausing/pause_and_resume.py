@@ -1,10 +1,10 @@
 """
-Pause and resume: an action, a small app, or all of the installation.
+Pause and resume an action, a small app, or the whole installation.
 
-The tick asks of an action alone whether it is paused, so a pause of an app is
-written into each of its actions, with whose pause it is. What is paused on its own
-stays so when its app is resumed. A pause that has an end is over at that instant,
-whenever a tick gets to see it.
+The tick looks only at an action itself to see whether it is paused. So a pause of an
+app is written into each of its actions, with its scope. An action that is paused on its
+own stays paused when its app is resumed. A pause with an end is over at that instant,
+however late the tick is that notices.
 """
 
 from __future__ import annotations
@@ -59,42 +59,43 @@ def set_paused(
     """
     Pause an action (its occurrences are not recorded), or resume it from now on.
 
-    What is in quarantine is resumed, too, if it can be read again. What is paused
-    again gets the new *until* and *note*; what its app has paused is then paused on
-    its own. What is resumed while its app is paused stays paused with its app.
+    Resuming also ends a quarantine if the action can be read again. Pausing a paused
+    action gives it the new *until* and *note*; if it was paused with its app, it is
+    then paused on its own. An action that is resumed while its app is paused stays
+    paused with its app.
 
     Args:
         connection: In a transaction of its own.
 
         uid: Of the action.
 
-        paused: Whether it shall be.
+        paused: True to pause it, False to resume it.
 
-        until: Of a pause: when it ends by itself, aware, exclusive.
+        until: When the pause ends by itself, aware, exclusive.
 
-        note: Of a pause: why.
+        note: Why it is paused.
 
-        by: Who asks for it.
+        by: Who asks for it, such as ``root@host``.
 
     Returns:
-        False if it was so already.
+        False if nothing had to be changed.
 
     Raises:
-        NotFoundError: No such action, or deleted.
+        NotFoundError: If there is no such action, or it is deleted.
 
-        UsageError: *until* is not to come.
+        UsageError: If *until* is not in the future.
 
-        ConflictError: It is paused with its app or the installation, not on its own.
+        ConflictError: If it is paused with its app or the installation, not on its own.
 
-        InvalidDocumentError: Its rule cannot be read any more, so it cannot be resumed,
-            paused or not.
+        InvalidDocumentError: If it is to be resumed but its stored rule can no longer
+            be read, whether it is paused or not.
     """
     above = hold_pause(connection, _get_app(connection, uid))
     row = lock_action(connection, uid)
     if paused:
         given = _begin(connection, until, note, by)
         return _pause_one(connection, row, given)
-    # First of all: what the tick has yet to put into quarantine is not "so already".
+    # Before all else: an action that no tick has quarantined yet may be unreadable.
     schedule = _read_stored(row)
     if row.paused_at is None and row.quarantined_at is None:
         return False
@@ -111,7 +112,7 @@ def set_paused(
 
 
 def _get_app(connection: sa.Connection, uid: str) -> str:
-    """Return the app of an action; "" if there is no such action: the lock says so."""
+    """Return the app of an action; "" if there is none: locking it reports that."""
     found = connection.execute(sa.select(_kept.app).where(_kept.uid == uid))
     return found.scalar_one_or_none() or ""
 
@@ -125,7 +126,9 @@ def _begin(
 ) -> Pause:
     now = read_clock(connection)
     if until is not None and until <= now:
-        msg = f"--until: {format_instant(until)} has passed. Write a time to come."
+        msg = (
+            f"--until: {format_instant(until)} has passed. Write a time in the future."
+        )
         raise UsageError(msg)
     return Pause(now, until, by, note, scope)
 
@@ -135,7 +138,7 @@ def _pause_one(connection: sa.Connection, row: sa.Row[Any], given: Pause) -> boo
     if known is not None and known.scope is None:
         if (given.until, given.note) in {(None, None), (known.until, known.note)}:
             return False
-        given = replace(given, at=known.at)  # it has been since then
+        given = replace(given, at=known.at)  # it has been paused since then
     write_pause(connection, [row], given, by=given.by)
     return True
 
@@ -144,10 +147,10 @@ def _say_whose(row: sa.Row[Any]) -> str:
     if row.pause_scope == APP:
         whose, command = f"its small app {row.app!r}", f"apps resume {row.app}"
     else:
-        whose, command = "all of the installation", "apps resume --all"
+        whose, command = "the whole installation", "apps resume --all"
     return (
-        f"action {row.uid!r} is paused with {whose}."
-        f" To resume that: minutehand {command}"
+        f"action {row.uid!r} is paused together with {whose}."
+        f" To resume both: minutehand {command}"
     )
 
 
@@ -156,7 +159,7 @@ def _read_stored(row: sa.Row[Any]) -> Schedule | None:
     found = find_problem(row)
     if found is not None:
         message = f"the stored rule cannot be read: {found}"
-        hint = "Put another in its place: minutehand actions post FILE --replace"
+        hint = "Replace the rule: minutehand actions post FILE --replace"
         problem = Problem("/when", message, f"{hint} --app {row.app}")
         raise InvalidDocumentError((problem,))
     return None if row.timing is None else parse_timing(row.timing)
@@ -171,7 +174,7 @@ def pause_app(
     by: str | None = None,
 ) -> int:
     """
-    Pause a small app: all its actions, and those that are posted meanwhile.
+    Pause a small app: all its actions, and those that are posted during the pause.
 
     Args:
         connection: In a transaction of its own.
@@ -182,16 +185,16 @@ def pause_app(
 
         note: Why.
 
-        by: Who asks for it.
+        by: Who asks for it, such as ``root@host``.
 
     Returns:
-        How many actions are paused with it. Those that were paused before, on their
-        own, stay so.
+        How many actions are paused with it. Those that were already paused on their own
+        stay so.
 
     Raises:
-        NotFoundError: No such small app.
+        NotFoundError: If there is no such small app.
 
-        UsageError: *until* is not to come.
+        UsageError: If *until* is not in the future.
     """
     _keep_leader_out(connection)
     pause = _begin(connection, until, note, by, APP)
@@ -216,15 +219,15 @@ def pause_app(
 
 def resume_app(connection: sa.Connection, app: str, *, by: str | None = None) -> int:
     """
-    Resume a small app from now on; what is paused on its own stays so.
+    Resume a small app from now on; actions that are paused on their own stay so.
 
     Returns:
         How many actions were paused with it.
 
     Raises:
-        NotFoundError: No such small app.
+        NotFoundError: If there is no such small app.
 
-        ConflictError: It is not paused, or with the installation.
+        ConflictError: If it is not paused, or only together with the installation.
     """
     _keep_leader_out(connection)
     above = select_pause(connection, installation, sa.true())
@@ -233,8 +236,8 @@ def resume_app(connection: sa.Connection, app: str, *, by: str | None = None) ->
     if known is None and not rows:
         if above is not None:
             msg = (
-                f"small app {app!r} is paused with all of the installation."
-                " To resume that: minutehand apps resume --all"
+                f"small app {app!r} is paused together with the whole installation."
+                " To resume both: minutehand apps resume --all"
             )
             raise ConflictError(msg)
         msg = f"small app {app!r} is not paused"
@@ -271,7 +274,7 @@ def pause_installation(
     by: str | None = None,
 ) -> int:
     """
-    Pause all small apps, and what is posted meanwhile; not the own maintenance.
+    Pause all small apps, and what is posted during the pause, but not maintenance.
 
     Args:
         connection: In a transaction of its own.
@@ -283,11 +286,11 @@ def pause_installation(
         by: The same.
 
     Returns:
-        How many actions are paused with it. Those that were paused before, on their
-        own or with their app, stay so.
+        How many actions are paused with it. Those that were already paused on their own
+        or with their app stay so.
 
     Raises:
-        UsageError: *until* is not to come.
+        UsageError: If *until* is not in the future.
     """
     _keep_leader_out(connection)
     pause = _begin(connection, until, note, by, INSTALLATION)
@@ -308,19 +311,19 @@ def pause_installation(
 
 def resume_installation(connection: sa.Connection, *, by: str | None = None) -> int:
     """
-    Resume all that was paused with the installation, from now on.
+    Resume from now on all actions that were paused with the installation.
 
     Returns:
-        How many actions were; what is paused on its own or with its app stays so.
+        How many there were; those paused on their own or with their app stay so.
 
     Raises:
-        ConflictError: It is not paused.
+        ConflictError: If the installation is not paused.
     """
     _keep_leader_out(connection)
     known = _lock_installation(connection)
     rows = _lock_actions(connection, _kept.pause_scope == INSTALLATION)
     if known is None and not rows:
-        msg = "the installation is not paused; apps and actions may be, on their own"
+        msg = "the installation is not paused; single apps and actions may still be"
         raise ConflictError(msg)
     connection.execute(sa.update(installation).values(**UNPAUSED))
     let_go_on(connection, rows, at=read_clock(connection), by=by)
@@ -328,7 +331,7 @@ def resume_installation(connection: sa.Connection, *, by: str | None = None) -> 
 
 
 def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
-    """Tell whether ``end_pauses`` has anything to do, by three looks into indexes."""
+    """Tell whether ``end_pauses`` has anything to do; costs three looks at indexes."""
     ended = [
         sa.exists().where(
             table.c.paused_until <= now, table.c.paused_at.is_not(None), *alive
@@ -346,16 +349,17 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     """
     End the pauses whose time has come, each at its own instant.
 
-    So what comes due at the very end of a pause is in effect again, however late the
-    tick is that sees it: what that tick decides is left to the window and catch_up.
+    So an occurrence at the very end of a pause counts again, however late the tick is
+    that ends the pause; whether it still runs is up to the window and catch_up.
 
     Args:
-        connection: Of the leader, in a transaction that has checked the lease.
+        connection: In a transaction of the leader that has checked the lease.
 
-        now: Aware UTC, of the tick.
+        now: The time of the tick, aware UTC.
 
     Returns:
-        How many actions go on, or stay paused with their app or the installation.
+        How many actions are affected: they go on, or stay paused with their app or
+        the installation.
     """
     ended = 0
     above = _lock_installation(connection)
@@ -419,9 +423,9 @@ def _lock_installation(connection: sa.Connection) -> Pause | None:
 
 def _keep_leader_out(connection: sa.Connection) -> None:
     """
-    Wait for what the leader writes, and let it wait until the commit.
+    Wait for the leader's transaction, and make its next one wait until our commit.
 
-    Each of its transactions holds the lease first, and moves many actions in an order
-    of its own: without this, each might wait for the other.
+    Each of its transactions locks the lease first, and then many actions in an order of
+    its own; without this lock, the two could deadlock.
     """
     connection.execute(sa.select(leases.c.name).with_for_update())

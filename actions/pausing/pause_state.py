@@ -1,8 +1,9 @@
 """
 What a pause is, and what it writes into actions.
 
-The tick asks of an action alone whether it is paused, so a pause of a small app, or
-of all of the installation, is written into each of its actions, with whose it is.
+The tick looks only at an action itself to see whether it is paused. So a pause of a
+small app, or of the whole installation, is written into each of its actions, with its
+scope.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from models.fields.instants import format_instant
 from models.operation_state import Queue
 from models.revision import Change
 
-#: Whose pause it is that an action has; None: its own.
+#: The scopes of a pause that an action has with others; None: its own pause.
 APP, INSTALLATION = "app", "installation"
 
 _kept = scheduled_actions.c
@@ -39,18 +40,19 @@ UNPAUSED: dict[str, object] = {
 @dataclass(frozen=True, slots=True)
 class Pause:
     """
-    Since when something rests, and why.
+    Since when something is paused, until when, and why.
 
     Args:
         at: Aware UTC.
 
         until: When it ends by itself, aware UTC, exclusive. None: when it is resumed.
 
-        by: Who paused it, such as ``root@host``; None: not kept.
+        by: Who paused it, such as ``root@host``; None: unknown.
 
-        note: What they said of it.
+        note: Why, in their words.
 
-        scope: Whose pause an action has: APP, INSTALLATION; None: its own.
+        scope: Of an action's pause: APP or INSTALLATION if it is paused together with
+            that; None: on its own.
     """
 
     at: datetime
@@ -61,11 +63,11 @@ class Pause:
 
     @property
     def told(self) -> str | None:
-        """What a revision keeps of it."""
+        """The note of the revision that begins the pause."""
         return say_pause(self.scope, self.until, self.note)
 
     def as_columns(self) -> dict[str, object]:
-        """Return what is written into a small app, or the installation."""
+        """Return the columns of a small app, or of the installation."""
         return {
             "paused_at": self.at,
             "paused_until": self.until,
@@ -74,7 +76,7 @@ class Pause:
         }
 
     def as_action_columns(self) -> dict[str, object]:
-        """Return what is written into an action."""
+        """Return the columns of an action."""
         return {**self.as_columns(), "pause_scope": self.scope}
 
     def as_json(self) -> dict[str, object]:
@@ -92,7 +94,7 @@ def say_pause(
     scope: str | None, until: datetime | None, note: str | None
 ) -> str | None:
     """
-    Return in a few words what a pause is part of, its end, and why.
+    Return in a few words what was paused, until when, and why; None if unknown.
 
     >>> say_pause("app", None, "deploy")
     'with its app; deploy'
@@ -120,13 +122,13 @@ def get_pause(row: sa.Row[Any]) -> Pause | None:
 
 def hold_pause(connection: sa.Connection, app: str) -> Pause | None:
     """
-    Return the pause that *app* has its actions in, and keep it from changing.
+    Return the pause that *app* gives its actions, and lock it against changes.
 
-    Call it before an action is locked: a pause locks its app first, then the actions.
+    Call this before locking an action: a pause locks its app first, then its actions.
 
     Returns:
-        That of the app, or else of the installation; None: neither is paused, or there
-        is no such app.
+        The pause of the app, or else of the installation; None if neither is paused, or
+        there is no such app.
     """
     found = select_pause(connection, small_apps, small_apps.c.uid == app)
     if found is not None:
@@ -143,7 +145,7 @@ def hold_pause(connection: sa.Connection, app: str) -> Pause | None:
 def select_pause(
     connection: sa.Connection, table: sa.Table, where: sa.ColumnElement[bool]
 ) -> Pause | None:
-    """Return the pause of a small app or the installation; keep it from changing."""
+    """Return the pause of a small app or the installation; lock it against changes."""
     row = connection.execute(
         sa.select(*(table.c[name] for name in UNPAUSED))
         .where(where)
@@ -153,7 +155,7 @@ def select_pause(
 
 
 def pause_posted(connection: sa.Connection, uids: Sequence[str], pause: Pause) -> None:
-    """Pause actions that were posted while their app is paused."""
+    """Pause actions that are posted while their app is paused."""
     rows = connection.execute(
         sa.select(scheduled_actions).where(_kept.uid.in_(uids))
     ).all()
@@ -168,11 +170,11 @@ def write_pause(
     by: str | None,
     at: datetime | None = None,
 ) -> None:
-    """Write *pause* into actions that are locked, as of *at* (None: now)."""
+    """Write *pause* into locked actions, as of *at* (aware UTC; None: now)."""
     values = pause.as_action_columns()
     written_at = at or read_clock(connection)
     changes = [
-        # in the order of its revisions, also if the tick is late and it was edited
+        # Never before an earlier revision, even if the tick is late and it was edited.
         (row, {**values, "updated_at": max(row.updated_at, written_at)})
         for row in rows
     ]
@@ -186,11 +188,11 @@ def let_go_on(
     at: datetime,
     by: str | None,
 ) -> None:
-    """Let actions go on from *at*; what cannot be read goes into quarantine."""
+    """Let actions go on from *at*; quarantine those that cannot be read."""
     changes: list[tuple[sa.Row[Any], dict[str, object]]] = []
     broken: list[tuple[sa.Row[Any], dict[str, object]]] = []
     for row in rows:
-        # In the order of its revisions, also if the tick is late and it was edited.
+        # Never before an earlier revision, even if the tick is late and it was edited.
         values = {
             **UNPAUSED,
             "pause_scope": None,
@@ -206,7 +208,7 @@ def let_go_on(
             continue
         schedule = None if row.timing is None else parse_timing(row.timing)
         start = max(at, row.effective_from)
-        # a due date at that very instant is not over
+        # A due date at that very instant is not over.
         values |= start_from(row.uid, schedule, start, timedelta.resolution)
         changes.append((row, values))
     if changes:
@@ -218,7 +220,7 @@ def let_go_on(
 def fetch_pauses(
     connection: sa.Connection,
 ) -> tuple[Pause | None, dict[str, Pause], int]:
-    """Return the pauses of the installation and of apps, and how many actions rest."""
+    """Return the pauses of the installation and of apps, and the count of actions."""
     row = connection.execute(
         sa.select(*(installation.c[name] for name in UNPAUSED))
     ).first()

@@ -1,8 +1,8 @@
 """
 What an edit changes in the near future of an action. Pure.
 
-Shown before an edit is saved, so that nobody learns from a missing mail that the
-new rule skips Fridays.
+It is shown before the edit is saved, so that nobody has to learn from a missing mail
+that the new rule leaves out Fridays.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from models.fields.instants import format_instant
 #: How far ahead an edit is compared unless the caller says otherwise.
 COMPARED = timedelta(days=30)
 
-#: Occurrences of each schedule that are compared; a rule that is due every minute
-#: is compared for a week.
+#: Occurrences of each schedule that are compared: a week of a rule that is due every
+#: minute.
 MOST_COMPARED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """
-    Dispatches that differ: occurrences plus jitter, all aware UTC, oldest first.
+    Runs that differ: instants with jitter included, all aware UTC, oldest first.
 
     Args:
         added: Only the new schedule has these.
@@ -36,8 +36,8 @@ class Changes:
 
         moved: Pairs of old and new on the same local day.
 
-        until: What was compared ends here, exclusive; earlier than asked for if
-            there were more than MOST_COMPARED.
+        until: The end of what was compared, exclusive; earlier than asked for if
+            there were more than MOST_COMPARED occurrences.
     """
 
     added: tuple[datetime, ...]
@@ -67,22 +67,22 @@ def compare_schedules(
     end: datetime,
 ) -> Changes:
     """
-    Return how the dispatches of *new* differ from those of *old*.
+    Return how the runs of *new* differ from those of *old*.
 
-    Those that both have are no change. Of the rest, the first old one of a local
-    day has moved to the first new one of the same day, the second to the second,
-    and so on; what is left over is added or removed.
+    Runs that both have are not changes. Of the others, the first old run of a local day
+    has moved to the first new run of that day, the second to the second, and so on. The
+    rest are added or removed.
 
     Args:
-        old: Before the edit; None if there was none, or events drive it.
+        old: Before the edit; None if there was no action, or events drove it.
 
         new: After the edit; None likewise.
 
         uid: Of the action; decides the jitter.
 
-        start: Aware, any zone; occurrences from here on.
+        start: Aware, any zone; the first occurrence may be here.
 
-        end: Aware, any zone; occurrences before this.
+        end: Aware, any zone; occurrences are before this.
     """
     before, before_until = _find_dispatches(old, uid, start, end)
     after, after_until = _find_dispatches(new, uid, start, end)
@@ -101,7 +101,7 @@ def compare_schedules(
 def _find_dispatches(
     schedule: Schedule | None, uid: str, start: datetime, end: datetime
 ) -> tuple[set[datetime], datetime]:
-    """Return when *schedule* dispatches, and up to where that is all."""
+    """Return when *schedule* runs, and up to when the answer is complete."""
     if schedule is None:
         return set(), end
     found = list(islice(find_each(schedule, start, end), MOST_COMPARED + 1))
@@ -112,7 +112,7 @@ def _find_dispatches(
 def _group_by_day(
     schedule: Schedule | None, instants: set[datetime], until: datetime
 ) -> dict[date, list[datetime]]:
-    """Return *instants* before *until* by local day of the first rule's zone."""
+    """Return *instants* before *until* by local day in the zone of the first rule."""
     by_day: defaultdict[date, list[datetime]] = defaultdict(list)
     if schedule is not None:
         zone = schedule.rules[0].zone

@@ -1,4 +1,4 @@
-"""From when on a rule is in effect: what is posted, or goes on after a pause. Pure."""
+"""When a rule takes effect: on being posted, or after a pause. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def start_from(
     """
     Return the columns of an action whose rule takes effect *now*.
 
-    Saving at 07:02 never runs the 07:00 job. Due dates are exempt: one that passed
-    a moment ago is due at once. Whatever was wrong with the older rule is past.
+    An action that is posted at 07:02 never runs for 07:00. Due dates are exempt: one
+    that passed a moment ago is due at once. A quarantine ends.
 
     Args:
         uid: Of the action; decides the jitter.
 
-        schedule: None: the action is driven by events.
+        schedule: None: events drive the action.
 
         now: Aware UTC.
 
@@ -29,7 +29,7 @@ def start_from(
     """
     if schedule is None:
         effective = now
-        next_due_at: datetime | None = now  # the tick finds out from the events
+        next_due_at: datetime | None = now  # the tick works it out from the events
     else:
         exempt = schedule.has_dates_only
         effective = now - lookback + _RESOLUTION if exempt else now

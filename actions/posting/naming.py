@@ -1,4 +1,4 @@
-"""Which names and uids are taken, and which action gives way to a posted one."""
+"""Which names and uids are taken, and which action a posted one replaces."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.fields.strict_model import MOST_PROBLEMS, show
 from models.scheduled_action import ScheduledActionModel
 
-#: Actions in one statement; far below what either database takes as parameters.
+#: Actions in one statement; far below the parameters that either database accepts.
 _CHUNK = 500
 
 
 class Taken:
     """
-    The names and uids that are taken where actions are to be stored.
+    The names and uids that are taken among those of actions to be stored.
 
-    Their rows are locked until the commit.
+    The rows that have them are locked until the commit.
 
     Args:
         connection: In the transaction that stores *actions*.
@@ -31,7 +31,7 @@ class Taken:
         actions: As the door read them.
 
     Raises:
-        NotFoundError: No such small app.
+        NotFoundError: If there is no such small app.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Taken:
         app: str,
         actions: Sequence[ScheduledActionModel],
     ) -> None:
-        """Look all of them up."""
+        """Look up and lock all of them."""
         fetch_app(connection, app)
         self.app = app
         self._by_uid: dict[str, sa.Row[Any]] = {}
@@ -75,10 +75,15 @@ class Taken:
         self, action: ScheduledActionModel, *, replace: bool
     ) -> sa.Row[Any] | None:
         """
-        Return the action that gives way to *action*; None if this one is new.
+        Return the row that *action* replaces; None if it is a new action.
+
+        Args:
+            action: One of those that were looked up.
+
+            replace: Whether it may replace one.
 
         Raises:
-            ConflictError: None may.
+            ConflictError: If its name or uid is taken and it may not replace that one.
         """
         named = self._by_name.get(action.name)
         old = self._by_uid.get(action.uid) if action.uid else named
@@ -88,19 +93,19 @@ class Taken:
         if named is not None and (old is None or named.uid != old.uid):
             msg = (
                 f"another action of {self.app!r} is named {action.name!r}"
-                f" (uid {named.uid})."
+                f" (uid {named.uid}). Choose another name."
             )
             raise ConflictError(msg)
         if old is not None and not replace:
             if named is not None:
                 msg = (
-                    f"{self.app!r} has an action named {old.name!r} already"
+                    f"{self.app!r} already has an action named {old.name!r}"
                     f" (uid {old.uid}). Add --replace to put this one in its place."
                 )
             else:
                 msg = (
-                    f"{self.app!r} has an action with uid {old.uid!r} already, named"
-                    f" {old.name!r}. Take another uid, or none; or add --replace to"
+                    f"{self.app!r} already has an action with uid {old.uid!r}, named"
+                    f" {old.name!r}. Choose another uid, or none; or add --replace to"
                     " put this one in its place."
                 )
             raise ConflictError(msg)
@@ -123,8 +128,10 @@ def refuse_repeated(actions: Sequence[ScheduledActionModel]) -> None:
                 continue
             before = first.setdefault(value, index)
             if before != index:
-                message = f"{show(value)} is that of action {before} of the list too."
-                hint = f"Give each action a {key} of its own."
+                message = (
+                    f"{show(value)} is also the {key} of action {before} in the list."
+                )
+                hint = f"Give each action its own {key}."
                 problems.append(Problem(f"/{index}/{key}", message, hint))
     if problems:
         raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))

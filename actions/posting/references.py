@@ -1,8 +1,8 @@
 """
-What an action names that its small app does not have.
+Names in an action that its small app does not have.
 
-Nothing is refused for it: a small app may be applied after its actions. But a name
-that is mistyped fails at the run, or reaches nobody, so its author is told at once.
+They are not refused, since a small app may be applied after its actions. But a mistyped
+name would fail at run time, or reach nobody, so its author is warned at once.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from models.operation import PublishModel
 from models.recipients import EVERYONE
 from models.scheduled_action import ScheduledActionModel
 
-#: Names that are told of, one a line, and that a hint lists.
+#: Unknown names that are reported, and known ones that a hint lists.
 _MOST = 10
 
 #: Users looked up in one statement.
 _CHUNK = 1000
 
-#: Users that a mistyped one is compared with: some 30 ms.
+#: Users that a mistyped name is compared with; takes some 30 ms.
 _COMPARED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a small app has that actions may name; each is quick to look in."""
+    """What a small app has that actions may name; lookups are fast."""
 
     app: str
     domains: Collection[str]
@@ -47,10 +47,10 @@ def fetch_references(
     connection: sa.Connection, app: str, actions: Sequence[ScheduledActionModel]
 ) -> References:
     """
-    Return what *app* has now; of its users those that *actions* name, and some others.
+    Return what *app* has now; of its users, those in *actions* and some others.
 
     Args:
-        connection: Only read.
+        connection: Nothing is written.
 
         app: Uid of a small app.
 
@@ -71,11 +71,11 @@ def fetch_references(
 
 def find_unknown(known: References, action: ScheduledActionModel) -> list[Problem]:
     """
-    Return what *action* names that is not *known*, in the order of its steps.
+    Return the names in *action* that are not *known*, in the order of its steps.
 
     Returns:
-        A problem for each template, domain, user and group that the app does not
-        have, and for each kind to publish of which it has nothing.
+        A problem for each template, domain, user and group that the app does not have,
+        and for each part to publish that it does not have.
     """
     asked, who = action.operations, action.recipients
     found: list[Problem] = []
@@ -95,18 +95,18 @@ def find_unknown(known: References, action: ScheduledActionModel) -> list[Proble
         said = f"small app {known.app!r} has no user"
         found += _find_missing(wanted, known.users, said)
         wanted = _place("/recipients/groups", who.groups)
-        said = f"nobody of {known.app!r} is in group"
+        said = f"no user of small app {known.app!r} is in group"
         found += _find_missing(wanted, known.groups, said)
     return found
 
 
 def _index(names: Iterable[str]) -> dict[str, None]:
-    """Return *names* in their order, without repetitions."""
+    """Return *names* in order, without repetitions, fast to look up."""
     return dict.fromkeys(names)
 
 
 def _place(pointer: str, names: Sequence[str]) -> dict[str, str]:
-    """Return each of *names* under its place in the list at *pointer*."""
+    """Return *names* by their pointers in the list at *pointer*."""
     return {f"{pointer}/{n}": name for n, name in enumerate(names)}
 
 
@@ -122,20 +122,20 @@ def _find_missing(
 
 
 def _make_hint(name: str, known: Collection[str]) -> str:
-    """Offer what is near *name*, or else what there is."""
+    """Return a hint with the name nearest to *name*, or else with what there is."""
     near = find_near(name, known)
     if near is not None:
         return f"Did you mean '{near}'?"
     if not known:
-        return "There is none yet: apply the app (minutehand apps apply)."
+        return "It has none yet; add some with: minutehand apps apply"
     listed = ", ".join(islice(known, _MOST))
-    return f"There is: {listed}{', ...' if len(known) > _MOST else ''}."
+    return f"It has: {listed}{', ...' if len(known) > _MOST else ''}."
 
 
 def _find_unpublishable(
     app: str, asked: PublishModel, parts: Collection[str]
 ) -> Iterator[Problem]:
-    """Yield a problem for each kind that *app* has nothing of, unless all is asked."""
+    """Yield a problem for each part that *app* lacks; of all three, only if all are."""
     kinds = [kind for kind in PublishModel.model_fields if getattr(asked, kind)]
     missing = [kind for kind in kinds if kind not in parts]
     if len(kinds) == len(PublishModel.model_fields):
@@ -152,7 +152,7 @@ def _find_unpublishable(
 def _fetch_users(
     connection: sa.Connection, app: str, wanted: Sequence[str]
 ) -> dict[str, None]:
-    """Return ids and addresses of *app*: those of *wanted* it has, and some others."""
+    """Return ids and addresses of users of *app*: those *wanted*, and some others."""
     if not wanted:
         return {}
     of_app = sa.select(users.c.id, users.c.email).where(users.c.app == app)

@@ -1,8 +1,8 @@
 """
 Every change of a scheduled action is a new revision, and every revision is kept.
 
-A decision about an older revision writes nothing; an operation runs the revision
-that it was recorded with; ``why`` and ``audit`` read what was in force and when.
+A decision about an older revision writes nothing; an operation runs the revision that
+it was recorded with; ``why`` and ``audit`` read what was in effect at any time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import NotFoundError
 from models.revision import Change
 
-#: Who is said to have made what the scheduler changes by itself.
+#: The author of changes that the scheduler makes by itself.
 SCHEDULER = "scheduler"
 
 
 def lock_action(connection: sa.Connection, uid: str) -> sa.Row[Any]:
     """
-    Return the row of an action and keep others from changing it until the commit.
+    Return the row of an action, locked against changes until the commit.
 
     Raises:
-        NotFoundError: No such action, or deleted.
+        NotFoundError: If there is no such action, or it is deleted.
     """
     row = connection.execute(
         sa.select(scheduled_actions)
@@ -49,7 +49,7 @@ def change_action(
     note: str | None = None,
     **values: object,
 ) -> None:
-    """Write *values* as a new revision, kept as *change*, made *by* somebody."""
+    """Write *values* as a new revision that says *change*, who made it, and a note."""
     kept = scheduled_actions.c
     undecided_from = connection.execute(
         sa.select(kept.next_due_at).where(kept.uid == uid)
@@ -70,12 +70,12 @@ def log_posted(
     connection: sa.Connection, uids: Sequence[str], *, by: str | None = None
 ) -> None:
     """
-    Keep new actions as they are.
+    Record new actions as their first revisions.
 
     Args:
         connection: In the transaction that made them.
 
-        uids: Of the actions; at most a thousand.
+        uids: Uids of the actions; at most a thousand.
 
         by: Who posted them.
     """
@@ -90,7 +90,7 @@ def _log(
     by: str | None,
     note: str | None,
 ) -> None:
-    """Keep actions as they are now; their revisions must be new ones."""
+    """Record actions as they are now; their revision numbers must be new."""
     kept = scheduled_actions.c
     connection.execute(
         sa.insert(scheduled_action_revisions).from_select(
@@ -107,11 +107,11 @@ def _log(
     )
 
 
-#: Columns that a revision has of its action, and those of its own.
+#: Columns that a revision copies from its action, and all of its columns.
 _SAME = ("uid", "revision", "document", "timing", "active", "effective_from")
 _NAMES = [*_SAME, "recorded_at", "change", "undecided_from", "changed_by", "note"]
 
-#: What may be written into many actions at once.
+#: Columns that may be written into many actions at once.
 _CHANGED: dict[str, sa.types.TypeEngine[Any]] = {
     "paused_at": UtcDateTime,
     "paused_until": UtcDateTime,
@@ -141,15 +141,16 @@ def change_actions(
     Write a new revision of each of many actions, in few statements.
 
     Args:
-        connection: Holds the rows of the actions.
+        connection: In a transaction that has locked the actions.
 
-        changes: The row as it was, and what of _CHANGED is to be another.
+        changes: For each action, its row as it was, and the new values of columns, of
+            those in _CHANGED.
 
-        change: Why there is a new revision.
+        change: What made the new revisions, such as "paused".
 
-        by: Who made it.
+        by: Who made them.
 
-        note: What they said of it.
+        note: Why, in their words.
     """
     update, insert = _many_statements(connection.dialect.name)
     for start in range(0, len(changes), _AT_ONCE):

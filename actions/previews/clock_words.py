@@ -1,8 +1,8 @@
 """
 Clock rules (cron and calendar) in words. Pure.
 
-Works on the values that the fields stand for, not on their spelling, so ``*/15``
-and ``0,15,30,45`` read the same. What has no good words is quoted.
+The words depend on the values that the fields stand for, not on their spelling, so
+``*/15`` and ``0,15,30,45`` read the same. A rule that has no good words is quoted.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ MONTHS = (
     "December",
 )
 
-#: More times of day than this read better as a pattern.
+#: Times of day that are listed; more of them read better as a pattern.
 _MOST_TIMES = 6
 
-#: Fewer values than this are no pattern.
+#: Values that make a pattern; fewer are listed.
 _LEAST_RUN = 3
 
 _NTH = {
@@ -57,7 +57,7 @@ _NTH = {
     LAST_WEEK: "last",
 }
 
-#: The normalized form of a calendar rule whose years and seconds say nothing.
+#: The normalized form of a calendar rule for every year and second 0.
 _CALENDAR = re.compile(
     r"(?:(?P<weekdays>[A-Z]\S*) )?\*-\S+-(?P<days>[\d,./*]+) \S+:00(?: \S+)?", re.ASCII
 )
@@ -84,12 +84,12 @@ class ClockWords:
 
         weekdays: 0 (Monday) to 6 (Sunday), ascending.
 
-        special_days: Phrases for what no number says ("the last day").
+        special_days: Phrases for days that have no number ("the last day").
 
-        special_weekdays: The same ("the second Friday").
+        special_weekdays: The same for weekdays ("the second Friday").
 
-        either: A day that satisfies one of the two fields is enough (cron's rule
-            for two restricted fields).
+        either: True if a day need match only one of the two fields (cron's rule for
+            two restricted fields).
     """
 
     minutes: tuple[int, ...]
@@ -112,7 +112,7 @@ class ClockWords:
         return f"{pattern}, {days}" if days else pattern
 
     def _list_times(self) -> str | None:
-        """Return each time of day by name; None if there are too many."""
+        """Return a list of all times of day; None if there are too many."""
         if len(self.minutes) * len(self.hours) > _MOST_TIMES:
             return None
         return join_words(
@@ -120,7 +120,7 @@ class ClockWords:
         )
 
     def _describe_pattern(self) -> str:
-        """Return how often, and during which hours."""
+        """Return how often the rule is due, and during which hours."""
         minutes = self._describe_minutes()
         step = _even_step(self.hours, _HOURS)
         if step == 1:
@@ -137,7 +137,7 @@ class ClockWords:
         return f"{minutes}, during the hours {hours}"
 
     def _describe_minutes(self) -> str:
-        """Return how often within an hour."""
+        """Return how often the rule is due within an hour."""
         step = _even_step(self.minutes, _MINUTES)
         if step == 1:
             return "every minute"
@@ -150,7 +150,7 @@ class ClockWords:
         return f"every hour, at minutes {join_words(_collapse(self.minutes))}"
 
     def _describe_days(self) -> str:
-        """Return on which days; empty for every day."""
+        """Return the days on which the rule is due; empty for every day."""
         all_days = len(self.days) == _DAYS and not self.special_days
         all_weekdays = len(self.weekdays) == len(WEEKDAYS)
         parts = []
@@ -166,7 +166,7 @@ class ClockWords:
         return f"{words or 'every day'} in {months}"
 
     def _is_one_date(self) -> bool:
-        """Say if days of one month are meant: ``on 25 December``."""
+        """Tell whether these are dates of one month: ``on 25 December``."""
         plain = bool(self.days) and not self.special_days and not self.either
         return plain and len(self.months) == 1
 
@@ -199,7 +199,7 @@ def describe_cron(rule: str) -> str:
     Return a cron rule in words, without its zone.
 
     Raises:
-        RuleError: If it is no cron rule.
+        RuleError: If *rule* is not a cron rule.
 
     >>> describe_cron("0 7 * * 1")
     'Mondays at 07:00'
@@ -218,7 +218,7 @@ def describe_cron(rule: str) -> str:
         hours=_get_numbers(hours),
         days=_get_numbers(days),
         months=_get_numbers(months),
-        # Sunday is 0 in cron, Monday here.
+        # In cron, Sunday is 0; here, Monday is.
         weekdays=tuple(sorted((number - 1) % 7 for number in _get_numbers(weekdays))),
         special_days=tuple(ends),
         special_weekdays=tuple(
@@ -230,10 +230,10 @@ def describe_cron(rule: str) -> str:
 
 def describe_calendar(text: str) -> tuple[str, str | None]:
     """
-    Return a calendar rule in words, and the zone it names itself, if it does.
+    Return a calendar rule in words, and the zone that it names, or None.
 
     Raises:
-        RuleError: If it is no calendar rule.
+        RuleError: If *text* is not a calendar rule.
 
     >>> describe_calendar("Mon..Fri 9:00")
     ('Monday to Friday at 09:00', None)
@@ -259,7 +259,7 @@ def _get_numbers(values: Iterable[Value]) -> tuple[int, ...]:
 
 
 def _read_spans(field: str, highest: int) -> tuple[int, ...]:
-    """Return what a normalized field lists."""
+    """Return the numbers that a normalized field lists."""
     if field == "*":
         return tuple(range(1, highest + 1))
     values: set[int] = set()
@@ -294,7 +294,7 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def _even_step(values: Sequence[int], size: int) -> int | None:
-    """Return the distance of values that divide their whole range evenly, or None."""
+    """Return the step of values that divide their whole range evenly, or None."""
     if len(values) == 1:
         return None
     steps = {after - before for before, after in pairwise(values)}
@@ -302,13 +302,13 @@ def _even_step(values: Sequence[int], size: int) -> int | None:
         return None
     step = steps.pop()
     if size == _DAYS:
-        # Months differ in length, so the last value need only leave no room.
+        # Months differ in length, so there need only be no room for another value.
         return step if values[-1] + step > size else None
     return step if len(values) * step == size else None
 
 
 def _collapse(values: Sequence[int], form: str = "{}") -> list[str]:
-    """Return *values* as words, runs of three and more as ``a to b``."""
+    """Return *values* as words, with runs of three or more as ``a to b``."""
     words = []
     for run in _runs(values):
         if len(run) < _LEAST_RUN:
@@ -321,7 +321,7 @@ def _collapse(values: Sequence[int], form: str = "{}") -> list[str]:
 def _collapse_names(
     values: Sequence[int], names: Sequence[str], *, first: int
 ) -> list[str]:
-    """Return the names of *values*, runs of three and more as ``a to b``."""
+    """Return the names of *values*, with runs of three or more as ``a to b``."""
     words = []
     for run in _runs(values):
         if len(run) < _LEAST_RUN:
@@ -332,7 +332,7 @@ def _collapse_names(
 
 
 def _runs(values: Sequence[int]) -> list[list[int]]:
-    """Return *values* cut into stretches without a hole."""
+    """Return *values* (ascending) as runs of consecutive numbers."""
     runs: list[list[int]] = []
     for value in values:
         if runs and value == runs[-1][-1] + 1:

@@ -1,7 +1,7 @@
 """
-The next occurrences of an action, with all that may surprise its author. Pure.
+The next occurrences of an action, with everything that may surprise its author. Pure.
 
-What a preview shows is what the tick does: both ask the same schedule.
+A preview shows what the tick will do, since both ask the same schedule.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange
 from models.when import DueDateModel, IntervalModel, TimingModel
 
-#: Notes on why there is nothing to show.
+#: Notes that say why there is nothing to show.
 _ENDED = "Never due again: ends_at has passed."
-_FROM_EVENTS = "Occurrences depend on events, so there are none to foresee."
+_FROM_EVENTS = "Occurrences depend on events, so none can be foreseen."
 
-#: Excluded days of which a preview says what they leave out.
+#: Excluded ranges of days that a preview mentions.
 _EXCLUSIONS_SHOWN = 5
 
 _SECOND = timedelta(seconds=1)
@@ -44,18 +44,18 @@ _DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class PreviewOccurrence:
     """
-    One occurrence, as its author, its servers and its reader see it.
+    One occurrence, as the author, the servers and the reader see it.
 
     Args:
-        at: Aware UTC; with the uid it makes the identity of the run.
+        at: Aware UTC; together with the uid, it identifies the run.
 
-        local: The same in the zone of the rule.
+        local: The same instant in the zone of the rule.
 
-        viewer: The same in the zone of whoever looks.
+        viewer: The same instant in the zone of the reader.
 
-        sent_at: Aware UTC: at the tick that sees it, jitter included.
+        sent_at: Aware UTC; the tick at which it is sent, jitter included.
 
-        notes: What may surprise about this one.
+        notes: What may surprise about this occurrence.
     """
 
     at: datetime
@@ -86,7 +86,7 @@ class Preview:
 
         occurrences: Oldest first; empty for actions that wait for events.
 
-        notes: What holds for the rule as a whole.
+        notes: What is true of the rule as a whole.
     """
 
     sentence: str
@@ -115,24 +115,26 @@ def make_preview(
     Return what *action* will do from *start* on.
 
     Args:
-        action: As the door read it; need not be active, nor be stored. Without a
-            uid the jitter of each run is not known yet.
+        action: As the door read it; it need be neither active nor stored. Without a
+            uid, the jitter of each run is not known yet.
 
         timing: As make_timing returns it; None if events drive the action.
 
-        start: Aware, any zone; inclusive. Occurrences before ``effective_from``
-            are the caller's to leave out.
+        start: Aware, any zone; inclusive. The caller passes no earlier instant than
+            ``effective_from``.
 
         end: Aware, any zone; exclusive. None: no end.
 
-        count: The most occurrences to show.
+        count: How many occurrences to show at most.
 
-        viewer_zone: Of whoever looks.
+        viewer_zone: The zone of the reader.
 
     Raises:
-        RuleError: If a rule cannot be read; what the door has let in never raises.
+        RuleError: If a rule cannot be read; never for what the door has read.
     """
-    notes = [] if action.active else ["Not active: nothing runs until it is."]
+    notes = (
+        [] if action.active else ["Not active: nothing runs until 'active' is true."]
+    )
     if timing is None:
         ended = action.ends_at is not None and action.ends_at <= start
         notes.append(_ENDED if ended else _FROM_EVENTS)
@@ -174,10 +176,10 @@ def _annotate(
     uid: str | None,
     viewer_zone: ZoneInfo,
 ) -> tuple[PreviewOccurrence, ...]:
-    """Return *found* as seen from each zone, with notes."""
+    """Return *found* in each zone, with notes."""
     shown: list[PreviewOccurrence] = []
     for at in found:
-        # In a union the occurrence belongs to the first rule that is due then.
+        # In a union, an occurrence belongs to the first rule that is due then.
         each = next(each for each in rules if each.rule.next_from(at) == at)
         local = at.astimezone(each.rule.zone)
         notes = _describe_occurrence(each, at)
@@ -232,15 +234,15 @@ def _explain_nothing(
 def _describe_sending(
     schedule: Schedule, found: list[datetime], uid: str | None
 ) -> list[str]:
-    """Return how occurrences become ticks."""
+    """Return notes on when the occurrences are sent."""
     notes = []
     if any(at.second for at in found):
         notes.append("Finer than a minute: sent at the next tick, on the minute.")
     if schedule.jitter and uid is None:
         minutes = schedule.jitter // _MINUTE
         notes.append(
-            f"Each run is sent up to {minutes} min later; how much is fixed by the "
-            "uid, which this action has not been given yet."
+            f"Each run is sent up to {minutes} min later; how much follows from the "
+            "uid, which this action does not have yet."
         )
     return notes
 
@@ -248,10 +250,10 @@ def _describe_sending(
 def _describe_grids(
     timing: TimingModel, rules: list[ReadRule], start: datetime
 ) -> list[str]:
-    """Return where elapsed time will part from local time."""
+    """Return notes on clock changes that move the local times of intervals."""
     notes = []
     for model, each in zip(timing.when, rules, strict=True):
-        # A grid of calendar units has a twin, and its own notes.
+        # An interval of calendar units has a twin, and notes of its own.
         if not isinstance(model, IntervalModel) or each.twin is not None:
             continue
         change = next(find_clock_changes(each.rule.zone, start, start + HORIZON), None)
@@ -266,7 +268,7 @@ def _describe_grids(
 def _describe_excluded(
     schedule: Schedule, start: datetime, until: datetime
 ) -> list[str]:
-    """Return which excluded days up to *until* would have had an occurrence."""
+    """Return notes on excluded days up to *until* that would have occurrences."""
     notes: list[str] = []
     for first, last in schedule.excluded:
         if len(notes) == _EXCLUSIONS_SHOWN:
@@ -285,7 +287,7 @@ def _describe_excluded(
 def _has_occurrence(
     schedule: Schedule, rule: Rule, days: DayRange, start: datetime, until: datetime
 ) -> bool:
-    """Say if *rule* is due on excluded *days*, within [start, until] and its bounds."""
+    """Tell whether *rule* is due on *days*, within [start, until] and its bounds."""
     first, last = days
     long_before = start - _DAY
     day_start = find_day_start(first, rule.zone, after=long_before)

@@ -1,7 +1,7 @@
 """
-Occurrences of many actions at once, one JSON object a line. Pure.
+Occurrences of many actions at once, one JSON object on each line. Pure.
 
-Made for comparison with other schedulers: what comes out are bare instants.
+Made for comparison with other schedulers: the answers are bare instants.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ def preview_batch_line(
 
     Args:
         line: ``{"id", "action", "from", "until"}``: *action* is a document as it is
-            posted, *from* (inclusive) and *until* (exclusive) have a UTC offset. An
-            interval without anchor counts from *from*, floored to the minute,
-            since nothing is created here. A due date may have passed.
+            posted; *from* (inclusive) and *until* (exclusive) have a UTC offset. An
+            interval without an anchor begins at *from*, floored to the minute, since
+            there is no time of creation. A due date may have passed.
 
-        default_timezone: Of rules that name none.
+        default_timezone: The zone of rules that name none.
 
         holidays: As for make_timing.
 
     Returns:
-        ``{"id", "occurrences": ["2026-11-23T06:00:00Z", ...]}``, unjittered and at
-        most BATCH_LIMIT, or ``{"id", "error": {"pointer", "message", "hint"}}``
-        whose pointer starts at the line. An id that cannot be read is null.
+        ``{"id", "occurrences": ["2026-11-23T06:00:00Z", ...]}``, without jitter and at
+        most BATCH_LIMIT; or ``{"id", "error": {"pointer", "message", "hint"}}``, whose
+        pointer is into the object on the line. An id that cannot be read is null.
     """
     answer: dict[str, object] = {"id": None}
     try:
@@ -66,7 +66,7 @@ def _read_object(line: str) -> dict[str, object]:
     request = decode_json(line)
     if not isinstance(request, dict):
         hint = 'Write one object a line: {"id", "action", "from", "until"}.'
-        _refuse("", f"{show(request)} is no object.", hint)
+        _refuse("", f"{show(request)} is not an object.", hint)
     return request
 
 
@@ -78,7 +78,9 @@ def _answer(
     """Return the occurrences that *request* asks for."""
     for key in ("id", "action", "from", "until"):
         if request.get(key) is None:
-            _refuse(f"/{key}", f"{key!r} is missing.", "Every line has all four keys.")
+            _refuse(
+                f"/{key}", f"{key!r} is missing.", "Write all four keys on every line."
+            )
     start, end = _read_bound(request, "from"), _read_bound(request, "until")
     if end < start:
         _refuse("/until", "'until' is earlier than 'from'.", "Swap the two.")
@@ -97,9 +99,7 @@ def _answer(
         ) from None
 
     if timing is None:
-        message = (
-            "This action waits for events, so its occurrences are not foreseeable."
-        )
+        message = "This action waits for events, so no occurrence can be foreseen."
         _refuse("/action/when", message, "Ask only about rules of time.")
 
     found = find_occurrences(make_schedule(timing), start, end, limit=BATCH_LIMIT + 1)
@@ -113,7 +113,9 @@ def _read_bound(request: dict[str, object], key: str) -> datetime:
     """Return the instant under *key*."""
     text = request[key]
     if not isinstance(text, str):
-        _refuse(f"/{key}", f"{show(text)} is no text.", "Write '2026-11-23T06:00:00Z'.")
+        _refuse(
+            f"/{key}", f"{show(text)} is not text.", "Write '2026-11-23T06:00:00Z'."
+        )
     try:
         return parse_instant(text)
     except RuleError as error:
@@ -125,6 +127,6 @@ def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
 
 
 def _make_error(problems: tuple[Problem, ...]) -> dict[str, object]:
-    """Return the first of *problems*, and under ``problems`` all if there are more."""
+    """Return the first of *problems*; if there are more, all under ``problems``."""
     shown = [asdict(problem) for problem in problems]
     return shown[0] if len(shown) == 1 else {**shown[0], "problems": shown}

@@ -1,9 +1,9 @@
 """
 What the next clock changes do to a rule, in words. Pure.
 
-A rule is compared with its clockless twin: the same rule on a clock that is never
-changed. What the twin does inside a gap or a repeated hour is what the change
-touches, and the rule itself tells what becomes of it.
+A rule is compared with its twin: the same rule on a clock that is never changed. The
+occurrences of the twin inside a gap or a repeated hour are those that the change
+affects; the rule itself says what becomes of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actions.when.rule import Rule
 from actions.when.searching import find_occurrences
 from models.when import TimeModel
 
-#: A year and a month: both clock changes, whenever the year's dates fall.
+#: A year and a month: includes both clock changes, whenever they are in a year.
 HORIZON = timedelta(days=400)
 
 #: Nights of clock changes that a preview shows.
@@ -42,11 +42,11 @@ class ClockChange:
     Args:
         changed_at: Aware UTC, the first instant of the new offset.
 
-        zone: Whose clocks.
+        zone: The zone whose clocks change.
 
-        before: Offset from UTC until then.
+        before: The UTC offset until then.
 
-        after: Offset from UTC from then on.
+        after: The UTC offset from then on.
     """
 
     changed_at: datetime
@@ -61,12 +61,12 @@ class ClockChange:
 
     @property
     def affected(self) -> tuple[datetime, datetime]:
-        """The local times skipped or repeated, ``[first, end)``, on a UTC clock."""
+        """The local times skipped or repeated, ``[first, end)``, marked as UTC."""
         shown = (self.changed_at + self.before, self.changed_at + self.after)
         return min(shown), max(shown)
 
     def describe(self) -> str:
-        """Return when it is and what the clocks do."""
+        """Return the date, the zone and what the clocks do."""
         was, is_now = self.changed_at + self.before, self.changed_at + self.after
         verb = "go" if self.is_gap else "go back"
         day = f"{was.day} {MONTHS[was.month - 1]} {was.year}"
@@ -81,10 +81,10 @@ class ReadRule:
     A rule and its twin.
 
     Args:
-        rule: As it runs.
+        rule: The rule as it runs.
 
-        twin: The same on a clock that is never changed, its local times given as if
-            they were UTC. None: clock changes do not touch this kind.
+        twin: The same rule on a clock that is never changed; its local times are given
+            as if they were UTC. None: clock changes do not affect this kind.
     """
 
     rule: Rule
@@ -98,7 +98,7 @@ class ReadRule:
         return find_occurrences(self.twin, first, end, limit=_TIMES_SHOWN + 1)
 
     def is_moved_by(self, change: ClockChange) -> bool:
-        """Say if what *change* skips is due right after it instead."""
+        """Tell whether what *change* skips is due right after it instead."""
         end = change.affected[1]
         return (
             change.is_gap
@@ -109,7 +109,7 @@ class ReadRule:
 
 
 def make_read_rule(model: TimeModel) -> ReadRule:
-    """Return the rule and the twin of *model*, which the door has let in."""
+    """Return the rule and the twin of *model*, which the door has read."""
     rule = RULES[type(model)](model)
     return ReadRule(rule, rule.without_clock_changes())
 
@@ -127,7 +127,7 @@ def find_clock_changes(
 
 
 def get_clock_change_at(zone: ZoneInfo, instant: datetime) -> ClockChange | None:
-    """Return the change of *zone* at this very instant (aware UTC), if there is one."""
+    """Return the clock change of *zone* at *instant* (aware UTC); None if none."""
     before = (instant - _SECOND).astimezone(zone).utcoffset()
     after = instant.astimezone(zone).utcoffset()
     if before is None or after is None or before == after:
@@ -136,7 +136,7 @@ def get_clock_change_at(zone: ZoneInfo, instant: datetime) -> ClockChange | None
 
 
 def describe_pass(zone: ZoneInfo, occurrence: datetime) -> str | None:
-    """Return which pass of a repeated hour *occurrence* is in; None if in none."""
+    """Return which pass of a repeated hour *occurrence* is in, or None."""
     local = occurrence.astimezone(zone)
     other = local.replace(fold=1 - local.fold)
     if other.utcoffset() == local.utcoffset():
@@ -149,17 +149,19 @@ def describe_touched_nights(
     schedule: Schedule, rules: list[ReadRule], start: datetime
 ) -> list[str]:
     """
-    Return what happens on the next nights on which a clock change touches a rule.
+    Return what happens on the next nights on which a clock change affects a rule.
 
     Args:
-        schedule: Of the action: nights outside its bounds or excluded are left out.
+        schedule: Of the action; nights that are excluded or outside its bounds are
+            left out.
 
-        rules: Of the same action.
+        rules: Those of the same action.
 
-        start: Aware UTC; looked at for HORIZON from here.
+        start: Aware UTC; the beginning of the HORIZON that is searched.
 
     Returns:
-        In order of time, for NIGHTS_SHOWN nights at most; empty if no rule is touched.
+        Notes in order of time, for at most NIGHTS_SHOWN nights; empty if no rule is
+        affected.
     """
     touched: list[tuple[datetime, str]] = []
     for zone in {each.rule.zone.key: each.rule.zone for each in rules}.values():
@@ -173,7 +175,7 @@ def describe_touched_nights(
 
 
 def _is_allowed(schedule: Schedule, change: ClockChange) -> bool:
-    """Say if the action runs at all on the day of *change*."""
+    """Tell whether the action may run on the day of *change*."""
     if schedule.starts_at and change.changed_at < schedule.starts_at:
         return False
     if schedule.ends_at and change.changed_at >= schedule.ends_at:
@@ -183,7 +185,7 @@ def _is_allowed(schedule: Schedule, change: ClockChange) -> bool:
 
 
 def _describe_effect(each: ReadRule, change: ClockChange) -> str | None:
-    """Return what *change* does to one rule; None if nothing."""
+    """Return what *change* does to one rule; None if it does nothing."""
     affected = each.find_affected(change)
     if not affected:
         return None

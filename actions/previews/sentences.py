@@ -1,7 +1,7 @@
 """
 A rule in one plain sentence, for admins and for the mails they write. Pure.
 
-A sentence never says less than the rule: what has no good words is quoted.
+A sentence never says less than its rule: a rule that has no good words is quoted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from models.when import (
     TimingModel,
 )
 
-#: More excluded days than this are counted, not listed.
+#: Excluded days that are listed; further ones are counted.
 _MOST_EXCLUDED = 5
 
 #: Events of the instance in words, as they happen and as they did.
@@ -60,8 +60,8 @@ def describe(
     Return when *action* is due, as one sentence without a full stop.
 
     Args:
-        action: It or its timing, with all bounds, or one rule of it. As the door let
-            it in: rules, zones and durations can be read.
+        action: An action or timing with all its bounds, or one of its rules. The door
+            has read it, so rules, zones and durations are valid.
 
     >>> describe(CronModel(cron_rule="0 7 * * 1", timezone="Europe/Paris"))
     'Mondays at 07:00, Europe/Paris'
@@ -87,12 +87,12 @@ def describe(
 
 
 def _capitalize(sentence: str) -> str:
-    """Begin with a capital and leave all other letters alone."""
+    """Return *sentence* with a capital at the beginning, otherwise unchanged."""
     return sentence[:1].upper() + sentence[1:]
 
 
 def _describe_rule(rule: TimeModel | EventModel) -> str:
-    """Return one rule and its zone, in the middle of a sentence."""
+    """Return one rule and its zone, for the middle of a sentence."""
     match rule:
         case CronModel():
             words = describe_cron(rule.cron_rule)
@@ -117,7 +117,7 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
 
 
 def _describe_event(name: str, phrases: dict[EventName, str], verb: str) -> str:
-    """Return an event of the instance in words, one of the app by its name."""
+    """Return an event of the instance in words, or one of the app by its name."""
     for event, phrase in phrases.items():
         if event == name:
             return phrase
@@ -125,7 +125,7 @@ def _describe_event(name: str, phrases: dict[EventName, str], verb: str) -> str:
 
 
 def _describe_interval(rule: IntervalModel) -> str:
-    """Return the step of a grid and where it is counted from."""
+    """Return the step of a grid and its beginning."""
     every = _describe_duration(rule.every)
     if every == "1 day":
         every = "24 hours"  # a day of a grid is elapsed time, not a date
@@ -163,7 +163,7 @@ def _describe_duration(text: str) -> str:
 
 
 def _describe_exception(entry: ExceptModel) -> str:
-    """Return one entry of ``except``."""
+    """Return one entry of ``except`` in words."""
     if isinstance(entry, HolidaysModel):
         return f"the days of {entry.calendar!r}"
     if isinstance(entry, DateRangeModel):
@@ -179,7 +179,7 @@ def _describe_days(first: date, last: date) -> str:
 
 
 def _shorten(words: Sequence[str]) -> str:
-    """Return the first few of *words* and how many more there are."""
+    """Return the first few of *words*, and how many more there are."""
     more = len(words) - _MOST_EXCLUDED
     if more > 0:
         return join_words([*words[:_MOST_EXCLUDED], f"{more} more"])
@@ -197,6 +197,6 @@ def _format_time(local: datetime) -> str:
 
 
 def _format_instant(instant: datetime) -> str:
-    """Return a bound, which belongs to no rule's zone."""
+    """Return a bound in UTC, since it does not belong to the zone of one rule."""
     utc = instant.astimezone(UTC)
     return f"{utc.date().isoformat()} {_format_time(utc)} UTC"

@@ -1,9 +1,9 @@
 """
 Make a small app what its document says: users, domains, templates, holidays.
 
-Parts that the document does not mention stay as they are; a part that is there is
-the whole of it, so what it no longer lists goes. Operations, events and versions of
-what went stay as history.
+Parts that the document does not mention stay as they are. A part that it has is
+complete: entries that are no longer listed are removed. Operations, events and versions
+of removed entries stay as history.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Applied:
     What applying a document did.
 
     Args:
-        parts: Those that the document mentions, by name.
+        parts: The parts that the document mentions, by name.
 
-        retimed: Uids of actions whose next occurrence a holiday calendar moved.
+        retimed: Uids of actions whose occurrences changed with a holiday calendar.
 
-        events: Events recorded for users.
+        events: How many events were recorded for users.
     """
 
     uid: str
@@ -74,26 +74,26 @@ def apply_small_app(
     by: str | None = None,
 ) -> Applied:
     """
-    Make the small app *model.uid* what *model* says, or make it.
+    Make the small app *model.uid* what *model* says; create it if there is none.
 
     Args:
         connection: In a transaction of its own.
 
         model: As the door read it.
 
-        folder: Below which the files of sources lie, from now on; only an operator
-            may say so. None: it stays as it is.
+        folder: The folder of the app's source files from now on; only an operator may
+            set it. None: it stays as it is.
 
-        raise_events: Whether users who are new, activated or seen since cause
-            events. A bulk import should not mail everybody.
+        raise_events: Whether events are recorded for users who are new, or newly
+            activated or seen. A bulk import should not mail everybody.
 
-        by: Who asks for it.
+        by: Who asks for it, such as ``root@host``.
 
     Raises:
-        ConflictError: The uid is that of the scheduler's own app.
+        ConflictError: If the uid is that of the scheduler's own app.
 
-        InvalidDocumentError: A source is a file, and the app has no folder, or it
-            lies outside.
+        InvalidDocumentError: If a source is a file, and the app has no folder or the
+            file is outside it.
     """
     if model.uid == SYSTEM_APP:
         msg = f"small app {SYSTEM_APP!r} is the scheduler's own. Choose another uid."
@@ -129,7 +129,7 @@ def _apply_app(
     now: datetime,
     folder: Path | None,
 ) -> bool:
-    """Make or change the row of the app itself; tell whether it is new."""
+    """Insert or update the row of the app itself; return whether it is new."""
     made = connection.execute(
         insert(small_apps)
         .values(
@@ -162,14 +162,14 @@ def _apply_app(
 
 
 def _text_or_none(folder: Path | None) -> str | None:
-    # Without symbolic links: none of them can move it later.
+    # Resolved, so that no change of a symbolic link can move it later.
     return None if folder is None else str(folder.resolve())
 
 
 def _check_files(
     connection: sa.Connection, app: str, wanted: Sequence[DomainModel]
 ) -> None:
-    """Refuse files that no worker would read; what links do is seen by the worker."""
+    """Refuse files that no worker would read; workers check links themselves."""
     folder = connection.execute(
         sa.select(small_apps.c.source_folder).where(small_apps.c.uid == app)
     ).scalar_one()
@@ -179,10 +179,10 @@ def _check_files(
         if file is None:
             continue
         if folder is None:
-            message = f"Small app {app!r} has no folder of files."
+            message = f"Small app {app!r} has no folder for source files."
             hint = (
-                "An operator gives it one by applying a folder: minutehand apps apply "
-                "DIR, with app.json in DIR."
+                "An operator sets it by applying a folder with app.json in it: "
+                "minutehand apps apply DIR"
             )
         elif Path(file).is_absolute() and not Path(file).is_relative_to(folder):
             message = f"{file[:60]!r} is not below the app's folder, {folder}."
@@ -196,7 +196,7 @@ def _check_files(
 
 
 def _make_notices(model: SmallAppModel) -> dict[str, Any] | None:
-    """Return who is told, as it is stored; None: nobody."""
+    """Return who gets notices, in the form that is stored; None: nobody."""
     notices = model.notices
     if notices is None or not (notices.mail or notices.webhook):
         return None
@@ -212,7 +212,7 @@ def _apply_domains(
     }
 
     def forget(name: str) -> None:
-        # Maintenance removes the files, which no version names any more.
+        # Maintenance removes the files that no version names any more.
         connection.execute(
             sa.delete(domain_versions).where(
                 domain_versions.c.app == app, domain_versions.c.domain == name
@@ -238,7 +238,7 @@ def _replace(
     *,
     before_removal: Callable[[str], None] | None = None,
 ) -> PartChange:
-    """Make the rows of *app* in *table*, whose key is ``name``, those *wanted*."""
+    """Make the rows of *app* in *table* those *wanted*, by their key ``name``."""
     columns = [table.c.name, *(table.c[name] for name in _get_columns(wanted))]
     stored = {
         row["name"]: {key: row[key] for key in row if key != "name"}
@@ -272,7 +272,7 @@ def _get_columns(wanted: dict[str, dict[str, Any]]) -> list[str]:
 def _apply_documents(
     connection: sa.Connection, model: SmallAppModel, now: datetime
 ) -> PartChange:
-    """Stage the documents given; publish makes them live."""
+    """Stage the documents that are given; publish makes them live."""
     added = changed = 0
     given = {} if model.documents is None else dict(model.documents)
     for part, staged in given.items():

@@ -1,8 +1,8 @@
 """
-Keep the holiday calendars of a small app, and the actions that leave them out.
+Apply the holiday calendars of a small app, and retime the actions that except them.
 
-Each change of a calendar is a new version. Actions hold the days themselves, so
-that a tick reads no calendar; they are derived anew when one changes.
+Each change of a calendar is a new version. Actions store the days themselves, so that a
+tick reads no calendars; their timing is made again when a calendar changes.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ def apply_holidays(
     """
     Make the holiday calendars of *app* those *wanted*.
 
-    A calendar that is no longer listed becomes empty: actions may still name it.
+    A calendar that is no longer listed becomes empty, since actions may still name it.
 
     Args:
         connection: In a transaction of its own.
 
-        app: Uid of a small app that is there.
+        app: Uid of a small app that exists.
 
         wanted: Days and ranges of days, by the name of the calendar.
 
         now: Aware UTC.
 
-        by: Who asks for it.
+        by: Who asks for it, such as ``root@host``.
 
     Returns:
         How many calendars were added, changed and emptied, and the uids of the
-        actions whose occurrences differ now.
+        actions whose occurrences changed.
     """
     stored = fetch_holidays(connection, app)
     asked = {name: _merge(days) for name, days in wanted.items()}
@@ -105,7 +105,7 @@ def _retime(
     now: datetime,
     by: str | None,
 ) -> tuple[str, ...]:
-    """Derive anew the actions of *app* that leave out one of the calendars."""
+    """Make the timing of the actions of *app* that except a changed calendar."""
     known = fetch_holidays(connection, app)
     kept = scheduled_actions.c
     rows = connection.execute(
@@ -119,7 +119,7 @@ def _retime(
         try:
             action = read_action_object(row.document)
         except InvalidDocumentError:
-            continue  # in quarantine, or will be when it is due
+            continue  # quarantined, or will be when it is due
         named = {
             each.calendar for each in action.except_ if isinstance(each, HolidaysModel)
         }
@@ -145,10 +145,10 @@ def _retime(
 
 def _find_next(row: sa.Row[Any], timing: str, now: datetime) -> datetime | None:
     """
-    Return the first instant not decided yet.
+    Return the first instant that is not decided yet.
 
-    What was due and not decided stays so; a day that is no holiday any more does
-    not bring back what has passed.
+    An occurrence that was due and undecided stays so; a day that is no longer a holiday
+    does not bring back occurrences that have passed.
     """
     start = min(row.next_due_at or now, now)
     due = next_due(

@@ -1,7 +1,7 @@
 """
 Make the users of a small app those of a list, in bulk.
 
-Written in a few statements however many there are; only what differs is written.
+A few statements write any number of users; only what differs is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from models.database.tables import memberships, users
 from models.event import EventName
 from models.small_app import UserModel
 
-#: Rows that travel in one parameter.
+#: Rows in one parameter.
 _CHUNK = 2000
 
 _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
@@ -41,7 +41,7 @@ _MEMBERSHIP: dict[str, sa.types.TypeEngine[Any]] = {
     "user_id": sa.Text(),
 }
 
-#: What a document says of a user, and the event that it stands for.
+#: The event that each field of a user stands for.
 _EVENT_OF_COLUMN = {
     "created_at": EventName.USER_CREATED,
     "activated_at": EventName.USER_ACTIVATED,
@@ -61,18 +61,19 @@ def apply_users(
     raise_events: bool,
 ) -> tuple[tuple[int, int, int], int]:
     """
-    Make the users of *app* those *wanted*; the others are removed.
+    Make the users of *app* those *wanted*, and remove the others.
 
     Args:
         connection: In a transaction of its own.
 
-        app: Uid of a small app that is there.
+        app: Uid of a small app that exists.
 
-        wanted: Fields that a known user's entry leaves out stay as they are.
+        wanted: All users; fields that the entry of a known user leaves out stay as
+            they are.
 
-        now: Aware UTC; when users without ``created_at`` were created.
+        now: Aware UTC; becomes ``created_at`` of new users without one.
 
-        raise_events: Whether what is new about a user is recorded as events.
+        raise_events: Whether what is new about users is recorded as events.
 
     Returns:
         How many were added, changed and removed, and how many events were recorded.
@@ -86,8 +87,8 @@ def apply_users(
     removed = stored.keys() - rows.keys()
     news = list(_find_news(app, rows, stored)) if raise_events else []
     if raise_events:
-        # Events move this column themselves, and one that is there already would
-        # make them look stale.
+        # Recording an event updates this column itself; if it were written here, the
+        # event would look stale.
         for user_id, row in rows.items():
             old = stored.get(user_id)
             row["last_seen_at"] = None if old is None else old["last_seen_at"]
@@ -109,12 +110,12 @@ def _fetch_stored(connection: sa.Connection, app: str) -> dict[str, _Row]:
 
 
 def _merge(app: str, user: UserModel, old: _Row | None, now: datetime) -> _Row:
-    """Return the row of *user*: what the document says over what is known."""
+    """Return the row of *user*: what the document says, over what was known."""
     given = {
         name: getattr(user, name) for name in user.model_fields_set if name in _COLUMNS
     }
     if old is None:
-        # People are often known by their address.
+        # The id of a user is often the mail address.
         email = user.id if "@" in user.id else ""
         old = dict.fromkeys(_COLUMNS) | {
             "app": app,
@@ -130,7 +131,7 @@ def _merge(app: str, user: UserModel, old: _Row | None, now: datetime) -> _Row:
 def _find_news(
     app: str, rows: dict[str, _Row], stored: dict[str, _Row]
 ) -> Iterator[NewEvent]:
-    """Yield what is later than what was known, as events."""
+    """Yield an event for each time that is later than the one known before."""
     for user_id, row in rows.items():
         old = stored.get(user_id)
         for column, name in _EVENT_OF_COLUMN.items():
@@ -145,7 +146,7 @@ def _write(connection: sa.Connection, rows: Sequence[_Row]) -> None:
     source = json_rows(connection.dialect.name, _COLUMNS)
     statement = insert(users).from_select(
         list(_COLUMNS),
-        # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+        # SQLite reads ON CONFLICT after SELECT as a join unless a WHERE is in between.
         sa.select(*source.c).where(sa.true()),
     )
     kept = [name for name in _COLUMNS if name not in {"app", "id"}]
@@ -170,7 +171,7 @@ def _remove(connection: sa.Connection, app: str, ids: Collection[str]) -> None:
 def _apply_groups(
     connection: sa.Connection, app: str, wanted: Sequence[UserModel]
 ) -> set[str]:
-    """Make the groups of users what the list says; return whose differ."""
+    """Make the groups of users what the list says; return whose groups changed."""
     listed = {each.id: each.groups for each in wanted if each.groups is not None}
     stored = {
         (row.group_name, row.user_id)
