@@ -101,11 +101,14 @@ def wait_until(
     return found
 
 
-def find_free_port() -> int:
+def find_free_port(*, at_most: int = 65_535) -> int:
     """Return a port of 127.0.0.1 on which nothing listens at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port <= at_most:
+            return port
 
 
 def is_listening(port: int) -> bool:
@@ -342,7 +345,9 @@ def run_redis(*options: str | Path, config: Path | None = None) -> Iterator[Serv
     with make_folder("redis") as folder, contextlib.ExitStack() as stack:
         log = folder / "log"
         for attempt in range(1, _PORT_ATTEMPTS + 1):
-            port = find_free_port()
+            # A node of a cluster listens 10,000 higher as well; it listens here, and
+            # ends a moment later, where there is no such port.
+            port = find_free_port(at_most=55_535)
             process = stack.enter_context(
                 run_process(
                     [
