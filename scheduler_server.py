@@ -1,25 +1,25 @@
 """
 The scheduler: a single thread that wakes every minute and decides what is due.
 
-It never does the work itself: that is what the Celery workers are for. Of many
-schedulers one leads. A wake, step by step, what goes wrong there, and who mends it:
+It never does the work itself: the Celery workers do. Of several schedulers, one leads.
+These are the steps of a wake, what can go wrong at each, and who repairs it:
 
-1. Lead, or stand by. A leader that dies or freezes leaves a lease that runs out; a
-   standby takes it, and the higher fence turns away what the old one still writes.
-2. Read the clock, the database's. A host clock that differs is reported, no more.
-   Between two minutes only step 7 is left to do.
-3. Put right what time has done: a clock that was set back, pauses that have ended.
-   What fails here or in the next three steps is done again at the next wake.
-4. Decide (``run_tick``) each occurrence since the last decision, so a minute that was
-   slept through is not lost. An action that cannot be read is put into quarantine.
-5. Record, under the fence: the runs and how far was decided, all or nothing. Whoever
-   decides the same again finds the same ids taken.
-6. Commit, then send to Celery. If we die in between, or the broker is away, what was
-   recorded waits, and step 7 of whoever leads sends it under the same ids.
-7. In between, once a second: send what waits, bring back what lost its worker or its
-   message, and have somebody told of what failed.
+1. Lead, or stand by. If a leader dies or freezes, its lease runs out and a standby
+   takes it; the higher fence rejects whatever the old leader still writes.
+2. Read the database's clock. A host clock that differs is only reported.
+   Between two minutes, step 7 is the only one that follows.
+3. Handle changes of time: a clock that was set back, pauses that have ended.
+   If this step or one of the next three fails, the next wake does it again.
+4. Decide (``run_tick``) each occurrence since the last decision: a minute during which
+   nobody led is not lost. An action that cannot be read is put into quarantine.
+5. Record, under the fence, the runs and how far was decided: all or nothing. If the
+   same occurrence is decided again, its id already exists, and nothing is added.
+6. Commit, then send to Celery. If we die in between, or the broker is away, the
+   recorded operations wait, and step 7 of any leader sends them under the same ids.
+7. Between ticks, once a second: send what waits, rescue operations that lost their
+   worker or their message, and have failures reported.
 
-A database that is away stops all of it and ends nothing: what is due stays due.
+While the database is away, nothing happens and nothing is lost: what is due stays due.
 
     python scheduler_server.py            run until stopped
     python scheduler_server.py --help
@@ -51,26 +51,26 @@ log = structlog.get_logger()
 
 MINUTE = timedelta(minutes=1)
 
-#: Between two looks at the lease and the outbox.
+#: Seconds between two looks at the lease and at what waits to be sent.
 PAUSE_S = 1.0
 
 
 class Scheduler(SchedulerParts):
-    """One scheduler among any number; ``wake`` does all there is to do at a moment."""
+    """One scheduler among any number; ``wake`` does all that is to be done now."""
 
-    #: When the next tick is due, None: at the next wake.
+    #: When the next tick is due. None: at the next wake.
     next_tick_at: datetime | None = None
 
     def wake(self) -> float:
         """
-        Lead if possible; tick if a minute has begun, else send and rescue what waits.
+        Lead if possible; tick if a minute has begun, otherwise do the upkeep.
 
         Returns:
-            Seconds to sleep: until the next look, or the next minute if sooner.
+            Seconds to sleep: until the next look, or until the next minute if sooner.
         """
         try:
             if not self.leading.hold():  # step 1
-                self.next_tick_at = None  # what is due meanwhile is found at once
+                self.next_tick_at = None  # if we lead again, the first wake ticks
                 return PAUSE_S
             now = self.read_clock()  # step 2
             if self._is_tick_due(now):
@@ -93,7 +93,7 @@ class Scheduler(SchedulerParts):
         Decide, record and send everything due by *now* (aware UTC).
 
         Raises:
-            LeadershipLostError, UnreachableError: The next tick makes up for it.
+            LeadershipLostError, UnreachableError: The next tick decides what is left.
         """
         started = self.monotonic()
         follow_clock_set_back(self.engine, self.leader, now=now)  # step 3
@@ -124,7 +124,7 @@ class Scheduler(SchedulerParts):
         if self.next_tick_at is None or now >= self.next_tick_at:
             return True
         # The next minute is never further away than this, unless the clock was set
-        # back: then the tick must not wait until it has caught up.
+        # back: then the tick must not wait until the clock has caught up.
         return self.next_tick_at - now > MINUTE
 
 
@@ -137,10 +137,10 @@ def run(
     scheduler: Scheduler, stop: threading.Event, *, wait_for_lease: bool = True
 ) -> None:
     """
-    Wake until *stop* is set, then give the lease away.
+    Wake until *stop* is set, then release the lease.
 
     Raises:
-        ConflictError: *wait_for_lease* is False and another scheduler leads.
+        ConflictError: Another scheduler leads, and *wait_for_lease* is False.
     """
     log.info(Event.SCHEDULER_STARTED)
     leader, leading = scheduler.leader, scheduler.leading

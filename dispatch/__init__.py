@@ -1,12 +1,12 @@
 """
 Where actions and operations meet: decisions become rows, and rows become messages.
 
-dispatcher records, commits and sends for the leader, and brings back what was lost;
-manual_runs records what somebody asks for; noticer looks for failures that nobody was
-notified of. What else a leader does is in leading (lead, or stand by), clocks (those
-that have moved) and upkeep (before a tick, and between two). foresee decides a tick and
-records nothing; after_restore settles what a restored backup does not know of.
+dispatcher records, commits and sends for the leader, and rescues lost operations;
+manual_runs records runs that somebody asks for; noticer looks for failures that were
+not reported yet. A leader also needs leading (lead, or stand by), clocks (clocks that
+have moved) and upkeep (work before a tick and between ticks). foresee decides a tick
+without recording it; after_restore settles what happened after a backup was made.
 
-Which broker it is, nobody here knows: a ``Sender`` is handed in. celery_app, the
-scheduler and the faces come in.
+Nothing here knows which broker is used: a ``Sender`` is passed in. celery_app, the
+scheduler and the faces may import this package.
 """

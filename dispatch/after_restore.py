@@ -1,9 +1,10 @@
 """
-See to it that nothing runs twice after a backup of the database was put back.
+Make sure that nothing runs twice after a backup of the database was restored.
 
-One transaction, while no scheduler and no worker lives: what was live is canceled, for
-an operator to decide; what was due since is recorded as missed; every action starts
-anew. actions/ and operations/ have the part of each.
+One transaction, while no scheduler and no worker is alive: live operations are
+canceled, and an operator decides about them; occurrences that were due since the backup
+are recorded as missed; every action starts anew. restore_actions and
+restore_operations do the part of actions/ and of operations/.
 """
 
 from __future__ import annotations
@@ -38,33 +39,33 @@ from operations.restore_operations import (
     settle_live,
 )
 
-#: For the engine of ``settle_restored``: nobody else is at it, and all of it is one
-#: transaction.
+#: For the engine of ``settle_restored``: nobody else uses the database then, and all
+#: the work is one transaction.
 DEADLINE = timedelta(minutes=30)
 
-#: Missed rows in one statement; far below what either database takes as parameters.
+#: Missed rows in one statement: far fewer parameters than either database allows.
 _CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    What was changed, or would be.
+    What was changed, or would be changed.
 
     Args:
         as_of: When the backup was made, aware UTC.
 
         now: The database's clock, aware UTC.
 
-        canceled: How many operations, by the state they were in.
+        canceled: How many operations were canceled, by their former state.
 
-        uncertain_mails: Mails that were on their way.
+        uncertain_mails: How many mails were being sent and are now uncertain.
 
-        missed_actions: How many actions were due since.
+        missed_actions: How many actions were due since the backup.
 
-        missed_occurrences: How often, all together.
+        missed_occurrences: How many occurrences of them were missed.
 
-        restarted_actions: How many are in effect from now on.
+        restarted_actions: How many actions are in effect from now on.
 
         lost_files: Versions of data in use whose files are gone.
     """
@@ -98,19 +99,20 @@ class Restored:
 
 def refuse_leader(engine: sa.Engine) -> None:
     """
-    Refuse while a scheduler leads; asked first, on an engine that does not wait long.
+    Refuse to go on while a scheduler leads; called first, on an impatient engine.
 
     Raises:
-        ConflictError: One does; says which, and when its lease ends.
+        ConflictError: A scheduler leads; says which, and when its lease ends.
     """
     with reading(engine) as connection:
         holder = fetch_leader(connection)
     if holder is None:
         return
     msg = (
-        f"{holder.hostname} (pid {holder.pid}) leads, its heartbeat is "
+        f"{holder.hostname} (pid {holder.pid}) leads; its last heartbeat is "
         f"{format_age(holder.heartbeat_age)} old. Stop all schedulers and workers "
-        f"first. If it is dead, its lease ends at {format_instant(holder.expires_at)}."
+        f"first. If that process is dead, wait until its lease ends, at "
+        f"{format_instant(holder.expires_at)}."
     )
     raise ConflictError(msg)
 
@@ -124,21 +126,21 @@ def settle_restored(
     dry_run: bool = False,
 ) -> Restored:
     """
-    Settle what a backup that was put back does not know of, in one transaction.
+    Settle what happened after the backup was made, in one transaction.
 
     Args:
-        engine: With ``DEADLINE``, so that its statements may take their time.
+        engine: With ``DEADLINE``: its statements may take long.
 
         as_of: When the backup was made, aware UTC.
 
         workspace: The folder of data versions.
 
-        by: Who asks for it.
+        by: Who asks for it; kept with each revision.
 
-        dry_run: Work it out, and leave everything as it is.
+        dry_run: Compute the result, and leave everything as it is.
 
     Raises:
-        ConflictError: A scheduler or a worker may live still.
+        ConflictError: A scheduler or a worker may still be alive.
 
         UsageError: The backup cannot have been made at *as_of*.
     """
@@ -157,20 +159,21 @@ def settle_restored(
 
 
 def _refuse_life(connection: sa.Connection) -> None:
-    """Refuse while a worker or a standby may go on with what is settled here."""
+    """Refuse while a worker or a standby could continue what is settled here."""
     living = fetch_living(connection)
     if living:
         others = f" and {len(living) - 1} more" if len(living) > 1 else ""
         msg = (
-            f"{living[0]}{others} lived less than a minute ago. Stop all schedulers "
-            "and workers first. If they are dead, try again in a minute."
+            f"{living[0]}{others} gave a sign of life less than a minute ago. Stop all "
+            "schedulers and workers first. If they are dead, try again in a minute."
         )
         raise ConflictError(msg)
     held = count_held(connection)
     if held:
         msg = (
-            f"a worker runs {held} operations. Stop all workers first. If they are "
-            "dead, their leases end within a minute (MINUTEHAND_OPERATION_LEASE)."
+            f"workers still have claims on operations ({held}). Stop all workers "
+            "first. If they are dead, their leases end within a minute "
+            "(MINUTEHAND_OPERATION_LEASE)."
         )
         raise ConflictError(msg)
 
@@ -184,9 +187,10 @@ def _check_instant(connection: sa.Connection, instant: datetime, now: datetime) 
     last = max((at for at in signs if at is not None), default=None)
     if last is not None and last > instant:
         msg = (
-            f"--as-of: the database knows of {last:%F %T.%f}Z, which is later. Name "
+            f"--as-of: the database has rows of {last:%F %T.%f}Z, which is later. Name "
             "the time at which the backup was made. If the installation has run since "
-            "it was put back, it is too late for this command: see docs/backup.md."
+            "the backup was restored, it is too late for this command: see "
+            "docs/backup.md."
         )
         raise UsageError(msg)
 
@@ -203,9 +207,9 @@ def _settle(
     settled = settle_live(
         connection,
         reason=reason,
-        error=f"the database was restored as of {stamp}: this may have run since, and "
-        "its mails may have left, also those without a mark. Find out, then run it: "
-        "minutehand operations retry; or leave it",
+        error=f"the database was restored as of {stamp}: this operation may have run "
+        "since, and its mails may have left, even those without a delivery mark. Find "
+        "out, then run it again (minutehand operations retry) or leave it",
     )
     missed = decide_as_missed(connection, now=now, reason=reason)
     for start in range(0, len(missed), _CHUNK):

@@ -1,8 +1,9 @@
 """
-Clocks that are not what they were, or should be: what the leader does about them.
+What the leader does when clocks differ, are set back, or change their zone's rules.
 
-The database's clock is the only one that decides. The host's is compared with it, and
-reported; one that was set back, and zones that changed, move what is due.
+Only the database's clock decides. The host's clock is compared with it, and differences
+are reported. If the database's clock was set back, or the rules of a zone have changed,
+due instants are computed again.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def read_compared_clock(engine: sa.Engine, host_clock: Clock) -> datetime:
 
 def follow_clock_set_back(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
     """
-    Look again at all actions if *now* (aware UTC) lies before the last tick.
+    Compute all due instants again if *now* (aware UTC) lies before the last tick.
 
     Raises:
         LeadershipLostError, UnreachableError: Nothing was written.
@@ -62,7 +63,7 @@ def follow_clock_set_back(engine: sa.Engine, leader: Leader, *, now: datetime) -
 
 def adopt_changed_zones(engine: sa.Engine, leader: Leader) -> None:
     """
-    Look again at actions whose clocks a new tz database has moved.
+    Compute again the due instants of actions whose zones a new tz database has changed.
 
     Raises:
         LeadershipLostError, UnreachableError: Nothing was written.

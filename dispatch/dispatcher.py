@@ -1,9 +1,9 @@
 """
 Record, commit, send: how decisions become messages.
 
-Recorded first, in one transaction under the leader's fence, and sent after the
-commit. A crash between leaves rows that the next look into the outbox sends,
-under the same id; the other way round a run could be lost.
+Decisions are recorded first, in one transaction under the leader's fence, and sent
+after the commit. If we crash in between, the recorded rows are sent later, under the
+same ids. In the opposite order, a run could be lost.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from telemetry import (
 log = structlog.get_logger()
 
 
-#: A broker that failed is tried again after this.
+#: Seconds until a broker that failed is tried again.
 SILENCE_S = 5.0
 
-#: How metrics call the state in which an operation is recorded.
+#: The name in metrics of each state in which an operation is recorded.
 DECISIONS = {
     OperationState.PENDING: "dispatched",
     OperationState.SKIPPED: "skipped",
@@ -60,13 +60,13 @@ DECISIONS = {
 
 
 class Sender(Protocol):
-    """The broker, as a dispatcher sees it; for real: celery_app/operation_sender.py."""
+    """The broker, as a dispatcher sees it; see celery_app/operation_sender.py."""
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Hand over *messages*; UnreachableError means any of them may have arrived."""
+        """Hand over *messages*; after UnreachableError any of them may have arrived."""
 
     def find_empty_queues(self) -> set[Queue]:
-        """Return the queues that hold nothing now."""
+        """Return the queues that are empty now."""
 
 
 @dataclass(slots=True)
@@ -75,17 +75,18 @@ class Dispatcher:
     The writing half of a leader.
 
     Args:
-        engine: Of the scheduler.
+        engine: The scheduler's engine.
 
         leader: Checked inside every transaction.
 
-        sender: To the broker.
+        sender: Hands messages to the broker.
 
-        chunk: Half of what is sent between two commits at most.
+        chunk: Half of the messages that are sent between two commits, at most.
 
-        monotonic: Seconds, to leave a broker alone that just failed.
+        monotonic: Returns seconds that never jump; times the pause after a failure.
 
-        part: Of the slots of the quick queue that one app may take while others wait.
+        part: From 0 to 1: the part of the quick queue's slots that one app may take
+            while others wait.
     """
 
     engine: sa.Engine
@@ -111,11 +112,11 @@ class Dispatcher:
             LeadershipLostError: Nothing was written.
 
             UnreachableError: The database is away; nothing was written. (A broker
-                that is away is no error here: what was recorded is sent later.)
+                that is away is not an error here: the operations are sent later.)
         """
         led_as = self.leader.fence
-        # A lease that ran out and was taken again is another leadership: somebody
-        # else may have led in between, and have decided this and more.
+        # If the lease ran out and was taken again, this is another leadership: another
+        # scheduler may have led in between and decided the same, and more.
         if not self.leader.hold() or self.leader.fence != led_as:
             msg = "the lease ran out while these decisions were made"
             raise LeadershipLostError(msg)
@@ -131,7 +132,7 @@ class Dispatcher:
             recorded = record(connection, _keep_wanted(connection, new), fence=fence)
             for action, reason in bad:
                 quarantine(connection, action, reason, now=read_clock(connection))
-            # In the same transaction, for a look costs less than a transaction.
+            # In the same transaction, because the query costs less than a transaction.
             messages, more = self._look(connection)
         _count_decisions(recorded.values())
         sent = self._try(messages)
@@ -140,7 +141,7 @@ class Dispatcher:
         )
 
     def hold_back(self) -> None:
-        """Send nothing from now on: whoever takes it cannot be reached from here."""
+        """Send nothing from now on: the broker cannot be reached from this process."""
         self._silent_until = float("inf")
 
     def send_waiting(self) -> int:
@@ -170,20 +171,20 @@ class Dispatcher:
         if not self._share_known:
             self._share = fetch_share(connection, self.part)
             self._share_known = True
-        # Twice a chunk: what was just recorded, and as much that waited before it.
+        # Twice a chunk: what was just recorded, and as many that waited before.
         messages, more = fetch_sendable(
             connection, limit=2 * self.chunk, share=self._share
         )
         if self._is_failing and not messages:
-            clear_send_failure(connection)  # nobody waits for it any more
+            clear_send_failure(connection)  # nothing waits for the broker any more
         return messages, more
 
     def _try(self, messages: Sequence[Message]) -> int:
         """
         Send and mark *messages*; return how many were sent: all of them, or none.
 
-        A broker that fails is left alone for a moment, so that each look at it costs
-        one short attempt and the loop goes on recording.
+        After a failure the broker is not called for a moment: the loop keeps recording,
+        and each try costs one short attempt.
         """
         if not messages:
             return 0
@@ -214,7 +215,7 @@ class Dispatcher:
 
     def rescue(self) -> int:
         """
-        Make pending again what lost its worker or its message; return how many.
+        Make operations pending that lost their worker or message; return how many.
 
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
@@ -239,7 +240,7 @@ class Dispatcher:
         return returned + failed + resent
 
     def _find_empty_queues(self) -> set[Queue]:
-        """Ask the broker; if nobody knows, only what is old counts as lost."""
+        """Ask the broker; if it does not answer, only old messages count as lost."""
         if self.monotonic() < self._silent_until:
             return set()
         try:
@@ -258,9 +259,9 @@ def _keep_wanted(
     connection: sa.Connection, new: Sequence[NewOperation]
 ) -> Sequence[NewOperation]:
     """
-    Drop the operations of users that the action's recipients leave out.
+    Drop the operations of users whom the action's recipients exclude.
 
-    On event-driven actions recipients are a filter on the triggering user.
+    On an event-driven action, the recipients filter the triggering users.
     """
     by_app: dict[str, set[str]] = defaultdict(set)
     for row in new:
@@ -289,7 +290,7 @@ def _keep_wanted(
 def _fetch_filters(
     connection: sa.Connection, uids: set[str]
 ) -> dict[str, RecipientFilterModel]:
-    """Return the recipients of those *uids* that are event-driven and have any."""
+    """Return the recipients of each event-driven action of *uids* that has some."""
     kept = scheduled_actions.c
     rows = connection.execute(
         sa.select(kept.uid, kept.document["recipients"]).where(

@@ -1,4 +1,4 @@
-"""What a tick would decide at an instant; nothing is recorded."""
+"""Find what a tick would decide at an instant, without recording anything."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Foreseen:
     What a tick would do.
 
     Args:
-        operations: What it would record.
+        operations: The operations that it would record.
 
         bad: Actions that it would put into quarantine, and why.
 
-        maintenance: What the scheduler would make of its own maintenance first. None:
-            it is as the settings say.
+        maintenance: How the scheduler would change its own maintenance first. None: the
+            maintenance is as the settings say.
     """
 
     operations: list[NewOperation] = field(default_factory=list)
@@ -58,7 +58,7 @@ def make_foreseen_json(new: NewOperation) -> dict[str, object]:
     }
 
 
-def foresee_tick(  # noqa: PLR0913 - what a tick takes, and where its maintenance stands
+def foresee_tick(  # noqa: PLR0913 - the arguments of a tick, and those of its maintenance
     engine: sa.Engine,
     *,
     now: datetime,
@@ -72,20 +72,20 @@ def foresee_tick(  # noqa: PLR0913 - what a tick takes, and where its maintenanc
     Return what a tick of *now* would record, and what else it would do.
 
     Args:
-        engine: What is due is read; of the maintenance it is tried out what would be
-            stored, and rolled back.
+        engine: Due actions are read from it. The maintenance is stored in a transaction
+            that is rolled back.
 
         now: Aware UTC.
 
-        maintenance_at: Local time of *timezone*, as ``ensure_maintenance`` takes it.
+        maintenance_at: Local time in *timezone*, as for ``ensure_maintenance``.
 
         timezone: IANA name.
 
-        maintenance_enabled: The same.
+        maintenance_enabled: As for ``ensure_maintenance``.
 
-        lookback: As ``run_tick`` takes it.
+        lookback: As for ``run_tick``.
 
-        chunk: The same.
+        chunk: As for ``run_tick``.
     """
     foreseen = Foreseen(
         maintenance=foresee_maintenance(
@@ -101,7 +101,7 @@ def foresee_tick(  # noqa: PLR0913 - what a tick takes, and where its maintenanc
         foreseen.operations.extend(
             each
             for made in decisions
-            # What is stored of it gives way first.
+            # The stored maintenance would be replaced first.
             if foreseen.maintenance is None or made.action_uid != MAINTENANCE_UID
             for each in made.operations
         )

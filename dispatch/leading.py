@@ -1,7 +1,7 @@
 """
-Who leads, as one scheduler sees it: it leads if it can, else it stands by.
+Leading, as one scheduler sees it: it leads if it can, otherwise it stands by.
 
-Each change is logged once, and so is each leader that it stands by for.
+Each change is logged once, and so is each leader that it waits for.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ log = structlog.get_logger()
 
 class Leading:
     """
-    The part of one scheduler among all.
+    The leadership of one scheduler: taken, kept, lost and released.
 
     Args:
-        engine: Of the scheduler.
+        engine: The scheduler's engine.
 
-        leader: Its part in the election.
+        leader: The scheduler's part in the election.
     """
 
     def __init__(self, engine: sa.Engine, leader: Leader) -> None:
-        """Stand by; ``hold`` may lead."""
+        """Stand by; ``hold`` tries to lead."""
         self._engine = engine
         self._leader = leader
         self._was_leading = False
@@ -38,7 +38,7 @@ class Leading:
 
     def hold(self) -> bool:
         """
-        Lead if possible, and begin with what a new leader owes.
+        Lead if possible; a new leader adopts changed zones first.
 
         Returns:
             Whether this scheduler leads now.
@@ -52,13 +52,13 @@ class Leading:
         if not self._was_leading:
             adopt_changed_zones(self._engine, self._leader)
             log.info(Event.LEASE_ACQUIRED, fence=self._leader.fence)
-            # last, so that what failed above is done at the next look
+            # last: if something above failed, the next wake does it again
             self._was_leading = True
             IS_LEADER.set(1)
         return True
 
     def lose(self) -> None:
-        """Say that this scheduler leads no longer, if it did."""
+        """Note that this scheduler no longer leads, if it did."""
         if self._was_leading:
             log.warning(Event.LEASE_LOST)
             self._was_leading = False
@@ -81,11 +81,11 @@ class Leading:
         Log who leads, once for each leadership.
 
         Raises:
-            ConflictError: Another scheduler leads, and this one is not to *wait*.
+            ConflictError: Another scheduler leads, and *wait* is False.
         """
         if not wait:
             raise ConflictError(describe_holder(self._engine))
-        with suppress(UnreachableError):  # which the look before this one has logged
+        with suppress(UnreachableError):  # the wake has just logged it
             holder = get_holder(self._engine)
             if holder is None or holder.is_stale or holder.fence == self._stood_by_for:
                 return
@@ -100,10 +100,11 @@ class Leading:
 
 
 def describe_holder(engine: sa.Engine) -> str:
-    """Say who leads, for a scheduler that will not wait."""
+    """Say who leads, for a scheduler that does not wait."""
     holder = get_holder(engine)
     if holder is None:
         return "no scheduler leads now, but the lease could not be taken"
     return (
-        f"{holder.hostname} (pid {holder.pid}) leads since {holder.acquired_at:%F %T}Z"
+        f"{holder.hostname} (pid {holder.pid}) has led since "
+        f"{holder.acquired_at:%F %T}Z"
     )

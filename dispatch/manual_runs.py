@@ -24,8 +24,8 @@ class Runnable:
     An action that somebody asks to run.
 
     Args:
-        is_for_all: Whether it runs for all its recipients, though each of its runs is
-            for one user who triggers it: worth a question before it is done.
+        is_for_all: Whether this run is for all recipients, although the action usually
+            runs for the one user who triggers it: a reason to ask for confirmation.
     """
 
     uid: str
@@ -44,12 +44,12 @@ def find_runnable(
 
         given: Uid or name.
 
-        app: Uid of a small app; only its actions count. None: those of all.
+        app: Uid of the small app that has the action. None: any.
 
-        user_id: None: nobody in particular.
+        user_id: The user who triggers the run. None: nobody does.
 
     Raises:
-        NotFoundError: No such action, or its small app has no such user.
+        NotFoundError: There is no such action, or its small app has no such user.
 
         ConflictError: Several small apps have an action of that name.
     """
@@ -72,24 +72,24 @@ def run_now(
     Record a manual run of an action; its schedule does not move.
 
     Args:
-        engine: Of the caller.
+        engine: The caller's engine.
 
         action_uid: Paused and inactive actions run too: somebody asked for it.
 
         key: Idempotency key: the same key is the same run. None: a new run.
 
-        user_id: The user to act as if triggered by; of an event-driven action only.
+        user_id: The user who triggers the run; for event-driven actions only.
 
-        force: Refresh even what has not changed at its source.
+        force: Refresh even sources that have not changed.
 
     Returns:
         Id of the operation.
 
     Raises:
-        NotFoundError: No such action, or deleted.
+        NotFoundError: There is no such action, or it is deleted.
 
-        UsageError: *user_id* is given, and the action is driven by time: its runs are
-            for all its recipients, and overlap whoever they are for.
+        UsageError: *user_id* is given, but the action is driven by time: its runs are
+            always for all its recipients.
 
         ConflictError: A run of the action is under way, and its ``overlap`` is skip.
             (Nothing is recorded then.)
@@ -121,6 +121,6 @@ def run_now(
         row = fetch_operation(connection, operation_id)
         assert row is not None  # we have just recorded it
         if row.state != OperationState.PENDING:
-            msg = f"action {action_uid!r} is running already ({row.reason})"
+            msg = f"action {action_uid!r} is already running ({row.reason})"
             raise ConflictError(msg)  # which rolls back: a refusal leaves no row
     return operation_id

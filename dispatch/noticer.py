@@ -1,9 +1,9 @@
 """
-Tell somebody of what failed: the leader looks once a minute, and records notices.
+Report failures: the leader looks for them once a minute, and records notices.
 
-A notice is an operation, recorded under the fence with what it tells, and from
-there on sent, claimed, marked and tried again like any other. So it reaches
-somebody exactly as surely as all else does.
+A notice is an operation. It is recorded under the fence, together with its content, and
+then sent, claimed, marked and tried again like any other operation. So it is delivered
+as reliably as everything else.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
-#: Operations of one look; what is left is found by the next.
+#: Operations that one look handles; the next look finds the rest.
 MOST_AT_ONCE = 2_000
 
 _LONGEST_TITLE = 120
@@ -67,21 +67,21 @@ _LONGEST_TITLE = 120
 @dataclass(slots=True)
 class Noticer:
     """
-    Looks for what somebody has to be told of.
+    Looks for failures that must be reported.
 
     Args:
-        engine: The leader's.
+        engine: The leader's engine.
 
-        leader: What is written is under its fence.
+        leader: Everything is written under its fence.
 
-        mail: Addresses that hear of all small apps.
+        mail: Addresses that get the notices of all small apps.
 
-        webhook: An address that is posted of all small apps. None: none is.
+        webhook: URL that gets the notices of all small apps. None: no URL does.
 
         zone: IANA name of the installation's zone.
 
-        is_behind: Whether the last look found as much as it takes, so that the next
-            should not wait a minute.
+        is_behind: Whether the last look reached its limit, so that the next one should
+            follow at once.
     """
 
     engine: sa.Engine
@@ -93,7 +93,7 @@ class Noticer:
 
     def look(self, *, now: datetime | None = None) -> int:
         """
-        Record a notice of each cause that is new, goes on, or is over.
+        Record a notice for each cause that is new, continues, or is over.
 
         Args:
             now: Aware UTC. None: the database's clock; tests move it.
@@ -132,7 +132,7 @@ class Noticer:
             try:
                 asked = NoticesModel.model_validate(document)
             except ValidationError as error:
-                # Whoever wrote that went round the door; the others are told.
+                # Somebody wrote this past the door; the other apps get their notices.
                 log.warning(Event.NOTICES_UNREADABLE, app=uid, error=str(error))
                 continue
             mail = tuple(dict.fromkeys(asked.mail))
@@ -146,9 +146,9 @@ class Noticer:
         watch: Watch,
         now: datetime,
     ) -> list[tuple[Notice, dict[str, Any]]]:
-        """Sort in what is new, and return what is to be told now."""
+        """Add new failures to their causes; return the notices that are due now."""
         everybody = any(scope.app == INSTALLATION for scope in scopes)
-        # A clock that was set back must not hide what happens until it catches up.
+        # A clock that was set back must not hide failures until it has caught up.
         since = min(watch.noticed_until or watch.now, watch.now)
         troubles = fetch_troubles(
             connection,
@@ -163,7 +163,7 @@ class Noticer:
         told = _tell_each(connection, opened, scopes, now)
         self.is_behind = len(troubles) >= MOST_AT_ONCE
         until = watch.noticed_until
-        # Not each minute: the next look goes back further than that anyway.
+        # Not every minute: the next look goes back further than that anyway.
         if not self.is_behind and (
             until is None or abs(watch.now - until) >= OVERLAP / 2
         ):
@@ -200,7 +200,7 @@ class Noticer:
 
 
 def _make_title(facts: dict[str, Any]) -> str:
-    """Return what lists of operations show."""
+    """Return the title of a notice in lists of operations."""
     title = f"Notice to {facts['app'] or 'the operator'}: {make_headline(facts)}"
     return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"
 
@@ -208,12 +208,12 @@ def _make_title(facts: dict[str, Any]) -> str:
 def _tell_each(
     connection: sa.Connection, opened: Open, scopes: Sequence[Scope], now: datetime
 ) -> list[tuple[Notice, dict[str, Any]]]:
-    """Return what is to be told of each cause, and store how it stands."""
+    """Return the notices that are due, one for a cause, and store all causes."""
     told = []
     by_app = {scope.app: scope for scope in scopes}
     for notice in opened.values():
         scope = by_app.get(notice.scope)
-        if scope is None:  # nobody asks for it any more
+        if scope is None:  # nobody asks for these notices any more
             close_notice(connection, notice, now=now)
         elif _is_over(connection, notice, now):
             told.append((notice, notice.tell(scope, NoticeKind.RECOVERED, now=now)))

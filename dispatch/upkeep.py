@@ -1,8 +1,8 @@
 """
-What a leader keeps in order besides deciding: before a tick, and between two.
+The leader's work besides deciding: before a tick, and between ticks.
 
-Everything is found in the database, so whatever fails is found again at the next look,
-by whoever leads then.
+All of it is found in the database. If something fails, the next look finds it again,
+whichever scheduler leads then.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from telemetry import LAST_TICK, TICK_SECONDS, TICKS, Event
 
 log = structlog.get_logger()
 
-#: Lost workers and messages are looked for this often: their leases last a minute.
+#: Seconds between two looks for lost workers and messages; leases last a minute.
 RESCUE_EVERY_S = 5.0
 
-#: From a tick to the look for failures that somebody is told of: most of what the tick
-#: made has run by then.
+#: Seconds from a tick to the look for failures to report: by then, most operations of
+#: the tick have run.
 NOTICE_AFTER_S = 10.0
 
 
 class Upkeep:
     """
-    What is done between ticks, each in its time.
+    The work between ticks, each kind at its own interval.
 
     Args:
-        engine: Of the scheduler.
+        engine: The scheduler's engine.
 
         leader: Checked in every transaction.
 
-        dispatcher: Sends what waits, and brings back what was lost.
+        dispatcher: Sends waiting operations, and rescues lost ones.
 
-        noticer: Looks for failures that somebody is told of.
+        noticer: Reports failures.
 
-        monotonic: Seconds that never jump.
+        monotonic: Returns seconds that never jump.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Upkeep:
 
     def note_tick(self, now: datetime, *, took_s: float) -> None:
         """
-        Write down that the tick of *now* (aware UTC) is done; look for failures soon.
+        Record that the tick of *now* (aware UTC) is done; look for failures soon.
 
         Raises:
             LeadershipLostError, UnreachableError: Nothing was written.
@@ -86,10 +86,10 @@ class Upkeep:
 
     def look(self) -> None:
         """
-        Send what waits; rescue what was lost, and notice what failed, if it is time.
+        Send waiting operations; if it is time, rescue lost ones and report failures.
 
         Raises:
-            LeadershipLostError, UnreachableError: What was done before stays.
+            LeadershipLostError, UnreachableError: What was done before is kept.
         """
         self.dispatcher.send_waiting()
         if self._monotonic() >= self._rescue_at:
@@ -103,17 +103,17 @@ class Upkeep:
 
     def keep_maintenance(self, *, at: time, timezone: str, enabled: bool) -> bool:
         """
-        Make the daily maintenance as the settings say, once for each leadership.
+        Bring the daily maintenance in line with the settings, once for each leadership.
 
         Args:
-            at: As for ``ensure_maintenance``; the next two as well.
+            at: As for ``ensure_maintenance``.
 
-            timezone: The same.
+            timezone: As for ``ensure_maintenance``.
 
-            enabled: The same.
+            enabled: As for ``ensure_maintenance``.
 
         Returns:
-            False if it could not be looked at now, or is left to the one that leads.
+            False if the database is away, or this scheduler does not lead.
         """
         fence = self._leader.fence
         if fence is None or fence == self._maintained_as:
@@ -137,7 +137,7 @@ class Upkeep:
 
 def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
     """
-    Let go on what was paused until *now* (aware UTC) or before.
+    Resume what was paused until *now* (aware UTC) or before.
 
     Raises:
         LeadershipLostError, UnreachableError: Nothing was written.

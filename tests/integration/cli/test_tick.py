@@ -225,4 +225,4 @@ def test_second_leader_is_a_conflict(call: Call):
     answer = call("tick", "--no-wait")
 
     assert 5 == answer.code
-    assert "leads since" in answer.err
+    assert "has led since" in answer.err
