@@ -1,9 +1,9 @@
 """
-What ``celery -A celery_app worker`` looks for, and all that is about Celery.
+The Celery side: what ``celery -A celery_app worker`` loads, and all use of brokers.
 
-app is the application, tasks the way of a message, sender that of an operation to the
-broker. assembly makes scheduler and worker of the settings; the entry points come in by
-it. What neither Celery nor a broker knows has no place here.
+app is the application; tasks run what messages bring; operation_sender hands operations
+to the broker. assembly makes scheduler and worker from the settings; the entry points
+import it. Code that needs neither Celery nor a broker does not belong here.
 """
 
 from celery_app.app import app as celery

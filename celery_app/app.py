@@ -1,9 +1,9 @@
 """
-The Celery application. Configured from the settings when it is first used.
+The Celery application, configured from the settings when it is first used.
 
-JSON only, no result backend (the operations table tells what happened), prefetch
-1. RabbitMQ gets a message acknowledged when its operation is final or back in the
-table, Redis never (redis_transport.py).
+JSON only, no result backend (the operations table says what happened), prefetch 1.
+On RabbitMQ a message is acknowledged when its operation is final or pending again;
+on Redis there are no acknowledgements (redis_transport.py).
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from celery_app.signs_of_life import PresenceStep
 from celery_app.worker_start import make_worker_options
 from settings import Settings, read_settings
 
-#: Its queues, and none else, are consumed (routing.py).
+#: Only our own queues are consumed (routing.py).
 _AMQP = "celery_app.routing:Amqp"
 
 app = Celery(
     "minutehand", include=["celery_app.tasks"], amqp=_AMQP, set_as_current=False
 )
 
-#: By the scheme of the broker's URL; otherwise kombu's own. Loaded when needed.
+#: Our transports by the scheme of the broker's URL, loaded when needed. Other schemes
+#: use kombu's own transports.
 _TRANSPORTS = {
     "redis": "celery_app.redis_transport:Transport",
     "rediss": "celery_app.redis_transport:TlsTransport",
@@ -41,23 +42,23 @@ _TRANSPORTS = {
 
 
 def make_config(settings: Settings) -> dict[str, Any]:
-    """Return Celery's configuration; every broker call has a deadline."""
+    """Return Celery's configuration, in which every broker call has a deadline."""
     timeout_s = settings.broker_timeout.total_seconds()
     scheme = settings.broker_url.partition(":")[0]
     is_amqp = scheme in {"amqp", "amqps"}
     return {
-        # With a plus in it, kombu takes a transport of its own instead of ours.
+        # If the scheme had a plus in it, kombu would ignore our transport.
         "broker_url": settings.broker_url.removeprefix("redis+"),
         "broker_transport": _TRANSPORTS.get(scheme),
-        # By default, kombu takes any certificate.
+        # By default, kombu accepts any certificate.
         "broker_use_ssl": {"ssl_cert_reqs": CERT_REQUIRED}
         if scheme == "rediss"
         else False,
         "broker_connection_retry_on_startup": True,
         # A worker outlives any outage of its broker; by default it gives up.
         "broker_connection_max_retries": None,
-        # RabbitMQ closes the channel of a worker that holds a message for too long.
-        # By default that is the end of the worker; what it runs is safe anyway.
+        # RabbitMQ closes the channel of a worker that keeps a message for too long.
+        # By default the worker would end; what it runs is safe in either case.
         "broker_channel_error_retry": True,
         "broker_connection_timeout": timeout_s,
         "broker_transport_options": _make_transport_options(settings, timeout_s),
@@ -65,16 +66,16 @@ def make_config(settings: Settings) -> dict[str, Any]:
         "accept_content": ["json"],
         "result_backend": None,
         "task_ignore_result": True,
-        # On Redis this frees a slot, no more: nothing is taken ahead of its time.
+        # On Redis this only frees a slot: no message is taken in advance.
         "task_acks_late": True,
         "task_acks_on_failure_or_timeout": True,
         "worker_prefetch_multiplier": 1,
-        # Looked at after each operation, in KiB.
+        # In KiB, checked after each operation.
         "worker_max_memory_per_child": settings.worker_max_memory >> 10,
         "worker_hijack_root_logger": False,
         "worker_send_task_events": False,
         "worker_soft_shutdown_timeout": 10.0,
-        # Ten by default, for results still on their way; ours are in the table.
+        # Ten by default, to wait for results; ours are in the table.
         "worker_lost_wait": 1.0,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_detect_quorum_queues": is_amqp,
@@ -98,7 +99,7 @@ def make_config(settings: Settings) -> dict[str, Any]:
 
 
 def _find_longest(settings: Settings) -> timedelta:
-    """Return for how long a message may be held: as long as any operation takes."""
+    """Return how long a message may stay unacknowledged: twice the longest limit."""
     return 2 * max(settings.heavy_hard_limit, settings.quick_hard_limit)
 
 
@@ -117,7 +118,8 @@ def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, A
             "retry_on_timeout": False,
             "health_check_interval": 10,
             "max_retries": 0,
-            # Lanes instead; by default each look for a message names four keys a lane.
+            # We use lanes instead of priorities, which would make each look for a
+            # message name four keys a lane.
             "priority_steps": [0],
         }
     if settings.broker_url.startswith("amqp"):
@@ -137,7 +139,7 @@ app.steps["worker"].add(PresenceStep)
 
 
 def make_app(settings: Settings) -> Celery:
-    """Return an application without tasks, for a sender beside the process's own."""
+    """Return an application without tasks, for a sender in the scheduler."""
     made = Celery("minutehand", amqp=_AMQP, set_as_current=False)
     made.conf.update(make_config(settings))
     return made

@@ -1,11 +1,11 @@
 """
-Which parts each form of Minutehand has, and how they are made of the settings.
+Which parts each form of Minutehand has, and how they are made from the settings.
 
-A scheduler has an engine, a part in the election and a sender; of these are made its
-dispatcher and its noticer, and the upkeep that calls them in their time. A worker has
-an engine, the ports of the steps, and a heart. The embedded form has both in one
-process (embedded_worker.py). Only the schema of the database is asked for here; all
-else connects when it is used.
+A scheduler has an engine, its part in the election, and a sender. From these its
+dispatcher and its noticer are made, and the upkeep that calls both when it is time. A
+worker has an engine, the ports of the steps, and a heart. The embedded form has both in
+one process (embedded_worker.py). Only the schema of the database is checked here;
+everything else connects when it is used.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from telemetry import serve_metrics
 
 def prepare_scheduler(settings: Settings) -> None:
     """
-    Begin to log and to give metrics, as *settings* say.
+    Begin to log and to serve metrics, as *settings* say.
 
     Raises:
-        UsageError: The broker is one in memory, or part of a cluster.
+        UsageError: The broker is in memory, or is part of a cluster.
     """
     refuse_memory_broker(settings)
     refuse_cluster(settings)
@@ -70,20 +70,20 @@ def prepare_scheduler(settings: Settings) -> None:
 
 class SchedulerParts:
     """
-    What a scheduler works with, public for whoever drives it by hand.
+    The parts of a scheduler; public, because tests and demos drive them by hand.
 
     Args:
-        engine: Its own.
+        engine: The scheduler's own.
 
-        leader: Its part in the election.
+        leader: The scheduler's part in the election.
 
-        sender: To the broker.
+        sender: Hands operations to the broker.
 
-        settings: Read once at the start.
+        settings: Read once, at the start.
 
-        monotonic: Seconds that never jump; only measures pauses.
+        monotonic: Returns seconds that never jump; only measures pauses.
 
-        host_clock: Only compared with the database's, and reported.
+        host_clock: Only compared with the database's clock; a difference is reported.
     """
 
     def __init__(
@@ -121,16 +121,16 @@ class SchedulerParts:
             engine, leader, self.dispatcher, self.noticer, monotonic=monotonic
         )
         self.read_clock = partial(read_compared_clock, engine, host_clock)
-        #: Called with the report of each tick.
+        #: Functions that are called with the report of each tick.
         self.on_tick: list[Callable[[TickReport], None]] = [log_tick]
 
     @classmethod
     def make(cls, settings: Settings) -> Self:
         """
-        Return one for *settings*, the schema of its database checked.
+        Return the parts for *settings*, after checking the schema of the database.
 
         Raises:
-            UsageError: The database has another schema.
+            UsageError: The program does not work on the schema of the database.
 
             UnreachableError: The database is away.
         """
@@ -145,13 +145,13 @@ class SchedulerParts:
             read_installation=partial(_read_installation, engine),
         )
         # What is loaded by now stays. A large tick makes many objects and drops none
-        # for a moment; without this each collection would look through all again.
+        # for a while; without this, each collection would visit all of them again.
         gc.collect()
         gc.freeze()
         return cls(engine, leader, sender, settings)
 
     def ensure(self) -> bool:
-        """Make the daily maintenance what the settings say, if we lead."""
+        """Bring the daily maintenance in line with the settings, if we lead."""
         return self.upkeep.keep_maintenance(
             at=self.settings.maintenance_at,
             timezone=self.settings.timezone,
@@ -165,13 +165,13 @@ def _read_installation(engine: sa.Engine) -> str | None:
 
 
 def make_presence(settings: Settings, engine: sa.Engine) -> Presence:
-    """Return the sign of life of a scheduler."""
+    """Return what gives the signs of life of a scheduler."""
     process = make_process(settings, Role.SCHEDULER)
     return Presence(process, partial(writing, engine))
 
 
 def make_worker(settings: Settings) -> Worker:
-    """Return a worker for *settings*; connects lazily."""
+    """Return a worker for *settings*; it connects when it is used."""
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     secret = settings.webhook_secret
     ports = Ports(
@@ -200,7 +200,7 @@ def make_worker(settings: Settings) -> Worker:
 
 
 def _make_sources(settings: Settings) -> RealSources:
-    """Return what reads the sources of small apps; nothing is opened."""
+    """Return the reader of the sources of small apps; nothing is opened yet."""
     database = find_sqlite_path(settings.database_url)
     files = [f"{database}{end}" for end in ("", "-wal", "-shm")] if database else []
     mails = [] if "://" in settings.smtp_url else [settings.smtp_url]

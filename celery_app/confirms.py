@@ -1,8 +1,8 @@
 """
-RabbitMQ's word that it has a batch of messages, awaited once for the whole batch.
+RabbitMQ's confirms for a batch of messages, awaited once for the whole batch.
 
-A confirm alone is not enough: a message to a queue that is gone is confirmed, and
-dropped. ``mandatory`` has it returned, just before its confirm.
+A confirm alone is not enough: a message to a queue that does not exist is confirmed and
+dropped. With ``mandatory``, RabbitMQ returns it just before its confirm.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 from models.errors import BrokerUnreachableError
 
-#: Published between two waits: returned messages come back whole, and must fit into
-#: the buffers of a connection that is still busy publishing.
+#: Messages published between two waits. Returned messages come back whole, and must fit
+#: into the buffers of a connection that is still busy publishing.
 SLICE = 250
 
 
 class Confirms:
     """
-    The confirms and returns of one channel, which nobody else publishes on.
+    The confirms and returns of one channel, on which nobody else publishes.
 
     Args:
-        channel: Of py-amqp, new: its delivery tags are counted from 1.
+        channel: A new channel of py-amqp: its delivery tags are counted from 1.
     """
 
     def __init__(self, channel: Any) -> None:
@@ -38,30 +38,31 @@ class Confirms:
         channel.events["basic_return"].add(self._on_return)
 
     def expect(self) -> None:
-        """Count a message that is published next."""
+        """Count the message that is published next."""
         self._published += 1
         self._open.add(self._published)
 
     def wait(self, drain: Callable[[float], object], *, timeout_s: float) -> set[str]:
         """
-        Wait until the broker has answered for all that was published.
+        Wait until the broker has confirmed everything that was published.
 
         Args:
-            drain: Reads what the broker says, for so many seconds at most.
+            drain: Reads the broker's answers, for that many seconds at most.
 
-            timeout_s: For all of them.
+            timeout_s: Seconds for all confirms together.
 
         Returns:
             Task ids of the messages that found no queue.
 
         Raises:
-            BrokerUnreachableError: It refused one, or did not answer for all.
+            BrokerUnreachableError: The broker refused a message, or did not confirm
+                all of them in time.
         """
         give_up_at = time.monotonic() + timeout_s
         while self._open:
             left_s = give_up_at - time.monotonic()
             if left_s <= 0:
-                msg = f"{len(self._open)} messages are not confirmed in {timeout_s:g} s"
+                msg = f"{len(self._open)} messages not confirmed within {timeout_s:g} s"
                 raise BrokerUnreachableError(msg)
             drain(left_s)
         if self._refused:

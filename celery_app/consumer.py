@@ -1,10 +1,11 @@
 """
-How a worker reads its queues: whatever in them is not ours goes back.
+How a worker reads its queues: messages that are not ours go back.
 
-Celery discards a task that it does not know, and what it cannot decode, for it takes
-every queue for its own. Ours have names of their own, but somebody may send to them by
-mistake, and two installations may have been given the same names. What they sent is
-put at the back of its queue, unchanged, and told; who it is for may still take it.
+Celery discards a task that it does not know and a message that it cannot decode: it
+assumes that every queue is its own. Our queues have names of their own, but somebody
+may send to them by mistake, and two installations may have been given the same names.
+Such a message is put at the back of its queue, unchanged, and reported; the program it
+is meant for may still take it.
 """
 
 from __future__ import annotations
@@ -29,27 +30,28 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
-#: Between two looks for a database that is away, and when a message comes round again
-#: that has just been put back: there is nothing else in its queue then.
+#: Seconds between two looks for a database that is away, and before a message that was
+#: just put back is taken again: then there is nothing else in its queue.
 PAUSE_S = 1.0
 
-#: Messages put back within PAUSE_S at most. What is for us and lies behind a thousand
-#: that are not gets its turn after ten seconds; the cost is some percent of a core.
+#: Messages put back within PAUSE_S at most. A message of ours behind a thousand others
+#: gets its turn after ten seconds; the cost is a few percent of a core.
 MOST = 100
 
-#: Each thing is told so often, and so many things at most.
+#: Each thing is reported once in this many seconds, and at most so many things.
 _TELL_EVERY_S = 60.0
 _TOLD_MOST = 20
 
 
 class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no hints
-    """Celery's, which drops nothing and declares nothing but our queues."""
+    """Celery's consumer, but it drops nothing and declares only our queues."""
 
     class Blueprint(celery_consumer.Consumer.Blueprint):  # type: ignore[misc]  # as above
         """
-        Celery's, without the 28 queues and exchanges for messages with a countdown.
+        Celery's steps, without its 28 queues and exchanges for countdowns.
 
-        It declares them wherever there is a quorum queue; ours have no countdown.
+        Celery declares them wherever there is a quorum queue; our messages have no
+        countdown.
         """
 
         default_steps = tuple(
@@ -59,7 +61,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Prepare, as Celery's own does; connect to nothing."""
+        """Prepare, as Celery's consumer does; connect to nothing."""
         super().__init__(*args, **kwargs)
         self._installation: str | None = None
         self._pace = Quota(every_s=PAUSE_S, most=MOST)
@@ -80,7 +82,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         def on_task_received(message: Any) -> None:
             headers = message.headers
             theirs = headers.get(INSTALLATION_HEADER) if headers else None
-            # a message without the header is of an older version, or sent by hand
+            # a message without the header was sent by an older version, or by hand
             if theirs is None or ours is None or theirs == ours:
                 receive(message)
             else:
@@ -89,25 +91,25 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         return on_task_received
 
     def update_strategies(self) -> None:
-        """Know our tasks; Celery's own, such as a group's, are never sent to us."""
+        """Know our tasks only; Celery's own, such as groups, are never sent to us."""
         super().update_strategies()
         for name in [name for name in self.strategies if name.startswith("celery.")]:
             del self.strategies[name]
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 - as Celery calls it; the three below too
-        """Put back a task of somebody else."""
+        """Put back a task that is not ours."""
         self._return(message, Reason.UNKNOWN_TASK, str(exc.args[0]))
 
     def on_unknown_message(self, body: Any, message: Any) -> None:  # noqa: ARG002
-        """Put back what is not a task."""
-        self._return(message, Reason.UNREADABLE, "not a task of Celery")
+        """Put back a message that is not a task."""
+        self._return(message, Reason.UNREADABLE, "not a Celery task")
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002
         """Put back one of our tasks with arguments that cannot be read."""
         self._return(message, Reason.UNREADABLE, str(exc))
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        """Put back what is not JSON, or not what it says it is."""
+        """Put back a message that is not JSON, or not of the type that it claims."""
         self._return(message, Reason.UNREADABLE, str(exc))
 
     def add_task_queue(self, queue: str, *_args: Any, **_options: Any) -> None:
@@ -119,7 +121,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             super().add_task_queue(each.name)
 
     def cancel_task_queue(self, queue: str) -> None:
-        """Consume *queue* no longer, as remote control asks."""
+        """Stop consuming *queue*, as remote control asks."""
         for each in self.app.amqp.queues.find_ours(queue):
             super().cancel_task_queue(each.name)
 
@@ -130,7 +132,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             except UnreachableError as error:
                 self._warn_of_database(error)
             except UsageError as error:
-                # Which could not be asked when the worker started.
+                # The schema could not be checked when the worker started.
                 log.error(Event.SCHEMA_REFUSED, error=str(error))  # noqa: TRY400 - no bug
                 raise WorkerShutdown(error.exit_code) from None
             else:
@@ -146,7 +148,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             with begin(engine) as connection:
                 return call(connection)
         finally:
-            # None may be open when the next child is forked.
+            # No connection may be open when the next child is forked.
             engine.dispose()
 
     def _warn_of_database(self, error: UnreachableError) -> None:
@@ -154,7 +156,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
 
     def _return(self, message: Any, reason: Reason, name: str) -> None:
-        """Put *message* back behind all others, and tell of it."""
+        """Put *message* back behind all others, and report it."""
         queue = self._find_queue(message)
         identity = _identify(message)
         self._tell(Stranger(queue=queue, reason=reason, name=name[:200]), identity)
@@ -164,11 +166,11 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
 
     def _pause(self, seconds: float) -> None:
         """
-        Take nothing for a moment.
+        Take no message for *seconds*.
 
-        To keep the message here meanwhile instead would be the end of it on Redis, if
-        this process is killed; on RabbitMQ two installations, each with its slots full
-        of the other's messages, would wait for one another for ever.
+        If we kept the message here meanwhile, Redis would lose it when this process is
+        killed. On RabbitMQ, two installations, each with its slots full of the other's
+        messages, would wait for each other for ever.
         """
         qos = getattr(self.task_consumer.channel, "qos", None)
         if pause := getattr(qos, "pause", None):
@@ -180,7 +182,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
 
     def _resume(self) -> None:
         self._is_paused = False
-        if self.task_consumer is not None:  # or it is connecting again
+        if self.task_consumer is not None:  # None while it reconnects
             self.task_consumer.consume()
 
     def _put_back(self, message: Any, queue: str) -> None:
@@ -201,13 +203,14 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
 
     def _send_behind(self, message: Any, queue: str) -> None:
         """
-        Send *message* to the back of its own queue, and wait for RabbitMQ's word.
+        Send *message* to the back of its own queue, and wait for RabbitMQ's confirm.
 
-        What is rejected comes back at the front, before all that is ours, and newer
-        versions drop what was rejected too often.
+        A rejected message would come back at the front, before all of ours, and newer
+        versions drop a message that was rejected too often.
         """
         if self._aside is None:
-            # of its own, for its confirms are awaited; nobody keeps it beating
+            # A connection of its own, because its confirms are awaited. It has no
+            # heartbeat, because nobody would send it.
             self._aside = self.app.connection_for_write(heartbeat=0)
         try:
             self._aside.default_channel.basic_publish(
@@ -224,7 +227,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
     def _find_queue(self, message: Any) -> str:
         """Return the queue that *message* was taken from."""
         info = message.delivery_info or {}
-        tags = self.task_consumer._active_tags  # noqa: SLF001 - kombu tells nobody else
+        tags = self.task_consumer._active_tags  # noqa: SLF001 - kombu has no public name for it
         tag = info.get("consumer_tag")
         return next(
             (name for name, each in tags.items() if each == tag),
@@ -232,7 +235,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
         )
 
     def _tell(self, stranger: Stranger, identity: str) -> None:
-        """Log *stranger*, and write it down for doctor: each once a minute."""
+        """Log *stranger*, and record it for doctor: each one once a minute."""
         key = f"{stranger.queue} {stranger.reason} {stranger.name}"
         if self._told.ask(key, now=time.monotonic()):
             return
@@ -255,7 +258,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
 
 
 def _identify(message: Any) -> str:
-    """Return what *message* is recognised by when it comes round again."""
+    """Return the text by which *message* is recognised when it comes again."""
     headers, properties = message.headers or {}, message.properties or {}
     found = headers.get("id") or properties.get("correlation_id")
     return str(found or properties.get("delivery_tag") or hash(message.body))[:200]
@@ -263,12 +266,12 @@ def _identify(message: Any) -> str:
 
 class Quota:
     """
-    Each thing once within a while, and so many of them at most.
+    Allow each thing once within a period, and a limited number of things.
 
     Args:
-        every_s: The while, in seconds.
+        every_s: The period, in seconds.
 
-        most: Things within any such while.
+        most: Things that are allowed within one period.
     """
 
     def __init__(self, *, every_s: float, most: int) -> None:
@@ -282,12 +285,12 @@ class Quota:
         Count *thing* if it may be done now.
 
         Args:
-            thing: By whatever tells it from others.
+            thing: A text that tells it from other things.
 
             now: Seconds of a clock that never jumps.
 
         Returns:
-            0, or the seconds until it may be done; then it was not counted.
+            0 if it may be done; otherwise the seconds to wait, and it is not counted.
         """
         self._until = {each: at for each, at in self._until.items() if at > now}
         if thing in self._until:

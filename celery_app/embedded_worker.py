@@ -1,4 +1,4 @@
-"""A Celery worker in threads of a process that does more: of ``minutehand up``."""
+"""A Celery worker in threads of another process, such as ``minutehand up``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from celery_app.worker import set_worker, stop_worker
 from models.operation_state import Queue
 from settings import Settings
 
-#: What a stop waits for the worker's threads. Celery looks for a stop every two
-#: seconds; what they ran has been given back by then.
+#: How long a stop waits for the worker's threads. Celery notices a stop within two
+#: seconds; by then the operations have been given back.
 STOP_WITHIN = timedelta(seconds=2.2)
 
 
@@ -28,9 +28,9 @@ class EmbeddedWorker:
     A Celery worker in threads of this process.
 
     Args:
-        settings: Of this process.
+        settings: The settings of this process.
 
-        concurrency: Operations at the same time.
+        concurrency: How many operations run at the same time.
     """
 
     def __init__(self, settings: Settings, *, concurrency: int) -> None:
@@ -43,7 +43,7 @@ class EmbeddedWorker:
             pool="threads",
             concurrency=concurrency,
             queues=[queue.value for queue in Queue],
-            # What these tell other workers our table knows better.
+            # Our table has what these would tell other workers.
             without_heartbeat=True,
             without_mingle=True,
             without_gossip=True,
@@ -61,15 +61,15 @@ class EmbeddedWorker:
 
     def stop(self) -> bool:
         """
-        Give back what runs, and wait a moment for the threads.
+        Give back the running operations, and wait a moment for the threads.
 
         Returns:
-            False if a step is still busy; nothing it writes counts any more.
+            False if a step is still busy; what it writes no longer counts.
         """
-        # An exit code, of which 0 counts too; None means "go on".
+        # An exit code: 0 means "stop", too; only None means "go on".
         worker_state.should_stop = os.EX_OK
         stop_worker()
-        # Now, for the thread may not come to it before the process ends.
+        # We do it here: the thread may not get to it before the process ends.
         for step in self._controller.steps:
             if isinstance(step, PresenceStep):
                 step.stop(self._controller)

@@ -1,9 +1,8 @@
 """
-Whether anybody takes the tasks that are sent to queues of others; asked by doctor.
+Find out whether anybody consumes the queues that ``run_task`` sends to, for doctor.
 
-RabbitMQ knows the consumers of a queue. Redis does not, so the workers are asked there,
-as ``celery inspect active_queues`` does; those whose remote control is off do not
-answer.
+RabbitMQ knows the consumers of a queue. Redis does not, so there we ask the workers, as
+``celery inspect active_queues`` does; workers without remote control do not answer.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from celery_app.task_sender import Link
 from models.errors import RuleError
 from settings import Settings
 
-#: Workers have so long to answer; one that runs tasks in its main thread may not.
+#: How long workers have to answer; one that runs tasks in its main thread may be late.
 _ANSWERS_WITHIN_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFinding:
     """
-    What became of a look at one queue.
+    The result of a look at one queue.
 
     Args:
         subject: The queue and its connection, in words.
 
         detail: What was found, and what to do.
 
-        is_well: Whether somebody takes what is sent there.
+        is_well: Whether somebody consumes the queue.
 
         is_reachable: Whether its broker answers at all.
     """
@@ -49,12 +48,12 @@ def look_at_task_queues(
     queues: Sequence[TaskQueue], settings: Settings
 ) -> list[QueueFinding]:
     """
-    Say of each of *queues* whether a worker takes what is sent to it.
+    Return, for each of *queues*, whether a worker consumes it.
 
     Args:
         queues: Sorted by their connection.
 
-        settings: With the connections, and the deadline of each call.
+        settings: Have the connections, and the deadline of each call.
     """
     found: list[QueueFinding] = []
     for name, group in groupby(queues, key=lambda each: each.connection):
@@ -82,7 +81,7 @@ def _look_at_connection(
             counts = _count_consumers(app, connection, list(asked))
     except link.errors as error:
         said = str(error).strip().rstrip(".") or type(error).__name__
-        detail = f"{said}. Start it, or mend MINUTEHAND_TASK_CONNECTIONS."
+        detail = f"{said}. Start the broker, or correct MINUTEHAND_TASK_CONNECTIONS."
         yield QueueFinding(link.title, detail, is_well=False, is_reachable=False)
         return
     for queue, each in asked.items():
@@ -96,11 +95,13 @@ def _judge(
     if consumers:
         workers = "1 consumer" if consumers == 1 else f"{consumers} consumers"
         return QueueFinding(subject, f"{workers}, {title}", is_well=True)
-    actions = f"{asked.actions:,} actions send" if asked.actions > 1 else "1 sends"
-    there = "there is none of that name" if waiting is None else f"{waiting:,} wait"
+    actions = (
+        f"{asked.actions:,} actions send" if asked.actions > 1 else "1 action sends"
+    )
+    there = "it does not exist" if waiting is None else f"{waiting:,} waiting"
     detail = (
-        f"no worker that answers takes it ({title}; {there}). {actions} to it, such as"
-        f" {asked.example}. Start one: celery -A PROJECT worker -Q {queue}"
+        f"no worker that answers consumes it ({title}; {there}). {actions} to it, such"
+        f" as {asked.example}. Start a worker: celery -A PROJECT worker -Q {queue}"
     )
     return QueueFinding(subject, detail, is_well=False)
 
@@ -108,7 +109,7 @@ def _judge(
 def _count_consumers(
     app: Celery, connection: Any, queues: Sequence[str]
 ) -> dict[str, tuple[int, int | None]]:
-    """Return how many take each of *queues*, and what waits; None: no such queue."""
+    """Return consumers and waiting messages of each queue; None: no such queue."""
     sizes = {queue: _measure(connection, queue) for queue in queues}
     if connection.transport.driver_type == "amqp":
         return {
@@ -119,20 +120,20 @@ def _count_consumers(
     answers = inspect.active_queues() or {}
     taken = [each["name"] for found in answers.values() for each in found]
     return {
-        # An empty queue is not there, for Redis.
+        # Redis does not know an empty queue.
         queue: (taken.count(queue), 0 if size is None else size.message_count)
         for queue, size in sizes.items()
     }
 
 
 def _measure(connection: Any, queue: str) -> Any:
-    """Return what the broker says of *queue*; None if it has none of that name."""
-    # A channel of its own, for RabbitMQ closes it over a queue that is not there.
+    """Return the broker's figures of *queue*; None if there is no such queue."""
+    # A channel of its own, because RabbitMQ closes it if there is no such queue.
     channel = connection.channel()
     try:
         return channel.queue_declare(queue, passive=True)
     except connection.channel_errors as error:
-        # a number, or as kombu's own transports have it, a text
+        # a number, or a text in kombu's own transports
         if str(getattr(error, "reply_code", "")) != _NOT_FOUND:
             raise
         return None
@@ -140,5 +141,5 @@ def _measure(connection: Any, queue: str) -> Any:
         channel.close()
 
 
-#: AMQP's word for what is not there.
+#: AMQP's code for a queue that does not exist.
 _NOT_FOUND = "404"

@@ -1,8 +1,8 @@
 """
-What a process says: each line in the one form of our logs, Celery's own included.
+The output of a process: every line is in the form of our logs, Celery's lines included.
 
-Celery prints its banner and its farewell past all logging, and warns before it sets
-logging up.
+Celery prints its banner and its farewell without logging them, and warns before it
+sets up logging.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from telemetry import Event, configure_logging, is_json
 
 class OwnLines(io.TextIOBase):
     """
-    Makes log lines of what others print: for ``sys.stdout`` and ``sys.stderr``.
+    Turns printed text into log lines: a stand-in for ``sys.stdout`` and ``sys.stderr``.
 
     Args:
-        name: Of the logger.
+        name: Name of the logger.
 
-        target: What the stream was before; its file descriptor is given to who asks.
+        target: The former stream; ``fileno`` returns its file descriptor.
     """
 
     def __init__(self, name: str, target: TextIO) -> None:
@@ -43,15 +43,15 @@ class OwnLines(io.TextIOBase):
         self._is_telling = False
 
     def writable(self) -> bool:
-        """Take text."""
+        """Accept text."""
         return True
 
     def fileno(self) -> int:
-        """Return the file descriptor of the stream before."""
+        """Return the file descriptor of the former stream."""
         return self._target.fileno()
 
     def write(self, text: str) -> int:
-        """Log each line of *text* that is complete."""
+        """Log each complete line of *text*; keep the rest for the next call."""
         *lines, self._begun = (self._begun + text).split("\n")
         if self._is_telling:  # logging itself failed, and complains
             return len(text)
@@ -66,7 +66,7 @@ class OwnLines(io.TextIOBase):
 
 
 def log_crashes() -> None:
-    """Let warnings, and errors that end a process or thread, be lines of the log."""
+    """Log warnings, and errors that end a process or a thread."""
     logging.captureWarnings(capture=True)
 
     def tell(kind: Any, error: BaseException | None, traceback: Any) -> None:
@@ -81,23 +81,23 @@ def log_crashes() -> None:
 
 
 def log_prints() -> None:
-    """Let what is printed be lines of the log, such as a traceback of billiard's."""
+    """Log whatever is printed, such as a traceback of billiard."""
     if not isinstance(sys.stdout, OwnLines):
         sys.stdout = OwnLines("stdout", sys.stdout)
         sys.stderr = OwnLines("stderr", sys.stderr)
 
 
 def configure_scheduler_logs(settings: Settings) -> None:
-    """Log as the settings say, what ends the process included."""
+    """Log as the settings say, including errors that end the process."""
     configure_logging(level=settings.log_level, log_format=settings.log_format)
     if is_json(settings.log_format, on_terminal=sys.stderr.isatty()):
         log_crashes()
 
 
 def configure_worker_logs(settings: Settings) -> None:
-    """Log as the scheduler does, from the first line on; may be called twice."""
+    """Log as the scheduler does, from the first line; may be called twice."""
     stream = sys.__stderr__
-    assert stream is not None  # Celery needs it, too
+    assert stream is not None  # Celery needs one, too
     configure_logging(
         level=settings.log_level, log_format=settings.log_format, stream=stream
     )
@@ -110,7 +110,7 @@ def configure_worker_logs(settings: Settings) -> None:
 
 
 def _spare_banner(instance: Any = None, **_arguments: object) -> None:
-    """The settings tell the same, and our log lines who is ready."""
+    """Suppress Celery's banner: our log lines say that the worker is ready."""
     instance.quiet = True
 
 
@@ -125,4 +125,4 @@ def _say(text: object, _stream: object = None) -> None:
     try:
         os.write(2, f"{json.dumps(line)}\n".encode())
     except OSError:
-        return  # a full disk under the log ends nothing
+        return  # a full disk under the log must not end the process

@@ -1,9 +1,9 @@
 """
-What the parent of the worker processes does for a child that is gone.
+What the parent of the worker processes does when a child has died.
 
-A child that was killed cannot say so itself; its lease would, but late. The parent
-knows at once. It opens a database connection for one write and closes it again, for
-none may be open when it forks the next child.
+A child that was killed cannot report it, and its lease runs out only later. The parent
+knows at once. It opens a database connection for one write and closes it again, because
+no connection may be open when it forks the next child.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
-#: Which start of the worker it is, told to the children by the fork: two workers may
-#: have one node name, and a worker has it again after a restart.
+#: Identifies this start of the worker; children inherit it. The node name is not
+#: enough: two workers may share one, and a restarted worker has the same name.
 _RUN = f"({uuid4().hex[:8]})"
 
 
@@ -44,18 +44,18 @@ _deaths = Deaths()
 
 @worker_init.connect
 def _on_start(**_arguments: object) -> None:
-    """Know what was killed for memory before our first child."""
+    """Count what was killed for memory before our first child."""
     _deaths.begin()
 
 
 @worker_process_init.connect
 def _on_child(**_arguments: object) -> None:
-    """Let a child be killed rather than us, who can tell of it."""
+    """Let the kernel kill a child rather than its parent, which can report it."""
     offer_first()
 
 
 def make_worker_name(node: str) -> str:
-    """Return the name under which children of this process claim, on node *node*."""
+    """Return the name under which the children of this process claim, on *node*."""
     return f"{node} {_RUN}"
 
 
@@ -63,7 +63,7 @@ def make_worker_name(node: str) -> str:
 def _on_failure(
     task_id: str = "", exception: BaseException | None = None, **_arguments: object
 ) -> None:
-    """Settle what a child ran that was killed; other failures settle themselves."""
+    """Settle the operation of a killed child; other failures settle themselves."""
     if isinstance(exception, TimeLimitExceeded):
         _write(fail_at_time_limit, operation_id=UUID(task_id))
     elif isinstance(exception, WorkerLostError):
@@ -76,7 +76,7 @@ def _on_failure(
 
 @worker_shutting_down.connect
 def _on_shutdown(how: str = "", **_arguments: object) -> None:
-    """Give back what the children ran; at a cold shutdown they are dead by now."""
+    """Give back what the children ran; in a cold shutdown they are already dead."""
     if how == "Cold":
         _write(give_back_all)
 
@@ -88,7 +88,7 @@ def _write(settle: Callable[..., int], **arguments: object) -> None:
         with writing(engine) as connection:
             count = settle(connection, worker_suffix=_RUN, **arguments)
     except UnreachableError as error:
-        # Nothing is lost but time: their leases run out.
+        # Only time is lost: the leases run out.
         log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
     else:
         if count:

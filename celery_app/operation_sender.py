@@ -1,8 +1,8 @@
 """
 Hand operations to the broker, in batches, each call with a deadline.
 
-An error means "unknown": some of a batch may have arrived. The whole batch is
-sent again later, and the claim turns the second copies away.
+After an error, some messages of the batch may have arrived. The whole batch is
+sent again later, and the claim rejects the second copies.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.sending.order import Message
 
-#: What a broker connection may raise besides its transport's own errors.
+#: Errors that a broker connection may raise, besides those of its transport.
 _BROKER_ERRORS = (KombuError, OperationalError, CeleryError, OSError)
 
 
 class CelerySender:
     """
-    One connection to the broker, opened when first used and after each error.
+    One connection to the broker, opened when it is first used and after each error.
 
     Redis gets a batch in one pipeline. RabbitMQ gets it message by message, and
-    confirms are awaited for many at once; what found no queue is sent once more,
-    after the queues were declared again.
+    confirms are awaited for many at once; messages that found no queue are sent once
+    more, after the queues were declared again.
 
     Args:
-        app: Configured; its transport options hold the deadlines.
+        app: Configured; its transport options have the deadlines.
 
-        timeout: Of connecting, and of the confirms.
+        timeout: For connecting, and for the confirms.
 
-        read_installation: Called once, by the first that sends; what it returns is
-            part of every message. It may raise UnreachableError, and ``send`` with it.
+        read_installation: Called once, before the first message; every message carries
+            what it returns. If it raises UnreachableError, so does ``send``.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class CelerySender:
 
     def find_empty_queues(self) -> set[Queue]:
         """
-        Return the queues in which the broker holds nothing now.
+        Return the queues that are empty now.
 
-        A queue that was deleted is declared again, and is one of them.
+        A queue that was deleted is declared again, and counts as empty.
 
         Raises:
             BrokerUnreachableError: The broker did not answer in time.
@@ -103,7 +103,7 @@ class CelerySender:
             raise _unreachable(error) from error
 
     def close(self) -> None:
-        """Drop the connection without waiting for the other side."""
+        """Drop the connection without waiting for the broker."""
         connection, self._connection, self._producer = self._connection, None, None
         self._confirms = None
         if connection is not None:
@@ -119,7 +119,7 @@ class CelerySender:
             return
         self._connection = self._app.connection_for_write(
             connect_timeout=self._timeout_s,
-            # We wait for confirms ourselves; py-amqp would for each message.
+            # We wait for confirms ourselves; py-amqp would wait for each message.
             transport_options={"confirm_publish": False},
         )
         self._reach_a_node()
@@ -129,9 +129,9 @@ class CelerySender:
             self._confirms = Confirms(self._connection.default_channel)
 
     def _reach_a_node(self) -> None:
-        """Connect to the first server that answers, of those with ``;`` between."""
-        # kombu goes on to the next only where it may try for ever, and begins anew
-        # with the one that has just failed.
+        """Connect to the first server that answers, of a list separated by ``;``."""
+        # kombu tries the next server only if it may retry for ever, and begins with the
+        # one that has just failed.
         for left in reversed(range(len(self._connection.alt) + 1)):
             try:
                 self._connection.ensure_connection(
@@ -189,7 +189,7 @@ class CelerySender:
         self._publish([m for m in messages if str(m.id) in returned])
         again = confirms.wait(self._drain, timeout_s=self._timeout_s)
         if again:
-            msg = f"{len(again)} messages found no queue, though it was declared"
+            msg = f"{len(again)} messages found no queue, although it was declared"
             raise BrokerUnreachableError(msg)
 
     def _drain(self, timeout_s: float) -> None:
@@ -197,8 +197,8 @@ class CelerySender:
 
     def _count(self, queue: Queue) -> int:
         """Return how many messages wait in *queue*, declared again if it is gone."""
-        # Not passive: RabbitMQ closes the channel over a queue that is gone, and
-        # for Redis every empty queue is gone.
+        # Not passive: RabbitMQ closes the channel if the queue does not exist, and
+        # for Redis no empty queue exists.
         channel = self._connection.default_channel
         counts = (
             channel.queue_declare(
@@ -225,4 +225,4 @@ class CelerySender:
 def _unreachable(error: BaseException) -> BrokerUnreachableError:
     said = str(error).strip() or type(error).__name__
     hint = f" ({REFUSAL})" if is_said_by_cluster(said) else ""
-    return BrokerUnreachableError(f"the broker did not take it: {said}{hint}")
+    return BrokerUnreachableError(f"the call to the broker failed: {said}{hint}")

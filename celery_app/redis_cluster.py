@@ -1,9 +1,9 @@
 """
-Notice a Redis that is a node of a cluster, which its URL does not tell.
+Notice a Redis that is a node of a cluster; its URL does not show it.
 
 A cluster keeps each key on one of its nodes. A worker waits for several queues in one
-command, which no node of a cluster takes, and what is sent to another node is refused;
-without this it would look like a broker that is away for ever.
+command, and a node refuses that, as it refuses messages whose keys are on another node.
+Without this check it would look like a broker that is away for ever.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import redis
 from models.errors import UsageError
 from settings import Settings
 
-#: How a node answers what belongs to another one, or to several.
+#: How a node answers a command whose keys belong to another node, or to several.
 _SAID_BY_NODES = re.compile(r"\b(MOVED \d|ASK \d|CROSSSLOT|CLUSTERDOWN)")
 
 REFUSAL = (
     "this Redis is a node of a Redis Cluster, which spreads the keys of one queue over "
-    "its nodes. Write a Redis that is not part of one, redis://host:6379/0, or RabbitMQ"
+    "its nodes. Write a single Redis server, redis://host:6379/0, or RabbitMQ"
 )
 
 
 def refuse_cluster(settings: Settings) -> None:
     """
-    Refuse a node of a cluster, if the broker answers in time and says that it is one.
+    Refuse a broker that answers in time and says that it is a node of a cluster.
 
-    A broker that is away, or does not let us ask (``INFO``), is not refused.
+    A broker that is away, or that forbids the question (``INFO``), is not refused.
 
     Raises:
-        UsageError: It is one.
+        UsageError: The broker is a node of a cluster.
     """
     if not settings.broker_url.startswith("redis"):
         return
@@ -40,7 +40,7 @@ def refuse_cluster(settings: Settings) -> None:
     if url.startswith("redis+socket"):
         url = url.replace("redis+socket", "unix", 1).replace("virtual_host=", "db=")
     timeout_s = settings.broker_timeout.total_seconds()
-    # What is wrong with the URL, too, is told by whoever connects for good.
+    # Other errors, even in the URL, are reported by the code that really connects.
     with (
         suppress(redis.RedisError, OSError, ValueError),
         redis.Redis.from_url(

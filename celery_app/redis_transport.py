@@ -1,13 +1,13 @@
 """
-Redis for messages that need no acknowledgement, for the row of each says what ran.
+Redis without acknowledgements: the row of each operation says what has run.
 
-Redis itself knows none: kombu keeps each message that was taken in two more
-structures until it is acknowledged, at the price of two transactions a message. What
-a dead worker had taken then comes back after an hour; the table knows after seconds
-or minutes (operations/rescue.py).
+Redis itself has no acknowledgements: kombu would keep each taken message in two more
+structures until it is acknowledged, which costs two transactions a message. What a dead
+worker had taken would come back after an hour; the table knows after seconds or minutes
+(operations/rescue.py).
 """
 
-# ruff: noqa: SLF001 - what kombu's own transports use of each other
+# ruff: noqa: SLF001 - kombu's own transports use these names of each other, too
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
-# In logs they are still called as in the URL.
+# Logs show them under the scheme of the URL.
 Connection.resolve_aliases |= {
     f"{__name__}:Transport": "redis",
     f"{__name__}:TlsTransport": "rediss",
@@ -35,18 +35,18 @@ Connection.resolve_aliases |= {
 
 _errors = redis.get_redis_error_classes()
 
-#: What Redis, or the way to it, may say; not asked of a connection that may be gone.
+#: Errors of Redis and of the network; a connection that may be gone is not asked.
 _ERRORS = (*_errors.connection_errors, *_errors.channel_errors)
 
 
 class _QoS(virtual.QoS):
-    """Remembers what was taken in this process, to hold it to its prefetch count."""
+    """Remembers the messages that this process has taken, for the prefetch count."""
 
-    #: Of time.monotonic.
+    #: An instant of time.monotonic.
     _paused_until = 0.0
 
     def pause(self, seconds: float) -> None:
-        """Take nothing for so long."""
+        """Take no message for *seconds*."""
         self._paused_until = time.monotonic() + seconds
 
     def can_consume(self) -> bool:
@@ -57,26 +57,26 @@ class _QoS(virtual.QoS):
 
     def restore_unacked(self) -> list[Any]:
         """
-        Put back what was taken and not ended, as this worker stops or lost its broker.
+        Put back unfinished messages, because this worker stops or has lost its broker.
 
         Returns:
-            No errors, of which kombu would make files: what cannot be put back is
-            sent again.
+            Nothing; kombu would write errors to files. The leader sends again what
+            cannot be put back.
         """
         taken = [
             message
             for tag, message in self._delivered.items()
-            if tag not in self._dirty  # ended
+            if tag not in self._dirty  # finished
         ]
         self._delivered.clear()
-        # After the first that fails, each of the others would wait for the same.
+        # After one failure, each of the others would wait for the same timeout.
         with suppress(*_ERRORS):
             for message in reversed(taken):
                 self._put_back(message)
         return []
 
     def _put_back(self, message: virtual.Message) -> None:
-        """Let *message* be the next that is taken."""
+        """Make *message* the next one that is taken."""
         channel = self.channel
         with channel.conn_or_acquire() as client:
             address = message.delivery_info
@@ -86,22 +86,23 @@ class _QoS(virtual.QoS):
                 client.rpush(channel._q_for_pri(queue, priority), dumps(message._raw))
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002 - as kombu asks
-        """Let go of a message; *requeue* lets it wait again, behind all others."""
-        # Or it was put back with its connection, which its task has outlived.
+        """Let go of a message; with *requeue* it waits again, behind all others."""
+        # If it is missing, it was put back when its connection broke, before its task
+        # ended.
         if delivery_tag in self._delivered:
             virtual.QoS.reject(self, delivery_tag, requeue=requeue)
 
 
 class Channel(redis.Channel):
-    """Takes messages off Redis for good."""
+    """Takes messages from Redis for good."""
 
     ack_emulation = False
 
     def _brpop_read(self, **options: Any) -> Any:
         """
-        Take what has come; what is no message at all ends no worker.
+        Take the next message; an item that is not a message must not end the worker.
 
-        Whoever pushed it knows no kombu, so there is nobody to put it back for.
+        Whoever pushed such an item does not use kombu, so it is not put back.
         """
         try:
             return super()._brpop_read(**options)  # type: ignore[no-untyped-call]  # kombu has no hints
@@ -112,18 +113,18 @@ class Channel(redis.Channel):
             return True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Connect, as kombu's own does."""
+        """Connect, as kombu's channel does."""
         self._address: dict[str, Any] = {}
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
-        self.QoS: Any = _QoS  # which it sets by itself to one with errors
+        self.QoS: Any = _QoS  # kombu has set its own, which raises errors
         self._connparams()
 
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - kombu's
         """
-        Say where Redis is, also when kombu has let go of the connection.
+        Return where Redis is, even after kombu has dropped the connection.
 
-        Of a connection that broke it does so first; then it closes the channel, which
-        puts back what was taken.
+        When a connection breaks, kombu drops it first; then it closes the channel,
+        which puts messages back.
         """
         if asynchronous:
             return dict(super()._connparams(asynchronous=True))  # type: ignore[no-untyped-call]
@@ -132,7 +133,7 @@ class Channel(redis.Channel):
         return dict(self._address)
 
     def close(self) -> None:
-        """Close, as kombu's own does, and what was opened once more to put back."""
+        """Close, as kombu's channel does, and what was opened to put messages back."""
         super().close()  # type: ignore[no-untyped-call]
         self._disconnect_pools()  # type: ignore[no-untyped-call]
 
@@ -144,10 +145,10 @@ class Transport(redis.Transport):
 
 
 class TlsTransport(Transport):
-    """The same through TLS."""
+    """Redis without acknowledgements, through TLS."""
 
 
 class SocketTransport(Transport):
-    """The same through a Unix socket: ``socket:///run/redis.sock?virtual_host=0``."""
+    """The same on a Unix socket: ``socket:///run/redis.sock?virtual_host=0``."""
 
-    can_parse_url = True  # kombu's own parser would take the path for a database
+    can_parse_url = True  # kombu's parser would read the path as a database

@@ -1,9 +1,9 @@
 """
-Which task and queue carry which operation. Names are explicit and never change.
+Which task and which queue carry an operation. Names are explicit and never change.
 
-A task name derived from a module path would orphan the messages under way
-whenever a file moved. On the broker all that is ours has a prefix of ours, for others
-may be there, and half of all Celery projects have a queue called celery.
+If task names were derived from module paths, messages under way would be orphaned
+whenever a file is moved. On the broker, all our names have a prefix: others may use the
+same broker, and half of all Celery projects have a queue called celery.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXECUTE_SCHEDULED_ACTION_QUICK = "execute_scheduled_action_quick"
 #: name is the original's: docs/origin.md.
 metatask_schedule = "metatask_schedule"
 
-#: Of a message: which installation it is of (operations/fleet/installation.py).
+#: Header of a message: which installation sent it (operations/fleet/installation.py).
 INSTALLATION_HEADER = "installation"
 
 TASK_OF_QUEUE = {
@@ -36,20 +36,20 @@ TASK_OF_QUEUE = {
 }
 
 
-#: Beside the queues: what remote control and monitoring listen to. Without a prefix
-#: they have the names that Celery gives them.
+#: Exchanges of remote control and monitoring. Without a prefix they have the names
+#: that Celery gives them.
 _CONTROL_EXCHANGE = "celery"
 _EVENT_EXCHANGE = "celeryev"
 
 
 def find_broker_names(queue: Queue, prefix: str) -> tuple[str, ...]:
     """
-    Return what *queue* consists of on the broker.
+    Return the names on the broker that make up *queue*.
 
     Args:
-        queue: As people call it.
+        queue: The queue as people name it.
 
-        prefix: Of the settings; empty: none.
+        prefix: ``MINUTEHAND_QUEUE_PREFIX``; empty: no prefix.
 
     Returns:
         The name of each of its lanes; a worker that takes *queue* takes all of them.
@@ -59,7 +59,7 @@ def find_broker_names(queue: Queue, prefix: str) -> tuple[str, ...]:
 
 
 def make_names(prefix: str) -> dict[str, Any]:
-    """Return the names of Celery's own things on the broker, as it configures them."""
+    """Return Celery's settings for the names of its own objects on the broker."""
     events = f"{prefix}.events" if prefix else _EVENT_EXCHANGE
     return {
         "task_default_queue": find_broker_names(Queue.DEFAULT, prefix)[0],
@@ -73,19 +73,19 @@ def make_queues(
     *, prefix: str, quorum: bool, acknowledged_within: timedelta | None = None
 ) -> list[KombuQueue]:
     """
-    Return our queues as Celery declares them; the alias of each is what people say.
+    Return our queues as Celery declares them; the alias of each is our name for it.
 
     Args:
-        prefix: Of their names and those of their exchanges; empty: none.
+        prefix: Begins their names and those of their exchanges; empty: no prefix.
 
-        quorum: Replicated quorum queues; RabbitMQ only.
+        quorum: Whether they are replicated quorum queues; RabbitMQ only.
 
-        acknowledged_within: How long a worker may hold a message before RabbitMQ
-            closes its channel; understood since 3.11.15. None: the server's own
-            limit, of 30 minutes by default.
+        acknowledged_within: How long a worker may keep a message unacknowledged before
+            RabbitMQ (since 3.11.15) closes its channel. None: the server's own limit,
+            30 minutes by default.
     """
     arguments = {"x-queue-type": "quorum"} if quorum else None
-    # Of the consumer, not of the queue: a queue cannot be declared with another one.
+    # An argument of the consumer: an existing queue cannot be declared with a new one.
     consumer_arguments = None
     if acknowledged_within is not None:
         milliseconds = int(acknowledged_within.total_seconds() * 1000)
@@ -106,28 +106,28 @@ def make_queues(
 
 class Queues(amqp.Queues):  # type: ignore[misc]  # Celery has no type hints
     """
-    The queues by name and by what people call them; none but ours is consumed.
+    Our queues, by name and by alias; no other queue is consumed.
 
-    Celery would declare, and consume, any other that is asked for: of a typo, or of a
-    word such as celery, somebody else's.
+    Celery would declare and consume any other queue that is asked for: one with a typo
+    in its name, or, for a word such as celery, somebody else's.
     """
 
     def __setitem__(self, name: str, queue: Any) -> None:
-        """Add *queue*; of several with one alias, the alias means the first."""
+        """Add *queue*; if several have the same alias, it means the first."""
         first = self.aliases.get(queue.alias)
         super().__setitem__(name, queue)
         if first is not None and first.name != name:
             self.aliases[queue.alias] = first
 
     def find_ours(self, word: str) -> list[Any]:
-        """Return the lanes of the queue that *word* means: an alias, or any name."""
+        """Return the lanes of the queue that *word* names, by its alias or a lane."""
         ours = [queue for queue in self.values() if queue.alias]
         meant = {queue.alias for queue in ours if word in (queue.alias, queue.name)}
         return [queue for queue in ours if queue.alias in meant]
 
     def select(self, include: str | Iterable[str] | None) -> None:
         """
-        Let a worker consume *include*; None: all.
+        Let a worker consume *include*; None: all queues.
 
         Raises:
             KeyError: One of them is not ours.
@@ -156,6 +156,6 @@ class Queues(amqp.Queues):  # type: ignore[misc]  # Celery has no type hints
 
 
 class Amqp(amqp.AMQP):  # type: ignore[misc]  # as above
-    """Celery's, with queues of ours."""
+    """Celery's AMQP, with our class of queues."""
 
     queues_cls = Queues

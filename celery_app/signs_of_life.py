@@ -1,9 +1,9 @@
 """
-The signs of life of a Celery worker, which gives them from its event loop.
+The signs of life of a Celery worker, given from its event loop.
 
-The parent of a prefork pool must have no database connection open when it forks, nor
-a thread that might hold a lock. So a worker renews from its event loop, which also
-forks: it opens a connection, writes, and closes it again, with a short deadline.
+When the parent of a prefork pool forks, it must have no open database connection, and
+no thread that might hold a lock. So a worker renews its row from the event loop, which
+also forks: it opens a connection, writes, and closes it again, with a short deadline.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import RENEW_EVERY, Role
 from settings import Settings, read_settings
 
-#: Longest wait for one call of a worker's parent, which does nothing else meanwhile:
-#: it starts no operation, and hears of none that ended.
+#: Longest wait for one call in a worker's parent. It does nothing else meanwhile: it
+#: starts no operation, and does not notice that one has ended.
 BRIEF = timedelta(seconds=2)
 
 
 @contextmanager
 def connect_briefly(settings: Settings) -> Iterator[sa.Connection]:
-    """Give a connection in a transaction, of which nothing is left afterwards."""
+    """Give a connection in a transaction; it is closed afterwards, with its engine."""
     timeout = min(BRIEF, settings.database_timeout)
     engine = make_engine(settings.database_url, timeout=timeout)
     try:
@@ -45,10 +45,10 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
     Gives the signs of life of a Celery worker.
 
     Args:
-        worker: That is being made.
+        worker: The worker that is being made.
 
-        minutehand_settings: Of a worker that is embedded in another process; others
-            read theirs.
+        minutehand_settings: The settings of a worker embedded in another process. None:
+            they are read from the environment.
     """
 
     # before the consumer, which starts last and then loops
@@ -67,7 +67,7 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
         self._entry: Any = None
 
     def start(self, worker: Any) -> None:
-        """Give the first sign when messages are taken, and one every so often."""
+        """Give a sign when messages are taken first, and every ``RENEW_EVERY``."""
         settings = self._settings or read_settings()
         process = make_process(
             settings,
@@ -87,7 +87,7 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
         self._presence.renew(find_consumed(worker.app))
 
     def stop(self, worker: Any) -> None:  # noqa: ARG002 - as Celery calls it
-        """Take the row away."""
+        """Remove the row."""
         if self._entry is not None:
             self._entry.cancel()
         if self._presence is not None:
@@ -98,7 +98,7 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
 
 
 def find_consumed(app: Any) -> list[str]:
-    """Return which of our queues a worker of *app* consumes, by our names for them."""
+    """Return the queues that a worker of *app* consumes, by names without prefix."""
     queues = app.amqp.queues
     consumed = queues.consume_from
     return [each.value for each in Queue if queues[each.value].name in consumed]

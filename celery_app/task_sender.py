@@ -1,10 +1,10 @@
 """
-Send tasks of the users' own, each over the connection that its action names.
+Send tasks of the users' own applications, each over the connection its action names.
 
-A queue of somebody else's is never declared: RabbitMQ would refuse another form of it,
-and close the channel of whoever came second. The message goes to the queue of that name
-by the exchange that knows every queue, as Celery itself sends to a direct queue; where
-there is none, RabbitMQ returns it, and the step says so.
+A foreign queue is never declared: if it was declared with other arguments, RabbitMQ
+would refuse and close the channel. The message goes to the queue of that name through
+the default exchange, as Celery itself sends to a direct queue; if there is no such
+queue, RabbitMQ returns the message, and the step says so.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from celery_app.app import make_config
 from models.errors import PlatformError, RuleError, StepError
 from settings import Settings
 
-#: What a connection may raise besides its transport's own errors.
+#: Errors that a connection may raise, besides those of its transport.
 _ERRORS = (KombuError, CeleryError, OSError)
 
-#: AMQP's word for a message that found no queue.
+#: AMQP's code for a message that found no queue.
 _NO_ROUTE = 312
 
 
-#: What of our configuration is about reaching a broker; queues and their names are not.
+#: The part of our configuration that says how to reach a broker; nothing about queues.
 _OF_A_CONNECTION = (
     "broker_url",
     "broker_transport",
@@ -46,7 +46,7 @@ _OF_A_CONNECTION = (
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is sent."""
+    """A task to be sent."""
 
     name: str
     args: Sequence[JsonValue]
@@ -60,8 +60,8 @@ class CeleryTaskSender:
     Sends tasks of users' own Celery applications; see ports.TaskSender.
 
     A connection is opened when it is first used, in the process that uses it, and stays
-    open between two tasks; the threads of a worker share it. One that hangs holds up
-    those who use the same, for its deadline, and nobody else.
+    open between two tasks; the threads of a worker share it. If it hangs, only threads
+    that use the same connection wait, until its deadline.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -83,7 +83,7 @@ class CeleryTaskSender:
     ) -> str:
         """Send task *name* under *task_id*; return the queue it was sent to."""
         try:
-            # Once more, for the settings may be others than when it was posted.
+            # Checked again: the settings may have changed since the action was posted.
             self._rules.check_connection(connection)
             meant = self._rules.read_queue(queue)
         except RuleError as error:
@@ -97,9 +97,9 @@ class Link:
     A broker, and one connection to it.
 
     Args:
-        settings: With the URL and the deadline.
+        settings: Have the URL and the deadline.
 
-        name: As in ``MINUTEHAND_TASK_CONNECTIONS``. None: our own broker.
+        name: A name in ``MINUTEHAND_TASK_CONNECTIONS``. None: our own broker.
     """
 
     def __init__(self, settings: Settings, name: str | None) -> None:
@@ -108,24 +108,24 @@ class Link:
         self.title = "our broker" if name is None else f"connection {name!r}"
         self.timeout_s = settings.broker_timeout.total_seconds()
         self._settings = settings
-        # kombu tries the other nodes of a cluster only where it may try for ever.
+        # kombu tries the other nodes of a cluster only if it may retry for ever.
         self._urls = url.split(";")
         self._lock = threading.Lock()
         self._open: tuple[Celery, Any] | None = None
 
     def send(self, task: _Task) -> None:
         """
-        Send *task*, over the connection that is open or another one.
+        Send *task* over the open connection, or over a new one.
 
         Raises:
-            PlatformError: The broker was not there, or did not answer in time.
+            PlatformError: The broker was away, or did not answer in time.
 
-            StepError: Temporary: it is there, and has no such queue.
+            StepError: Temporary: the broker answers, but has no such queue.
         """
         with self._lock:
             if self._open is not None:
-                # It may have been idle for so long that the broker hung up. Then it
-                # is sent again on a new one, under the same id.
+                # The broker may have closed an idle connection. Then the task is sent
+                # again on a new one, under the same id.
                 with suppress(*self.errors):
                     self._publish(*self._open, task)
                     return
@@ -150,18 +150,18 @@ class Link:
 
     @cached_property
     def errors(self) -> tuple[type[BaseException], ...]:
-        """What a call of this broker may raise."""
+        """Errors that a call to this broker may raise."""
         connection = self._make_app(self._urls[0]).connection_for_write()
         return (*_ERRORS, *connection.connection_errors, *connection.channel_errors)
 
     @cached_property
     def _absence(self) -> tuple[type[BaseException], ...]:
-        """What says of the broker that it is away, whatever it was asked for."""
+        """Errors that mean that the broker is away, whatever the call was."""
         connection = self._make_app(self._urls[0]).connection_for_write()
         return (OperationalError, OSError, *connection.connection_errors)
 
     def _make_app(self, url: str) -> Celery:
-        """Return an application that knows how to get there, and nothing of ours."""
+        """Return an application that can reach *url*, and has nothing else of ours."""
         config = make_config(self._settings.model_copy(update={"broker_url": url}))
         app = Celery("minutehand-tasks", set_as_current=False)
         app.conf.update({key: config[key] for key in _OF_A_CONNECTION})
@@ -181,7 +181,7 @@ class Link:
                 self._close()
             else:
                 break
-        assert self._open is not None  # there is one URL at least
+        assert self._open is not None  # there is at least one URL
         return self._open
 
     def _publish(self, app: Celery, connection: Any, task: _Task) -> None:
@@ -206,10 +206,10 @@ class Link:
         if getattr(error, "reply_code", None) == _NO_ROUTE:
             return (
                 f"{self.title} has no queue {task.queue!r}: start a worker that takes "
-                f"it (celery worker -Q {task.queue}), or name another"
+                f"it (celery worker -Q {task.queue}), or name another queue"
             )
         said = str(error).strip() or type(error).__name__
-        return f"{self.title} did not take it: {said}"
+        return f"{self.title} did not accept the task: {said}"
 
     def _close(self) -> None:
         if self._open is None:

@@ -1,8 +1,8 @@
 """
-The tasks. Each takes the operation whose id is its own task id, and runs it.
+The Celery tasks. Each claims the operation whose id is the task id, and runs it.
 
-Whatever a message says, the table decides: a second copy of a message finds the
-operation claimed or done, and is dropped.
+Whatever a message says, the table decides: if a message arrives twice, the second copy
+finds the operation claimed or final, and is dropped.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ log = structlog.get_logger()
 __all__ = ["get_operation_state"]
 
 
-#: Before a message goes back that nobody could look up, for the database is away.
+#: Seconds before a message goes back because the database is away.
 PAUSE_S = 1.0
 
 
-# Shared with every Celery application of the process, as is Celery's default: a pool of
-# threads (minutehand up) looks tasks up in the current one, which ours never is.
+# Shared with every Celery application of the process, which is Celery's default: a pool
+# of threads (minutehand up) looks up tasks in the current application, never in ours.
 
 
 @app.task(name=EXECUTE_SCHEDULED_ACTION, base=EnforcedIdTask, bind=True)
-def execute_scheduled_action(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001 - on the wire for people who look at messages; the row has it too
+def execute_scheduled_action(self: Any, triggerrer: str = "") -> None:  # noqa: ARG001 - for people who look at messages; the row has it too
     """Run an operation that refreshes or publishes."""
     _execute(self.request.id, self.request.hostname)
 
@@ -78,7 +78,7 @@ def _execute(task_id: str, node: str) -> None:
     try:
         worker = get_worker()
     except UsageError as error:
-        # Another worker, of the right version, may take it.
+        # Another worker, of the right version, may take the message.
         log.error(Event.SCHEMA_REFUSED, error=str(error))  # noqa: TRY400 - no bug
         time.sleep(PAUSE_S)
         raise Reject(str(error), requeue=True) from error
@@ -91,8 +91,9 @@ def _execute(task_id: str, node: str) -> None:
 
 
 def _put_back(error: UnreachableError) -> Reject:
-    """Wait a moment, and return what puts back a message of which nothing is known."""
-    # Nothing was claimed. Dropped, it would be missed after minutes only.
+    """Wait a moment, and return the exception that puts the message back."""
+    # Nothing was claimed. If we dropped the message, the leader would notice its loss
+    # only after minutes.
     log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
     time.sleep(PAUSE_S)
     return Reject(str(error), requeue=True)
@@ -100,18 +101,18 @@ def _put_back(error: UnreachableError) -> Reject:
 
 def execute(worker: Worker, task_id: str, worker_name: str) -> None:
     """
-    Claim the operation *task_id* and run it; drop the message if it is not ours.
+    Claim the operation *task_id* and run it; drop the message if the claim fails.
 
     Args:
-        worker: Of this process.
+        worker: The worker of this process.
 
         task_id: The operation's id, which is the Celery task's.
 
         worker_name: For the operator, such as ``celery@host``.
 
     Raises:
-        UnreachableError: The database is away, and nothing was claimed: the message
-            is still to be taken by somebody.
+        UnreachableError: The database is away, and nothing was claimed: somebody must
+            still take the message.
     """
     claim = claim_operation(
         worker.engine, UUID(task_id), worker=worker_name, lease=worker.lease
@@ -170,7 +171,7 @@ def _run_within_limit(
     try:
         return attempt.run(is_overdue)
     except Exception as error:
-        # Whatever was made of it: that the time was up is what there is to say.
+        # Whatever became of the exception, the time limit is what to report.
         if is_overdue():
             raise TimeLimitError from error
         raise
@@ -178,13 +179,13 @@ def _run_within_limit(
 
 @setup_logging.connect
 def _configure_logging(**_arguments: object) -> None:
-    """Log as the scheduler does; Celery leaves logging alone if this is connected."""
+    """Log as the scheduler does; once this is connected, Celery sets up no logging."""
     configure_worker_logs(read_settings())
 
 
 @worker_init.connect
 def _spare_what_stays(**_arguments: object) -> None:
-    """Keep the collector off what is loaded before the pool starts: it stays."""
+    """Exclude what is loaded before the pool starts from garbage collection."""
     gc.freeze()
 
 

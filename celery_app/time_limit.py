@@ -1,9 +1,9 @@
 """
-The soft time limit, told whatever becomes of the exception that tells it.
+The soft time limit, noticed whatever becomes of its exception.
 
-The pool's parent sends a signal, and its handler raises in the main thread, wherever
-that is. Most code lets that through; but a C library may make an error of its own
-of it, and a clean-up may drop it. So the handler also leaves a note.
+The pool's parent sends a signal, whose handler raises an exception in the main thread,
+wherever that is. Most code lets it pass, but a C library may turn it into an error of
+its own, and a clean-up may drop it. So the handler also leaves a note.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def noticing_time_limit() -> Iterator[Callable[[], bool]]:
     """
     Give a function that tells whether the soft limit was reached within the block.
 
-    Where no pool of processes sends signals (threads, ``minutehand up``) it never is.
+    Without a pool of processes (threads, ``minutehand up``) no signal is sent, and the
+    function always returns False.
     """
     in_main = threading.current_thread() is threading.main_thread()
     in_pool = signal.getsignal(SIG_SOFT_TIMEOUT) is soft_timeout_sighandler

@@ -24,11 +24,11 @@ def get_worker() -> Worker:
     Return the worker of this process, made at its first task.
 
     Raises:
-        UsageError: The database has a schema on which this program does not work.
+        UsageError: This program does not work on the schema of the database.
 
         UnreachableError: The database is away.
     """
-    global _worker  # noqa: PLW0603 - one a process, and Celery hands us no place for it
+    global _worker  # noqa: PLW0603 - one per process, and Celery offers no place for it
     with _lock:
         if _worker is None or _worker.pid != os.getpid():
             made = make_worker(read_settings())
@@ -38,7 +38,7 @@ def get_worker() -> Worker:
 
 
 def set_worker(worker: Worker) -> None:
-    """Let the tasks of this process use *worker*; for workers embedded in others."""
+    """Let the tasks of this process use *worker*; for a worker in another program."""
     global _worker  # noqa: PLW0603 - as above
     with _lock:
         _worker = worker

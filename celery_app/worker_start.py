@@ -1,7 +1,7 @@
 """
-What is looked at before a scheduler or a worker starts, by whichever command.
+Checks before a scheduler or a worker starts, whichever command starts it.
 
-Celery would start a worker all the same, and fail at each operation.
+Without them, Celery would start the worker and fail at each operation.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-#: Between two looks at a database that was away when the worker started.
+#: Seconds between two looks at a database that was away at the start.
 PAUSE_S = 5.0
 
-#: Operations that a worker runs at once that takes anything but quick ones: a refresh
-#: may need gigabytes. The original gave its default queue two (docs/origin.md).
+#: How many operations a worker runs at once if it takes other than quick ones: a
+#: refresh may need gigabytes. The original gave its default queue two (docs/origin.md).
 HEAVY_CONCURRENCY = 2
 
 
@@ -43,10 +43,10 @@ def keep_trying(
     call: Callable[[], T], stop: threading.Event, every_s: float
 ) -> T | None:
     """
-    Return what *call* returns once the database serves; None if *stop* is set first.
+    Call *call* until the database can be reached; None if *stop* is set first.
 
-    A scheduler is started with the machine, maybe before its database, or while that
-    changes over; whoever looks at the log sees what it waits for.
+    A scheduler may start with the machine, before its database, or during a failover;
+    the log says what it waits for.
     """
     while True:
         try:
@@ -59,11 +59,11 @@ def keep_trying(
 
 def check_worker(settings: Settings) -> None:
     """
-    Refuse settings with which a worker could do nothing.
+    Refuse settings with which a worker could not work.
 
     Raises:
-        UsageError: The broker is one in memory, or part of a cluster, or there is no
-            place for the embedded database or the data versions.
+        UsageError: The broker is in memory, or part of a cluster, or the folder of the
+            embedded database or of the workspace cannot be used.
     """
     refuse_memory_broker(settings)
     make_engine(settings.database_url).dispose()
@@ -73,14 +73,14 @@ def check_worker(settings: Settings) -> None:
 
 def check_worker_schema(settings: Settings) -> None:
     """
-    Refuse a database on whose schema this program does not work.
+    Refuse a database if this program does not work on its schema.
 
-    A worker outlives outages, so it starts in one as well: what cannot be asked now
-    is asked before it takes its first message (consumer.py), and by each process
-    before its first operation.
+    A worker outlives outages of the database, so it also starts during one. If the
+    schema cannot be checked now, it is checked before the first message is taken
+    (consumer.py), and by each process before its first operation.
 
     Raises:
-        UsageError: The schema is another one; says what to do.
+        UsageError: The program does not work on the schema; says what to do.
     """
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     try:
@@ -93,22 +93,22 @@ def check_worker_schema(settings: Settings) -> None:
 
 def refuse_memory_broker(settings: Settings) -> None:
     """
-    Refuse a broker that ends at the border of a process.
+    Refuse a broker that exists within one process only.
 
     Raises:
-        UsageError: *settings* name none other.
+        UsageError: *settings* name such a broker.
     """
     if settings.broker_url.startswith("memory"):
         msg = (
-            "MINUTEHAND_BROKER_URL: memory:// carries messages within one process. "
-            "Name a broker (redis://host:6379/0), or run everything in one process: "
-            "minutehand up."
+            "MINUTEHAND_BROKER_URL: memory:// carries messages within one process "
+            "only. Name a broker (redis://host:6379/0), or run everything in one "
+            "process: minutehand up."
         )
         raise UsageError(msg)
 
 
 def _prepare_workspace(folder: Path) -> None:
-    """Make the folder of the data versions, or refuse one that cannot be made."""
+    """Make the workspace folder, or say why it cannot be used."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -125,8 +125,8 @@ def _prepare_workspace(folder: Path) -> None:
 
 
 def is_heavy(queues: Iterable[str]) -> bool:
-    """Tell whether a worker of *queues*, as ``-Q`` has them, takes more than quick."""
-    # On the broker a queue has a longer name, which may be written, too.
+    """Tell whether a worker of *queues*, as in ``-Q``, takes other than quick ones."""
+    # The longer name that a queue has on the broker is accepted, too.
     return any(Queue.QUICK not in queue.split(".") for queue in queues)
 
 
@@ -134,7 +134,7 @@ def is_heavy(queues: Iterable[str]) -> bool:
 def _limit_concurrency(
     conf: Any, options: dict[str, Any], **_arguments: object
 ) -> None:
-    """Let a worker run two operations at a time, unless it is told otherwise."""
+    """Let a heavy worker run two operations at a time, unless options say otherwise."""
     if options.get("concurrency") or options.get("autoscale"):
         return
     left_out = set(_split(options.get("exclude_queues")))
@@ -144,7 +144,7 @@ def _limit_concurrency(
 
 
 def _split(queues: str | Iterable[str] | None) -> list[str]:
-    """Return the names that Celery got, with commas between them or as a list."""
+    """Return the names that Celery was given, separated by commas or as a list."""
     if queues is None:
         return []
     names = queues.split(",") if isinstance(queues, str) else queues
@@ -153,35 +153,36 @@ def _split(queues: str | Iterable[str] | None) -> list[str]:
 
 def read_queues(words: Iterable[str], prefix: str) -> list[str]:
     """
-    Return *words*, each a queue of ours: as people call it, or as the broker does.
+    Return *words* without spaces; each must be a queue of ours, or its broker name.
 
     Args:
         words: As written on a command line.
 
-        prefix: Of the names on the broker.
+        prefix: Prefix of the names on the broker.
 
     Raises:
-        UsageError: One of them is not a queue of ours; nobody else's is consumed.
+        UsageError: A word is not a queue of ours; foreign queues are not consumed.
     """
     names = [word.strip() for word in words if word.strip()]
     known = {queue.value for queue in Queue}
     known |= {name for queue in Queue for name in find_broker_names(queue, prefix)}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        given = ", ".join(map(repr, unknown)) or "nothing"
-        msg = f"{given} is not a queue of ours. Write some of {', '.join(Queue)}."
+        given = ", ".join(map(repr, unknown))
+        wrong = f"{given} is not a queue of ours" if unknown else "no queue is named"
+        msg = f"{wrong}. Write one or more of {', '.join(Queue)}."
         raise UsageError(msg)
     return names
 
 
 def make_worker_options() -> list[click.Option]:
     """
-    Return options of ``celery worker`` that nobody writes, and that check it.
+    Return two hidden options of ``celery worker`` whose callbacks check the settings.
 
-    Click reads the first before any other, for it is eager; with the next one Celery
-    asks for its configuration, whose errors it shows as a traceback. The second is read
-    after all that were written. What is refused here is told to whoever started the
-    worker, also if it was to run in the background.
+    Nobody writes them. Click processes the first before all others, because it is
+    eager; later ones make Celery read its configuration, whose errors would appear as a
+    traceback. The second is processed after all options that were written. Errors
+    appear in the terminal, even if the worker is to run in the background.
     """
     return [
         click.Option(
@@ -206,7 +207,7 @@ def _check(context: click.Context, _option: click.Parameter, _value: object) -> 
         settings = read_settings()
         check_worker(settings)
         check_worker_schema(settings)
-    # It takes over what a worker prints; other commands import nothing of it.
+    # It replaces the output streams of a worker; other commands must not import it.
     import_module("celery_app.logs").configure_worker_logs(settings)
 
 

@@ -67,7 +67,7 @@ def make_fake() -> Case:
             if (meant or "default") == queue
         ]
 
-    away = PlatformError("our broker did not take it.")
+    away = PlatformError("our broker did not accept the task.")
     return Case(fake, fetch, lambda: FakeTaskSender(error=away))
 
 

@@ -109,6 +109,6 @@ def test_doctor_counts_who_takes_it(rabbit: Victim, channel: amqp.Channel):
     channel.basic_cancel(consumer)
 
     assert [False, False, True] == [each.is_well for each in (missing, idle, well)]
-    assert "there is none of that name" in missing.detail
+    assert "it does not exist" in missing.detail
     assert "0 wait" in idle.detail
     assert "1 consumer" in well.detail

@@ -101,7 +101,7 @@ def test_queue_that_is_not_ours_is_refused_by_either_command(
     ours = embedded("worker", "-Q", "qiuck")
 
     assert (2, 2) == (ours.code, theirs.returncode)
-    told = "'qiuck' is not a queue of ours. Write some of quick, heavy, celery."
+    told = "'qiuck' is not a queue of ours. Write one or more of quick, heavy, celery."
     assert f"error: {option}: {told}" in theirs.stderr
     assert "not a queue of ours" in ours.err
 

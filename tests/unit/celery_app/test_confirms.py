@@ -95,7 +95,7 @@ def test_time_is_for_all_messages_together(channel: FakeChannel):
     confirms = publish(channel, 2)
     channel.answers = [("basic_ack", 1, False)]
 
-    with pytest.raises(BrokerUnreachableError, match="2 messages are not confirmed"):
+    with pytest.raises(BrokerUnreachableError, match="2 messages not confirmed"):
         confirms.wait(channel.drain, timeout_s=0)
 
 
