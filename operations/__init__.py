@@ -1,11 +1,11 @@
 """
-The workers' side: what is recorded of an operation, and how it is done.
+The workers' side: how operations are recorded and run.
 
 An operation is recorded (record), sent (sending/), claimed (claiming/), run (running/,
-steps/), and brought back if its worker is lost (rescue). What steps need of the world
-is a port (ports), and stands in adapters/. mail/ and notices/ have what is written to
-people, fleet/ who works here. state has the answer to "what happened to this task id?".
+steps/), and rescued if its worker is lost (rescue). Steps reach the world through ports
+(ports), which adapters/ implements. mail/ and notices/ write to people; fleet/ knows
+the processes of the installation. state answers "what happened to this task id?".
 
-Nothing here knows a rule or a broker. dispatch, celery_app, overview and the entry
-points come in; actions never does.
+Nothing here knows rules or brokers. dispatch, celery_app, overview and the entry points
+may import this package; actions may not.
 """

@@ -1,14 +1,14 @@
-"""How often an operation is tried, and after which pause. Pure."""
+"""How many attempts an operation has, and how long it waits between them. Pure."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-#: Attempts of an operation in all, and again after each ``operations retry``.
+#: Attempts of an operation, and of each ``operations retry`` of it.
 ATTEMPTS = 3
 
 
 def make_pause(first: timedelta, *, left: int) -> timedelta:
-    """Return how long the first of *left* attempts waits: *first*, or twice as long."""
+    """Return the pause before the next of *left* attempts: *first*, then twice that."""
     pause: timedelta = first * 2 ** (ATTEMPTS - 1 - left)
     return pause

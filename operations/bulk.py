@@ -1,8 +1,8 @@
 """
-Cancel or try again many operations, by the rules that hold for one.
+Cancel or retry many operations, by the rules for a single one.
 
-In batches, each a transaction of its own: no lock is held for longer than one of
-them takes, and what ends in between stays done. Who asks counts first.
+This is done in batches. Each is a transaction of its own, so no lock lasts longer than
+a batch, and finished batches stay done. Callers count the operations first.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
 from operations.record import QUEUE_LIMIT, count_live
 from operations.running.step_records import skip_steps_of
 
-#: Operations in one transaction: it is over within a tenth of a second.
+#: Operations in one transaction, which takes less than a tenth of a second.
 BATCH = 500
 
-#: Why one of many was left as it was, if not for the reason of a recorded one.
+#: Why an operation was left as it was, unless a ``Reason`` says it.
 CHANGED = "changed meanwhile"
 
 
@@ -55,7 +55,7 @@ class Change(StrEnum):
     RETRY = "retry"
 
 
-#: States that each change is for.
+#: The states to which each change applies.
 CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
     {Change.CANCEL: LIVE_STATES, Change.RETRY: RETRIED_STATES}
 )
@@ -64,10 +64,10 @@ CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class Selection:
     """
-    Which operations are meant; None, or nothing, leaves a field open.
+    Which operations are meant; None, or an empty set, matches everything.
 
     Args:
-        reason: What the reason begins with: free text may follow it.
+        reason: The beginning of the reason; free text may follow it.
 
         since: Compared with the occurrence, inclusive.
 
@@ -84,21 +84,21 @@ class Selection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it leaves out nothing."""
+        """Whether it matches every operation."""
         return self == Selection()
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
     """
-    What a selection holds at a moment.
+    What a selection matches at an instant.
 
     Args:
-        at: Aware UTC; what is recorded later is not part of it.
+        at: Aware UTC; operations that are recorded later are not included.
 
-        by_state: How many, by state; only those that the change is for.
+        by_state: Number by state; only states to which the change applies.
 
-        by_app: How many, by small app, the most first.
+        by_app: Number by small app, the largest first.
     """
 
     at: datetime
@@ -113,7 +113,7 @@ class Counted:
 
 @dataclass(slots=True)
 class Changed:
-    """How many were changed, and how many were not, by the reason for it."""
+    """How many operations were changed, and how many were not, by reason."""
 
     done: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -122,7 +122,7 @@ class Changed:
 def make_change_json(
     counted: Counted, changed: Changed | None, *, dry_run: bool
 ) -> dict[str, object]:
-    """Return the documented object for a change of many; None: nothing was done."""
+    """Return the documented object; *changed* is None if nothing was done."""
     return {
         "matched": counted.total,
         "by_state": counted.by_state,
@@ -135,36 +135,36 @@ def make_change_json(
 
 def refuse_unfit_states(selection: Selection, change: Change) -> None:
     """
-    Refuse to look for states that *change* is not for.
+    Refuse a selection of states to which *change* does not apply.
 
     Raises:
-        UsageError: The selection asks for some; names those that are.
+        UsageError: There are such states; the message names the allowed ones.
     """
     fit = CHANGEABLE[change]
     if unfit := selection.states - fit:
         msg = (
-            f"--state: none that is {' or '.join(sorted(unfit))} can be changed so;"
-            f" {change} is for {', '.join(sorted(fit))}"
+            f"--state: {change} does not apply to {' or '.join(sorted(unfit))}"
+            f" operations, only to {', '.join(sorted(fit))} ones"
         )
         raise UsageError(msg)
 
 
 def refuse_other_count(matched: int, expected: int | None) -> None:
     """
-    Refuse to change another number than was seen before.
+    Refuse to change another number of operations than the caller expects.
 
     Args:
-        matched: What the filters match now.
+        matched: How many the filters match now.
 
-        expected: What whoever asks has seen; None: they have not looked.
+        expected: How many the caller has seen. None: the caller has not looked.
 
     Raises:
         ConflictError: The two differ.
     """
     if expected is not None and matched != expected:
         msg = (
-            f"the filters match {matched:,} now, and {expected:,} were expected."
-            " Look again, then ask with the number that you see."
+            f"the filters now match {matched:,}, but {expected:,} were expected."
+            " Look again, then repeat the command with the number that you see."
         )
         raise ConflictError(msg)
 
@@ -177,19 +177,19 @@ def count_selected(
     expected_count: int | None = None,
 ) -> Counted:
     """
-    Count what ``change_selected`` would look at.
+    Count the operations that ``change_selected`` would handle.
 
     Args:
         connection: Any.
 
-        selection: Which.
+        selection: Which operations.
 
         change: What would be done.
 
-        expected_count: How many there were when somebody looked. None: nobody has.
+        expected_count: How many the caller has seen. None: the caller has not looked.
 
     Raises:
-        ConflictError: There is another number of them than was expected.
+        ConflictError: The number differs from *expected_count*.
     """
     at = read_clock(connection)
     rows = connection.execute(
@@ -210,16 +210,16 @@ def change_selected(
     engine: sa.Engine, selection: Selection, *, change: Change, at: datetime
 ) -> Changed:
     """
-    Do *change* to what *selection* holds.
+    Apply *change* to the operations of *selection*.
 
     Args:
         engine: Each batch is a transaction of its own.
 
-        selection: Which.
+        selection: Which operations.
 
         change: What is done.
 
-        at: Of ``count_selected``: what was recorded later is left alone.
+        at: From ``count_selected``: operations recorded later stay as they are.
     """
     match change:
         case Change.CANCEL:
@@ -268,18 +268,18 @@ def cancel_selected(
     batch: int = BATCH,
 ) -> Changed:
     """
-    Cancel what *selection* holds and is not final, as ``cancel`` does one.
+    Cancel the operations of *selection* that are not final, as ``cancel`` does.
 
     Args:
         engine: Each batch is a transaction of its own.
 
-        selection: Which.
+        selection: Which operations.
 
-        at: Of ``count_selected``: what was recorded later is left alone.
+        at: From ``count_selected``: operations recorded later stay as they are.
 
-        reason: Kept with each.
+        reason: Stored with each operation.
 
-        batch: How many at a time.
+        batch: Operations in one transaction.
     """
     changed = Changed()
     for page in _turn_pages(engine, selection, Change.CANCEL, at, batch):
@@ -304,19 +304,19 @@ def retry_selected(
     engine: sa.Engine, selection: Selection, *, at: datetime, batch: int = BATCH
 ) -> Changed:
     """
-    Make pending again what *selection* holds, as ``reopen`` does one.
+    Make the operations of *selection* pending again, as ``reopen`` does.
 
-    The latest come first, so that of several that must not overlap the latest runs,
-    as in a tick. What ``overlap: queue`` has no more room for is refused.
+    The latest come first: if several must not overlap, the latest runs, as in a tick.
+    Operations for which ``overlap: queue`` has no more room are refused.
 
     Args:
         engine: Each batch is a transaction of its own.
 
-        selection: Which.
+        selection: Which operations.
 
-        at: Of ``count_selected``: what was recorded later is left alone.
+        at: From ``count_selected``: operations recorded later stay as they are.
 
-        batch: How many at a time.
+        batch: Operations in one transaction.
     """
     changed = Changed()
     for page in _turn_pages(engine, selection, Change.RETRY, at, batch):
@@ -347,7 +347,7 @@ def _retry(
             room[key] -= 1
             (alone if row.overlap == Overlap.SKIP else chosen).append(row.id)
     may_be = operations.c.state.in_(sorted(RETRIED_STATES))
-    # Only where it matters: PostgreSQL would compare all with all that is live.
+    # Only where it matters: PostgreSQL would compare all of them with all live ones.
     reopened = _update(connection, chosen, may_be, **REOPENED)
     reopened += _update(connection, alone, may_be, ~is_beside_live(), **REOPENED)
     changed.done += len(reopened)
@@ -360,14 +360,14 @@ def _retry(
 
 
 def _tidy(changed: Changed) -> Changed:
-    changed.refused = +changed.refused  # without those of which there is none
+    changed.refused = +changed.refused  # without reasons that occurred zero times
     return changed
 
 
 def _turn_pages(
     engine: sa.Engine, selection: Selection, change: Change, at: datetime, batch: int
 ) -> Iterator[Sequence[Any]]:
-    """Yield what is selected in batches, the latest first; each row once."""
+    """Yield the selected rows in batches, the latest first, each row once."""
     columns = operations.c
     key = sa.tuple_(columns.recorded_at, columns.id)
     query = (
@@ -399,16 +399,16 @@ def _turn_pages(
 
 def _keep_leader_out(connection: sa.Connection) -> None:
     """
-    Wait for what the leader writes, and let it wait until the commit.
+    Lock the lease: wait for the leader's transaction, and make it wait for ours.
 
-    Each of its transactions holds the lease first, and it writes many rows in an
-    order of its own: without this, each might wait for the other.
+    Each of the leader's transactions locks the lease first and writes many rows in an
+    order of its own. Without this lock, a deadlock would be possible.
     """
     connection.execute(sa.select(leases.c.name).with_for_update())
 
 
 def _lock_actions(connection: sa.Connection, uids: set[str]) -> None:
-    """Hold the actions as those do who record: what is live cannot change."""
+    """Lock the actions, as ``record`` expects: no live operations can be added."""
     given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
     connection.execute(
         sa.select(scheduled_actions.c.uid)
@@ -422,7 +422,7 @@ def _lock_actions(connection: sa.Connection, uids: set[str]) -> None:
 def _find_room(
     connection: sa.Connection, queued: Sequence[sa.Row[Any]]
 ) -> Counter[tuple[str, str | None]]:
-    """Return how many more of each action and user may wait in turn."""
+    """Return how many more operations of each action and user may be queued."""
     room: Counter[tuple[str, str | None]] = Counter()
     if not queued:
         return room
@@ -443,7 +443,7 @@ def _update(
     *where: sa.ColumnElement[bool] | sa.TextClause,
     **values: Any,
 ) -> list[UUID]:
-    """Write *values* into those of *ids* that match; return which."""
+    """Write *values* into those of *ids* that match; return their ids."""
     if not ids:
         return []
     given = _given(connection.dialect.name)

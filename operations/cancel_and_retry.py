@@ -1,4 +1,4 @@
-"""Cancel an operation, or let one that is over run again; bulk.py does it to many."""
+"""Cancel or retry one operation; bulk.py does it with many."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from models.operation_state import (
 from operations.back_off import ATTEMPTS
 from operations.running.step_records import skip_open_steps
 
-#: What a retry reopens.
+#: The states that a retry reopens.
 RETRIED_STATES = frozenset({OperationState.FAILED, OperationState.CANCELED})
 
-#: What is written into an operation that is to run again.
+#: The values that make an operation pending again.
 REOPENED: Mapping[str, Any] = MappingProxyType(
     {
         "state": OperationState.PENDING,
@@ -33,8 +33,8 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
         "error": None,
         "finished_at": None,
         "send_at": db_now(),
-        # Its first copy may still be on its way, ahead of what was sent since: it is
-        # no witness that others were lost (rescue.py).
+        # The first copy of its message may still be on its way, ahead of later ones. So
+        # its run does not prove that other messages were lost (rescue.py).
         "sends": sa.case((operations.c.sends > 0, 1), else_=0),
         "kills": 0,
         "attempts_allowed": operations.c.attempt + ATTEMPTS,
@@ -47,13 +47,13 @@ def cancel_or_refuse(connection: sa.Connection, operation_id: UUID) -> None:
     Cancel an operation because somebody asks for it.
 
     Raises:
-        NotFoundError: There is none of that id.
+        NotFoundError: There is no such operation.
 
-        ConflictError: It is final already.
+        ConflictError: The operation is already final.
     """
     if not cancel(connection, operation_id, reason=Reason.CANCELED):
         state = _fetch_state(connection, operation_id)
-        msg = f"operation {operation_id} is {state} already"
+        msg = f"operation {operation_id} is already {state}"
         raise ConflictError(msg)
 
 
@@ -62,10 +62,10 @@ def retry_or_refuse(connection: sa.Connection, operation_id: UUID) -> None:
     Let an operation run again because somebody asks for it.
 
     Raises:
-        NotFoundError: There is none of that id.
+        NotFoundError: There is no such operation.
 
-        ConflictError: It is neither failed nor canceled, or its ``overlap`` is skip and
-            another run of its action is under way.
+        ConflictError: The operation is neither failed nor canceled, or its ``overlap``
+            is skip and another run of its action is under way.
     """
     if reopen(connection, operation_id):
         return
@@ -73,13 +73,13 @@ def retry_or_refuse(connection: sa.Connection, operation_id: UUID) -> None:
     beside = get_live_beside(connection, operation_id)
     if beside is not None:
         msg = (
-            f"operation {beside} of the action is under way, "
-            "and its overlap is skip; wait for it, or cancel it"
+            f"operation {beside} of the same action is under way, and the overlap of "
+            "the action is skip; wait for that operation, or cancel it"
         )
     else:
         msg = (
             f"operation {operation_id} is {state}; "
-            "only failed and canceled ones are run again"
+            "only failed and canceled operations can be run again"
         )
     raise ConflictError(msg)
 
@@ -96,12 +96,12 @@ def _fetch_state(connection: sa.Connection, operation_id: UUID) -> str:
 
 def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> bool:
     """
-    Cancel an operation that is not final; one that runs stops at its next progress.
+    Cancel an operation that is not final; a running one stops at its next progress.
 
     Its worker keeps the claim until it has stopped: see ``claim.let_go``.
 
     Returns:
-        False if it is final already, or unknown.
+        False if the operation is already final, or unknown.
     """
     canceled = connection.execute(
         sa.update(operations)
@@ -122,15 +122,16 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
     """
     Make a failed or canceled operation pending again: same row, same id.
 
-    It goes on at the first step that has not succeeded, with three more attempts;
-    delivery marks stay, so nobody gets a mail twice. If a worker has not yet noticed
-    that it was canceled, it waits for that.
+    It continues at the first step that has not succeeded, with three more attempts.
+    Delivery marks are kept, so nobody gets a mail twice. If its worker has not yet
+    noticed a cancellation, the operation waits until it has.
 
-    Holds the row of the action until the commit, as do those who record: what
-    ``overlap`` finds live cannot change before.
+    Locks the row of the action until the commit, as ``record`` expects: meanwhile the
+    operations that ``overlap`` finds live cannot change.
 
     Returns:
-        False if it is in another state, or unknown, or ``get_live_beside`` is not None.
+        False if the operation is in another state, or unknown, or ``get_live_beside``
+        is not None.
     """
     action_uid = sa.select(operations.c.action_uid).where(
         operations.c.id == operation_id
@@ -153,19 +154,19 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
 
 
 def get_live_beside(connection: sa.Connection, operation_id: UUID) -> UUID | None:
-    """Return what is not final, if ``overlap: skip`` lets nothing run beside it."""
+    """Return the live operation beside which ``overlap: skip`` forbids this one."""
     return connection.execute(
         _select_live_beside().where(operations.c.id == operation_id).limit(1)
     ).scalar_one_or_none()
 
 
 def is_beside_live() -> sa.Exists:
-    """Match an operation beside which, by ``overlap: skip``, another is live."""
+    """Match operations with ``overlap: skip`` beside which another one is live."""
     return _select_live_beside().exists()
 
 
 def _select_live_beside() -> sa.Select[UUID]:
-    """Select what is live of the same action and user, if an operation is to skip."""
+    """Select the live operations of the same action and user, for ``overlap: skip``."""
     other = operations.alias("other")
     return sa.select(other.c.id).where(
         operations.c.overlap == Overlap.SKIP,

@@ -1,7 +1,7 @@
 """
-The data of small apps as steps see it: domains, versions, what was read. Pure.
+The data of small apps, as steps see it: domains, versions, and what was read. Pure.
 
-operations/adapters/workspace keeps it, operations/adapters/sources reads it.
+operations/adapters/workspace stores it, operations/adapters/sources reads it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # Not needed by the process that reads a source, which starts sooner without.
+    # The process that reads a source does not need it, and starts faster without it.
     from pydantic import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """
-    What a source said about its content when it was read.
+    What identified the content of a source when it was read.
 
     Args:
-        source: Digest of the source's definition: the same ETag of another URL
-            means nothing.
+        source: Digest of the source's definition: an equal ETag of another URL means
+            nothing.
 
         etag: HTTP: the ETag. File: size and inode. None: not given.
 
@@ -39,7 +39,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A source, read into a Parquet file of *rows* rows."""
+    """The result of reading a source into a Parquet file of *rows* rows."""
 
     rows: int
     fingerprint: Fingerprint
@@ -60,9 +60,9 @@ class Version:
 @dataclass(frozen=True, slots=True)
 class Domain:
     """
-    A named data set of a small app, with the versions its pointers name.
+    A named data set of a small app, with the versions to which its pointers refer.
 
-    *folder* is where its app's files lie, absolute; None: it may read none.
+    *folder* is the absolute path of the app's files. None: the app may read no files.
     """
 
     name: str
@@ -75,18 +75,18 @@ class Domain:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    Bounds of what is read for one domain.
+    Limits for reading one domain.
 
     Args:
-        bytes: Of a source, without its compression.
+        bytes: Size of a source, uncompressed.
 
-        rows: Of a source.
+        rows: Rows of a source.
 
-        columns: Of a source.
+        columns: Columns of a source.
 
-        memory: Bytes that reading a source may take.
+        memory: Bytes of memory of the process that reads a source.
 
-        time: Of one download, and of one conversion or query.
+        time: For one download, and for one conversion or query.
     """
 
     bytes: int = 4 << 30
@@ -111,7 +111,7 @@ def format_bytes(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Data that was read but that nothing points to yet."""
+    """Data that was read, but to which no pointer refers yet."""
 
     domain: str
     path: Path
@@ -120,7 +120,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column in the executive summary; the three figures are of numbers only."""
+    """A column in the executive summary; only numbers have the three figures."""
 
     name: str
     kind: str
@@ -131,7 +131,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class DomainSummary:
-    """What the executive summary says about a live domain; *head* as texts."""
+    """What the executive summary says about a live domain; *head* are rows of texts."""
 
     domain: str
     version: Version

@@ -22,7 +22,7 @@ from models.operation_state import (
 
 @dataclass(frozen=True, slots=True)
 class OperationFilter:
-    """What ``operations list`` asks for; None leaves a field open."""
+    """The filters of ``operations list``; None matches everything."""
 
     app: str | None = None
     action_uid: str | None = None
@@ -69,7 +69,7 @@ def fetch_operations(
 def fetch_stuck(
     connection: sa.Connection, *, older_than: timedelta
 ) -> list[tuple[str, int, datetime]]:
-    """Return queue, count and oldest sending of what nobody claims for so long."""
+    """Return queue, count and oldest sending of messages unclaimed for *older_than*."""
     rows = connection.execute(
         sa.select(
             operations.c.queue, sa.func.count(), sa.func.min(operations.c.sent_at)
@@ -87,7 +87,7 @@ def fetch_stuck(
 def fetch_steps(
     connection: sa.Connection, operation_ids: Collection[UUID]
 ) -> dict[UUID, list[sa.Row[Any]]]:
-    """Return the steps of each operation in the order they run; none before a claim."""
+    """Return the steps of each operation in their order; none before a claim."""
     found: dict[UUID, list[sa.Row[Any]]] = defaultdict(list)
     query = (
         sa.select(operation_steps)

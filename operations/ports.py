@@ -1,9 +1,9 @@
 """
 What steps need from the world, as protocols.
 
-operations/adapters has each of them for real, tests/unit/operations/fakes.py has
-each of them in memory, and tests/conformance asks both the same. Nothing here imports
-Polars or opens anything: a step is imported in the parent of the worker processes,
+operations/adapters has the real implementations, tests/unit/operations/fakes.py has
+fakes in memory, and tests/conformance tests both in the same way. Nothing here imports
+Polars or opens anything: steps are imported in the parent of the worker processes,
 where Polars must never be used.
 """
 
@@ -36,48 +36,50 @@ class Progress(Protocol):
 
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """
-        Record progress and find out whether to go on.
+        Record progress, and find out whether to go on.
 
         Args:
-            done: Units finished, 0 to *total*.
+            done: Finished units, 0 to *total*.
 
-            total: Units there are.
+            total: Number of all units.
 
-            note: The unit that comes next, for people.
+            note: The next unit, for people.
 
         Raises:
             CanceledError: The operation was canceled.
 
-            ClaimLostError: Another worker took the operation over.
+            ClaimLostError: Another worker took over the operation.
+
+            TimeLimitError: The soft time limit was reached.
         """
 
 
 class Guard(Protocol):
-    """Ties what a step writes to the claim it was started under."""
+    """Ties the writes of a step to its claim."""
 
     def __call__(self, connection: Connection, /) -> None:
         """
-        Hold the claim until *connection*'s transaction ends.
+        Lock the claim until *connection*'s transaction ends.
 
-        Called first in every transaction by which a step changes data, so that a
-        worker that was frozen past its lease changes nothing when it wakes.
+        A step calls it first in every transaction that changes data: a worker that was
+        frozen beyond its lease changes nothing when it wakes.
 
         Raises:
-            ClaimLostError: Another worker took the operation over.
+            ClaimLostError: Another worker took over the operation.
         """
 
 
 class Remember(Protocol):
-    """Keeps something across the attempts of a step."""
+    """Keeps a value across the attempts of a step."""
 
     def __call__(self, key: str, value: JsonValue) -> None:
         """Commit *value*; the next attempt of this step finds it in ``memo[key]``."""
 
 
 class DeliveryState(StrEnum):
-    """Where the mail to one recipient stands."""
+    """The delivery mark of the mail to one recipient."""
 
-    NEW = "new"  # never a row's state: what start() answers for "go on and send"
+    NEW = "new"  # never stored: start() returns it for "go on and send"
     SENDING = "sending"
     SENT = "sent"
     FAILED = "failed"
@@ -89,19 +91,19 @@ class Deliveries(Protocol):
 
     def start(self, recipient_id: str) -> DeliveryState:
         """
-        Commit ``sending`` before the mail leaves, and say what was found.
+        Commit ``sending`` before the mail leaves, and return what was found.
 
         Returns:
-            NEW: go on and send (no mark, or one that had failed for certain).
-            SENT: was sent before. UNCERTAIN: an earlier attempt left ``sending``
-            or ``uncertain``; it is marked uncertain now and never sent again.
+            NEW: go on and send (there was no mark, or a certain failure). SENT: the
+            mail was sent before. UNCERTAIN: an earlier attempt left ``sending`` or
+            ``uncertain``; the mail is marked uncertain now, and must not be sent.
         """
 
     def sent(self, recipient_id: str) -> None:
-        """Mark the mail as taken by the mail server."""
+        """Mark that the mail server accepted the mail."""
 
     def failed(self, recipient_id: str, error: str) -> None:
-        """Mark that the mail did not leave, for certain; a retry may send it."""
+        """Mark that the mail certainly did not leave; a retry may send it."""
 
     def uncertain(self, recipient_id: str, error: str) -> None:
         """Mark that the mail may or may not have left; it is never sent again."""
@@ -111,13 +113,13 @@ class Workspace(Protocol):
     """The staged and live side of a small app: data, design, permissions."""
 
     def fetch_domains(self, app: str) -> tuple[Domain, ...]:
-        """Return the domains of *app* there are now, by name."""
+        """Return the present domains of *app*, ordered by name."""
 
     def draft_path(self, app: str, domain: str) -> Path:
         """Return a new temporary path, in the folder of the domain's versions."""
 
     def discard(self, paths: Sequence[Path]) -> None:
-        """Remove drafts that will not be staged; missing ones are fine."""
+        """Remove drafts that will not be staged; some may be missing."""
 
     def stage(
         self,
@@ -134,11 +136,11 @@ class Workspace(Protocol):
         Args:
             app: Uid of the small app.
 
-            drafts: At most one a domain.
+            drafts: At most one for each domain.
 
-            operation_id: Kept beside each version.
+            operation_id: Stored with each version.
 
-            now: Aware UTC, the versions' creation.
+            now: Aware UTC; when the versions were created.
 
             guard: Called first in the transaction.
 
@@ -146,11 +148,11 @@ class Workspace(Protocol):
             The new version number of each domain.
 
         Raises:
-            ClaimLostError: From *guard*; staging is as it was.
+            ClaimLostError: Raised by *guard*; the staged versions are as before.
         """
 
     def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return those of *kinds* of which *app* has anything staged."""
+        """Return those of *kinds* for which *app* has something staged."""
 
     def publish(
         self,
@@ -162,14 +164,14 @@ class Workspace(Protocol):
         notify: bool = False,
     ) -> tuple[Move, ...]:
         """
-        Point live at what is staged, for *kinds*, in one transaction.
+        Make what is staged live, for *kinds*, in one transaction.
 
         Args:
             app: Uid of the small app.
 
-            kinds: Of "data", "design", "permissions".
+            kinds: Some of "data", "design", "permissions".
 
-            now: Aware UTC, recorded as the time of publication.
+            now: Aware UTC, stored as the time of publication.
 
             guard: Called first in the transaction.
 
@@ -177,7 +179,7 @@ class Workspace(Protocol):
                 a mail is a step of its own.
 
         Returns:
-            What moved; nothing for what was live already.
+            The pointers that moved; none for what was already live.
 
         Raises:
             StepError: Permanent: nothing is staged for one of *kinds*.
@@ -186,7 +188,7 @@ class Workspace(Protocol):
     def roll_back(
         self, app: str, kinds: Sequence[str], *, now: datetime
     ) -> tuple[Move, ...]:
-        """Swap live with what was live before, for all of *kinds* that has a before."""
+        """Swap live with what was live before, for each of *kinds* that has both."""
 
     def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
         """Return figures and the first *head* rows of the live version of *domain*."""
@@ -195,11 +197,11 @@ class Workspace(Protocol):
         """
         Remove at most *limit* versions, beyond the newest *keep* of each domain.
 
-        What is staged, live or was live before stays, whatever its age.
+        Versions that are staged, live, or were live before stay, whatever their age.
         """
 
     def prune_files(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* files no version names, untouched since *before*."""
+        """Remove at most *limit* files without a version, unchanged since *before*."""
 
 
 class Sources(Protocol):
@@ -216,7 +218,7 @@ class Sources(Protocol):
 
             domain: Its source is as posted: {"file" | "url" | "sql": ..., ...}.
 
-            known: What the staged version was read from. None: read, whatever it is.
+            known: Fingerprint of the staged version. None: read in any case.
 
             target: Does not exist yet; may be left half-written on errors.
 
@@ -225,8 +227,8 @@ class Sources(Protocol):
             read.
 
         Raises:
-            StepError: Permanent for what may not be read, a missing file, unreadable
-                content or more than the bounds, temporary for network and locks.
+            StepError: Permanent for a forbidden or missing source, unreadable content,
+                or content beyond the limits; temporary for network and locks.
         """
 
 
@@ -234,21 +236,21 @@ class SendMail(Protocol):
     """An open session with a mail server."""
 
     def __call__(self, mail: Mail, *, now: datetime) -> Sending:
-        """Send *mail*, dated *now*; never raises for what a server may do."""
+        """Send *mail*, dated *now*; errors of the server are returned, not raised."""
 
 
 class Mailer(Protocol):
     """Hands mails to a mail server, or to a folder."""
 
     def session(self) -> AbstractContextManager[SendMail]:
-        """Return a session for the mails of one step; it connects at the first."""
+        """Return a session for the mails of one step; it connects at the first mail."""
 
 
 class Directory(Protocol):
     """Users, memberships and templates of small apps."""
 
     def fetch_users(self, app: str) -> tuple[User, ...]:
-        """Return every user of *app* with their groups, by id."""
+        """Return every user of *app* with their groups, ordered by id."""
 
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template *name* of *app*."""
@@ -257,11 +259,11 @@ class Directory(Protocol):
         """Return the names of all templates of *app*, for messages."""
 
     def get_app_name(self, app: str) -> str | None:
-        """Return the name people know *app* by."""
+        """Return the name of *app* for people; None if there is no such app."""
 
 
 class Renderer(Protocol):
-    """Makes mails of templates, within bounds of memory, time and length."""
+    """Makes mails from templates, within limits of memory, time and length."""
 
     def render(
         self, template: Template, recipients: Sequence[Mapping[str, object]]
@@ -270,26 +272,26 @@ class Renderer(Protocol):
         Render *template* for each of *recipients*, all of them or none.
 
         Args:
-            template: Of a small app, so it may be anything.
+            template: Written by a tenant, so it may be anything.
 
-            recipients: The values of each: texts, numbers, times, dicts and lists.
+            recipients: The values for each: texts, numbers, times, dicts and lists.
 
         Raises:
-            StepError: Permanent: the template is wrong, or beyond a bound; temporary
-                if nobody could render it now.
+            StepError: Permanent: the template is wrong, or exceeds a limit. Temporary:
+                rendering was interrupted.
         """
 
 
 class Webhooks(Protocol):
-    """Posts signed requests (Standard Webhooks) to addresses of others."""
+    """Posts signed requests (Standard Webhooks) to foreign URLs."""
 
     def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
         """
         POST *body*, signed, with ``webhook-id`` *message_id*, timestamp *now*.
 
         Returns:
-            SENT for 2xx; REFUSED for what a repetition cannot mend (forbidden
-            address, 3xx, 4xx); DEFERRED or UNREACHABLE for what may pass.
+            SENT for 2xx; REFUSED if repeating it cannot help (forbidden URL, 3xx, 4xx);
+            DEFERRED or UNREACHABLE if the cause may pass.
         """
 
 
@@ -307,27 +309,27 @@ class TaskSender(Protocol):
         task_id: str,
     ) -> str:
         """
-        Send task *name* to *queue*; None is the one of the settings.
+        Send task *name* to *queue*.
 
         Args:
-            name: Of the task.
+            name: Name of the task.
 
-            args: Positional ones.
+            args: Positional arguments of the task.
 
-            kwargs: Those with names.
+            kwargs: Keyword arguments of the task.
 
-            queue: Of that application.
+            queue: A queue of the user's application. None: ``MINUTEHAND_TASK_QUEUE``.
 
-            connection: Name of its broker. None: our own.
+            connection: Name of the broker's connection. None: our own broker.
 
-            task_id: The task's id.
+            task_id: Id of the task.
 
         Returns:
-            The queue it was sent to.
+            The queue to which the task was sent.
 
         Raises:
-            StepError: Temporary: the broker did not take it within its deadline, or has
-                no such queue. Permanent: the settings do not let it go there.
+            StepError: Temporary: the broker did not accept it in time, or has no such
+                queue. Permanent: the settings forbid this queue or connection.
         """
 
 
@@ -335,27 +337,27 @@ class Prune(Protocol):
     """Removes old rows in batches; each call is one short transaction."""
 
     def prune_operations(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* operations finished before *before*; say how many."""
+        """Remove at most *limit* operations final before *before*; return how many."""
 
     def prune_revisions(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* revisions of actions that nothing needs any more."""
+        """Remove at most *limit* old revisions that nothing needs any more."""
 
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* events that no action can need any more."""
 
     def prune_leases(self, *, before: datetime) -> int:
-        """Remove leases that expired before *before*; the scheduler's own stays."""
+        """Remove leases that expired before *before*, except the scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
     """
-    How long things are kept.
+    How long rows are kept, and how many versions.
 
     Args:
-        operations: Finished operations, from the day they finished.
+        operations: Final operations, counted from the day they became final.
 
-        events: Events, from the day they were recorded.
+        events: Events, counted from the day they were recorded.
 
         versions: Versions of each domain, besides those in use.
     """
@@ -367,7 +369,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything steps may touch; one set per worker process, made in the child."""
+    """Everything that steps may use; one set per worker process, made in the child."""
 
     workspace: Workspace
     sources: Sources
@@ -392,30 +394,31 @@ class StepContext:
 
         occurrence: Aware UTC. None: a manual run.
 
-        user_id: The triggering user of an event operation. None: no event.
+        user_id: The triggering user. None: no user triggered the operation.
 
         trigger: What made the operation.
 
         triggered_by: For people: 'Scheduled action "name"'.
 
-        attempt: From 1.
+        attempt: Number of the attempt, from 1.
 
-        now: Aware UTC, the database's clock when this attempt's step began.
+        now: Aware UTC, the database's clock when the operation was claimed.
 
         event: Name of the event, which happened at event_at (aware UTC). None: none.
 
         recipients: The filter of the action. None: the action has none.
 
-        memo: What earlier attempts of this very step remembered; remember adds to it.
+        memo: Values that earlier attempts of this step kept; remember adds to them.
 
-        progress: Called between units; guard: first in each transaction that changes
-            data.
+        progress: Called between units of work.
 
-        deliveries: The marks of this step.
+        guard: Called first in each transaction that changes data.
 
-        ports: The world.
+        deliveries: The delivery marks of this step.
 
-        details: What was recorded with the operation: of a notice, what it tells.
+        ports: The ports of the worker.
+
+        details: Data that was recorded with the operation, such as a notice's facts.
     """
 
     operation_id: UUID

@@ -79,7 +79,7 @@ class Resolution:
 
 def is_kept(who: RecipientFilterModel, user: User, *, now: datetime) -> bool:
     """
-    Return whether the four flags of *who* keep *user*; named or not is not asked.
+    Return whether the four flags of *who* keep *user*, whether named or not.
 
     Step one drops each category unless its include or only flag is set. Step two:
     with any only flag, a user must be in at least one category flagged only.
@@ -130,8 +130,8 @@ def keeps_triggering_user(
     recipients are a filter on the triggering user.
 
     Args:
-        who: None keeps the user, whatever their account. A filter without users
-            and groups has flags alone, which then judge every user.
+        who: None keeps the user, whatever the state of their account. A filter without
+            users and groups applies its flags to every user.
 
         user: The triggering user.
 
@@ -191,7 +191,7 @@ def resolve_triggering_user(
 
         users: Every user of the small app, in any order.
 
-        user_id: The triggering user; a user deleted since then is a warning.
+        user_id: The triggering user; if the user was deleted, there is a warning.
 
         now: Aware.
     """

@@ -1,8 +1,8 @@
 """
-Record operations: one row for each occurrence, whoever decides it.
+Record operations: one row for each occurrence, however often it is decided.
 
-Duplicates are refused by the primary key, which is derived from the occurrence:
-nobody checks first.
+The primary key, which is derived from the occurrence, refuses duplicates: nobody checks
+first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from models.operation_state import (
     Reason,
 )
 
-#: How many operations of one action and user ``overlap: queue`` holds (design: 100).
+#: How many live operations of one action and user ``overlap: queue`` allows; further
+#: ones are skipped.
 QUEUE_LIMIT = 100
 
 _COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
@@ -62,20 +63,21 @@ def record(
     fence: int | None = None,
 ) -> dict[UUID, OperationState]:
     """
-    Insert operations; those already there stay as they are.
+    Insert operations; existing ones stay as they are.
 
-    Runs in the caller's transaction, which holds the rows of the actions
-    concerned: what ``overlap`` finds live cannot change before the commit.
+    Runs in the caller's transaction, which has locked the rows of the actions: the
+    operations that ``overlap`` finds live cannot change before the commit.
 
     Args:
         connection: In that transaction.
 
         new: In order of occurrence within each action.
 
-        fence: Of the leadership that decided them; None: recorded by hand.
+        fence: The fence of the leadership that decided them. None: somebody asked for
+            the run.
 
     Returns:
-        The ids that were inserted, in no particular order, and the state of each.
+        The state of each operation that was inserted, by id.
     """
     if not new:
         return {}
@@ -90,7 +92,7 @@ def record(
 
 _read = attrgetter(*_COLUMNS)
 
-#: By what is stored; calling an enum costs ten times as much.
+#: States by their stored value; calling the enum takes ten times as long.
 _STATES = {state.value: state for state in OperationState}
 
 
@@ -104,7 +106,7 @@ def _insert_statement(dialect: str) -> sa.Executable:
         db_now(),
         sa.case((final, db_now())),
         sa.bindparam("fence", type_=sa.BigInteger),
-        # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+        # SQLite reads ON CONFLICT after SELECT as a join unless a WHERE is between
     ).where(sa.true())
     names = [*_COLUMNS, "recorded_at", "send_at", "finished_at", "fence"]
     return (
@@ -118,7 +120,7 @@ def _insert_statement(dialect: str) -> sa.Executable:
 def _decide_overlap(
     connection: sa.Connection, new: Sequence[NewOperation]
 ) -> list[NewOperation]:
-    """Turn into ``skipped`` what may not run beside what is live, or beside another."""
+    """Mark as ``skipped`` what may not run beside a live or another new operation."""
     judged = [
         row
         for row in new
@@ -127,7 +129,8 @@ def _decide_overlap(
     if not judged:
         return list(new)
     live = count_live(connection, {row.action_uid for row in judged})
-    # What was recorded before is not inserted again, and must not keep others out.
+    # Operations that are already recorded are not inserted again, and must not keep
+    # others from running.
     known = _find_known(connection, [row.id for row in judged])
     waiting: Counter[tuple[str, str | None]] = Counter(
         (row.action_uid, row.user_id) for row in judged if row.id not in known
@@ -148,7 +151,7 @@ def _decide_overlap(
                 refused = live[key] >= QUEUE_LIMIT
                 live[key] += 1
             case Overlap.SKIP:
-                # of several in one tick the latest runs
+                # of several occurrences in one tick, the latest runs
                 refused = live[key] > 0 or waiting[key] > 0
             case _:
                 assert_never(row.overlap)
@@ -174,7 +177,7 @@ def _skip(row: NewOperation) -> NewOperation:
 def count_live(
     connection: sa.Connection, action_uids: Collection[str]
 ) -> Counter[tuple[str, str | None]]:
-    """Return how many operations are live of each action and user."""
+    """Return the number of live operations of each action and user."""
     uids = json_rows(connection.dialect.name, {"uid": sa.Text()}, "uids")
     found = connection.execute(
         sa.select(operations.c.action_uid, operations.c.user_id, sa.func.count())

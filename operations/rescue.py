@@ -1,8 +1,8 @@
 """
-Bring back what got lost between table, broker and worker.
+Rescue operations whose message or worker was lost.
 
-Run by the leader every few seconds. What is made pending here is sent by the next
-look into the outbox.
+The leader does this every few seconds. Operations that are made pending here are sent
+within a second.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from models.operation_state import LANES, OperationState, Queue, Reason
 from operations.back_off import make_pause
 from operations.running.step_records import abandon_steps
 
-#: An unclaimed message is given up for lost after this, if its queue is empty, or if
-#: one that was sent so much later is running: lanes are first in, first out.
+#: An unclaimed message is considered lost after this time if its queue is empty, or if
+#: the operation of a message that was sent this much later is running: lanes are first
+#: in, first out.
 LOST_AFTER = timedelta(minutes=2)
 
-#: If neither is known, it is sent again after 1 h, 2 h, 4 h, ...: long enough not to
-#: flood a queue that is merely slow.
+#: If neither is known, the message is sent again after 1 h, 2 h, 4 h, ...: rarely
+#: enough not to flood a queue that is merely slow.
 RESEND_AFTER = timedelta(hours=1)
 
-#: An operation has so many processes; the first may have died of something else.
+#: An operation fails when this many processes have died while running it; the first may
+#: have died for another reason.
 KILLS_ALLOWED = 2
 
 #: Pause before the second attempt of an operation whose worker was lost; then double.
@@ -42,12 +44,12 @@ _EXPIRED = (
 )
 _attempts_left = operations.c.attempts_allowed - operations.c.attempt
 
-# The statements that mostly find nothing are built once: they run all day long.
+# These statements run all day and mostly find nothing: they are built only once.
 
 
 @cache
 def _canceled_statement() -> sa.Executable:
-    """Free what was canceled from a worker that will never say that it has stopped."""
+    """End the claims of lost workers on canceled operations."""
     return (
         sa.update(operations)
         .where(
@@ -67,7 +69,7 @@ def _exhausted_statement() -> sa.Executable:
         .values(
             state=OperationState.FAILED,
             reason=Reason.WORKER_LOST,
-            error="every attempt ended with its worker lost",
+            error="in every attempt, the worker was lost",
             finished_at=db_now(),
             **NO_CLAIM,
         )
@@ -77,8 +79,8 @@ def _exhausted_statement() -> sa.Executable:
 
 @cache
 def _expired_statement() -> sa.Select[int]:
-    # Time goes on between two statements: another lease may have run out since,
-    # and its operation may have no attempt left.
+    # Between two statements another lease may have run out, and its operation may have
+    # no attempt left.
     return sa.select(_attempts_left).where(*_EXPIRED, _attempts_left > 0).distinct()
 
 
@@ -87,7 +89,7 @@ def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     Take operations from workers whose lease ran out.
 
     Returns:
-        How many wait for their next attempt, and how many failed for good.
+        How many operations wait for their next attempt, and how many failed.
     """
     connection.execute(_canceled_statement())
     failed = connection.execute(_exhausted_statement())
@@ -119,12 +121,12 @@ def fail_at_time_limit(
     Args:
         connection: In a transaction of its own.
 
-        operation_id: Which was running.
+        operation_id: The operation that was running.
 
-        worker_suffix: Only if a worker has it whose name ends so.
+        worker_suffix: End of the worker's name; another worker's claim is left alone.
 
     Returns:
-        1, or 0 if such a worker does not run it any more.
+        1, or 0 if that worker does not run the operation any more.
     """
     failed = connection.execute(
         sa.update(operations)
@@ -132,7 +134,7 @@ def fail_at_time_limit(
         .values(
             state=OperationState.FAILED,
             reason=Reason.TIME_LIMIT,
-            error="the hard time limit was reached, and its process was killed",
+            error="the hard time limit was reached, and the process was killed",
             finished_at=db_now(),
             **NO_CLAIM,
         )
@@ -148,7 +150,7 @@ def expire_claim(
     """
     End the lease of an operation whose process died, for ``reclaim_lost_workers``.
 
-    Arguments and result are those of ``fail_at_time_limit``.
+    Arguments and result are as in ``fail_at_time_limit``.
     """
     return connection.execute(
         sa.update(operations)
@@ -165,22 +167,22 @@ def count_kill(
     connection: sa.Connection, operation_id: UUID, *, worker_suffix: str, cause: str
 ) -> int:
     """
-    Bring back an operation that its process died of, or give it up the second time.
+    Retry an operation that killed its process, or fail it the second time.
 
-    What took the memory of one process, or crashed it, takes the next one with all
-    that is beside it on the host.
+    An operation that took all memory of one process, or crashed it, would also kill the
+    next one, and with it other work on the same host.
 
     Args:
         connection: In a transaction of its own.
 
-        operation_id: Which was running.
+        operation_id: The operation that was running.
 
-        worker_suffix: Only if a worker has it whose name ends so.
+        worker_suffix: End of the worker's name; another worker's claim is left alone.
 
-        cause: Of the death, for the operator.
+        cause: Why the process died, for the operator.
 
     Returns:
-        1, or 0 if such a worker does not run it any more.
+        1, or 0 if that worker does not run the operation any more.
     """
     kills = connection.execute(
         sa.update(operations)
@@ -192,8 +194,9 @@ def count_kill(
         return expire_claim(connection, operation_id, worker_suffix=worker_suffix)
     if kills >= KILLS_ALLOWED:
         error = (
-            f"{kills} processes died of it ({cause}). Let it do less at a time, or "
-            "give the workers more memory; then: operations retry"
+            f"{kills} processes died of this operation ({cause}). Let it do less at a "
+            "time, or give the workers more memory; then run: minutehand operations "
+            "retry"
         )
         connection.execute(
             sa.update(operations)
@@ -212,17 +215,17 @@ def count_kill(
 
 def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
     """
-    Put back at once all that a worker runs that is about to end.
+    Make pending at once all operations of a worker that is about to end.
 
-    Its attempts do not count: they did not fail.
+    These attempts do not count, because they did not fail.
 
     Args:
         connection: In a transaction of its own.
 
-        worker_suffix: Of the names of the worker's processes, which are dead.
+        worker_suffix: End of the names of the worker's processes, which are dead.
 
     Returns:
-        How many operations.
+        How many operations were given back.
     """
     return connection.execute(
         sa.update(operations)
@@ -248,15 +251,15 @@ def resend_lost_messages(
     connection: sa.Connection, *, empty_queues: Collection[Queue]
 ) -> int:
     """
-    Make pending again what was sent and never claimed.
+    Make operations pending whose messages were sent and are considered lost.
 
-    A message that is not lost after all arrives twice, and is turned away once.
+    If a message was not lost after all, it arrives twice, and one copy is rejected.
 
     Args:
         connection: In a transaction of its own.
 
-        empty_queues: Queues in which the broker holds nothing now: a message that
-            was sent to one of them minutes ago and not claimed is lost.
+        empty_queues: Queues that are empty at the broker now: an unclaimed message that
+            was sent to one of them minutes ago is lost.
 
     Returns:
         How many will be sent again, under the same id.
@@ -274,7 +277,7 @@ def resend_lost_messages(
     ).rowcount
 
 
-#: What is first in, first out: each lane of each queue.
+#: Each lane of each queue; a lane is first in, first out.
 _LINES = [(queue, lane) for queue, lanes in LANES.items() for lane in range(lanes)]
 
 
@@ -284,7 +287,7 @@ def _overtaken_before(queue: Queue, lane: int) -> str:
 
 @cache
 def _newest_running_statement() -> sa.Select[str, int, datetime]:
-    """Find when the last message was sent of those that run, lane by lane."""
+    """Find, for each lane, the latest sending of an operation that runs now."""
     return (
         sa.select(
             operations.c.queue, operations.c.lane, sa.func.max(operations.c.sent_at)
@@ -292,8 +295,8 @@ def _newest_running_statement() -> sa.Select[str, int, datetime]:
         .where(
             UNDER_WAY.of(),
             operations.c.state == OperationState.RUNNING,
-            # What was sent again may run because of its first copy, which was ahead
-            # of all that was sent between the two.
+            # An operation that was sent twice may run because of the first message,
+            # which was ahead of all that were sent between the two.
             operations.c.sends == 1,
         )
         .group_by(operations.c.queue, operations.c.lane)
@@ -336,13 +339,13 @@ def _lost_statement() -> sa.Update:
 
 def take_over_all(connection: sa.Connection) -> int:
     """
-    Bring back at once all that a process on a broker of its own left behind.
+    Rescue at once all operations of a former process whose broker was in its memory.
 
-    Only for a broker that ended with its process: nothing is queued there any more,
-    and nobody is left to finish what ran.
+    The broker has ended with that process: no message is left, and nobody will finish
+    what was running.
 
     Returns:
-        How many wait to be sent, or for their lease to be found expired.
+        How many operations are pending, or have a lease that has run out now.
     """
     queued = connection.execute(
         sa.update(operations)

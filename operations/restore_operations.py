@@ -1,8 +1,8 @@
 """
-What becomes of operations when the database is a backup that was put back.
+What happens to operations when a backup of the database was restored.
 
-Whatever was live then may have run to its end in what was lost. Nobody can tell, so
-none of it runs by itself: an operator decides.
+An operation that was live in the backup may have ended since, in the history that was
+lost. Nobody can know, so none of them runs by itself: an operator decides.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from operations.ports import DeliveryState
 @dataclass(frozen=True, slots=True)
 class Settled:
     """
-    What was live and is not any more.
+    What was live and has been settled.
 
     Args:
-        operations: How many were canceled, by the state they were in.
+        operations: How many operations were canceled, by their former state.
 
         mails: Marks that became ``uncertain``.
     """
@@ -45,14 +45,14 @@ class Settled:
 
 def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settled:
     """
-    Cancel whatever is not final, and mark mails on their way as uncertain.
+    Cancel all live operations, and mark mails that were being sent as uncertain.
 
     Args:
-        connection: In a transaction, while no worker lives.
+        connection: In a transaction, while no worker is alive.
 
         reason: Begins with ``Reason.RESTORED``.
 
-        error: For who looks at one of them: what is not known, and what to do.
+        error: For the operator: what is unknown, and what to do.
     """
     live = LIVE.of()
     counted = connection.execute(
@@ -81,7 +81,7 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
             finished_at=db_now(),
         )
     )
-    # Also of what was canceled before, and whose worker had not stopped yet.
+    # Also for operations that were canceled before, while their workers ran on.
     connection.execute(
         sa.update(operations)
         .where(operations.c.claim_token.is_not(None))
@@ -96,7 +96,7 @@ def settle_live(connection: sa.Connection, *, reason: str, error: str) -> Settle
 
 
 def count_held(connection: sa.Connection) -> int:
-    """Return how many operations a worker holds under a lease that has not run out."""
+    """Return how many operations are claimed under a lease that has not run out."""
     return connection.execute(
         sa.select(sa.func.count()).where(
             operations.c.claim_token.is_not(None),
@@ -106,7 +106,7 @@ def count_held(connection: sa.Connection) -> int:
 
 
 def get_last_recorded_at(connection: sa.Connection) -> datetime | None:
-    """Return when an operation was last recorded, but by ``minutehand restored``."""
+    """Return when an operation was last recorded, except by ``minutehand restored``."""
     last: datetime | None = connection.execute(
         sa.select(sa.func.max(operations.c.recorded_at)).where(
             sa.or_(
@@ -120,7 +120,7 @@ def get_last_recorded_at(connection: sa.Connection) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class LostFile:
-    """A version that the database points at, and whose file is not in the workspace."""
+    """A version in use whose file is missing in the workspace."""
 
     app: str
     domain: str
@@ -132,7 +132,7 @@ def find_lost_files(connection: sa.Connection, root: Path) -> list[LostFile]:
     """
     Return the versions in use without a file below *root*.
 
-    A backup may be older than the workspace beside it: what was pruned since is gone.
+    The backup may be older than the workspace: versions pruned since are gone.
     """
     found = []
     for use in ("live", "staged", "previous"):

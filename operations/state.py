@@ -19,7 +19,7 @@ def get_operation_state(
     Reads the table, never Celery's result backend, which calls unknown ids PENDING.
 
     Returns:
-        None if there is no such operation, or *task_id* is no UUID.
+        None if there is no such operation, or *task_id* is not a UUID.
     """
     try:
         key = task_id if isinstance(task_id, UUID) else UUID(task_id)

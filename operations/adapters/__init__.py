@@ -1,6 +1,6 @@
 """
-The ports of operations, for real: files, servers and processes of the world outside.
+The real implementations of the ports: files, servers and processes.
 
-Each is handed to the steps by whoever makes a worker; nothing else imports them, and
-each has a fake in the tests that passes the same conformance suite where it has one.
+celery_app/assembly.py hands them to the steps. The tests have a fake of each, and where
+there is a conformance suite, both pass it.
 """

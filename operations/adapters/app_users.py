@@ -16,7 +16,7 @@ from operations.recipients import User
 def fetch_users(
     connection: sa.Connection, app: str, ids: Collection[str] | None = None
 ) -> tuple[User, ...]:
-    """Return the users *ids* of *app* (None: all) with their groups, by id."""
+    """Return the users *ids* of *app* (None: all) with their groups, ordered by id."""
     query = sa.select(users).where(users.c.app == app).order_by(users.c.id)
     member = sa.select(memberships.c.user_id, memberships.c.group_name).where(
         memberships.c.app == app
@@ -52,7 +52,7 @@ class RealDirectory:
         self._engine = engine
 
     def fetch_users(self, app: str) -> tuple[User, ...]:
-        """Return every user of *app* with their groups, by id."""
+        """Return every user of *app* with their groups, ordered by id."""
         with reading(self._engine) as connection:
             return fetch_users(connection, app)
 
@@ -80,7 +80,7 @@ class RealDirectory:
             return tuple(connection.execute(statement).scalars())
 
     def get_app_name(self, app: str) -> str | None:
-        """Return the name people know *app* by."""
+        """Return the name of *app* for people; None if there is no such app."""
         statement = sa.select(small_apps.c.name).where(small_apps.c.uid == app)
         with reading(self._engine) as connection:
             return connection.execute(statement).scalar_one_or_none()

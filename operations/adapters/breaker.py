@@ -1,9 +1,9 @@
 """
-One server that many operations need, and whether it serves: known to all workers.
+Whether a server that many operations need is available; all workers share the answer.
 
-Each operation that meets a server which takes connections and hangs holds a slot
-for as long as its timeouts. So the first to meet it writes that down, all others
-wait without a slot, and one at a time tries, ever less often.
+If a server accepts connections and then hangs, each operation that uses it occupies a
+slot until its timeouts have passed. So the first one records the failure, all others
+wait without a slot, and one at a time tries the server, ever less often.
 """
 
 from __future__ import annotations
@@ -27,34 +27,37 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
-#: Until the first trial; then twice that, and so on: short, for most outages are.
+#: Pause before the first trial, then twice that, and so on. Short, because most outages
+#: are.
 FIRST_PAUSE = timedelta(seconds=10)
 
-#: Between two trials at most: what people bear once a server is back.
+#: Longest pause between two trials: people accept that delay once a server is back.
 LONGEST_PAUSE = timedelta(minutes=5)
 
-#: For so long a trial is the only one: longer than a mailer waits for one answer. If it
-#: is not over then, its process died or the server is slow, and another may try.
+#: How long a trial is the only one: longer than a mailer waits for one answer. If it
+#: is not over by then, its process died or the server is slow, and another may try.
 TRIAL = timedelta(seconds=45)
 
-#: Over so much of the time since the server went do the operations come back that
-#: wait for it, so that they do not all look at once.
+#: Waiting operations return spread over this part of the outage so far: they must not
+#: all return at once.
 _SPREAD = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
     """
-    The server does not serve.
+    A server is not available.
 
     Args:
-        since: When it was first met so, aware UTC.
+        name: What messages call the server.
 
-        retry_at: Somebody tries it then, aware UTC.
+        since: When it first failed, aware UTC.
 
-        now: Aware UTC, the database's clock.
+        retry_at: When the next operation tries it, aware UTC.
 
-        error: What was met.
+        now: The database's clock, aware UTC.
+
+        error: Its latest error.
     """
 
     name: str
@@ -64,34 +67,34 @@ class Pause:
     error: str
 
     def __str__(self) -> str:
-        """Read as one line."""
+        """Return one line for people."""
         return (
-            f"the {self.name} has not served since {self.since:%F %T}Z "
-            f"({self.error}); tried again at {self.retry_at:%F %T}Z"
+            f"the {self.name} has been unavailable since {self.since:%F %T}Z "
+            f"({self.error}); the next try is at {self.retry_at:%F %T}Z"
         )
 
     def find_wait(self, key: str) -> timedelta:
-        """Return until when whoever is called *key* should wait: spread by its name."""
+        """Return how long the operation of mail *key* should wait, spread by *key*."""
         spread = min((self.now - self.since) * _SPREAD, LONGEST_PAUSE)
         share = zlib.crc32(key.encode()) / (1 << 32)
         return max(self.retry_at - self.now, timedelta(seconds=1)) + spread * share
 
 
 class Breaker:
-    """Whether a server serves, as all processes of the installation see it."""
+    """Whether a server is available, as all processes of the installation see it."""
 
     def __init__(self, engine: sa.Engine, name: str) -> None:
-        """Take what messages and the table call the server; nothing is looked up."""
+        """Take the server's *name* in messages and in the table; read nothing yet."""
         self._engine = engine
         self._name = name
 
     def ask(self) -> tuple[Pause | None, bool]:
         """
-        Ask whether to go on.
+        Ask whether to use the server.
 
         Returns:
-            The pause, if so one must wait; else None, and whether this is the one
-            that tries, which must call ``fail`` or ``close`` afterwards.
+            The pause, if the caller must wait. Otherwise None, and whether this call is
+            the trial; then the caller must call ``fail`` or ``close`` afterwards.
         """
         with reading(self._engine) as connection:
             pause = self._find(connection)
@@ -103,11 +106,11 @@ class Breaker:
                 .where(breakers.c.name == self._name, breakers.c.retry_at <= db_now())
                 .values(retry_at=db_now(TRIAL))
             ).rowcount
-            # If somebody else tries, or it serves again, that is there to be seen.
+            # If another process tries, or the server is back, the row shows it.
             return (None, True) if won else (self._find(connection), False)
 
     def fail(self, error: str, *, tried: bool) -> Pause | None:
-        """Write down that the server does not serve; *tried*: as the one that tries."""
+        """Record that the server is unavailable; *tried*: this was the trial."""
         with writing(self._engine) as connection:
             row = connection.execute(
                 sa.select(breakers.c.failures).where(breakers.c.name == self._name)
@@ -140,7 +143,7 @@ class Breaker:
             return self._find(connection)
 
     def close(self) -> None:
-        """Write down that the server serves again."""
+        """Record that the server is available again."""
         with writing(self._engine) as connection:
             gone = connection.execute(
                 sa.delete(breakers).where(breakers.c.name == self._name)
@@ -160,7 +163,7 @@ class Breaker:
 
 
 def fetch_pauses(connection: sa.Connection) -> list[Pause]:
-    """Return every server that does not serve, by name."""
+    """Return every server that is unavailable, by name."""
     rows = connection.execute(
         sa.select(breakers, db_now().label("now")).order_by(breakers.c.name)
     )
@@ -168,15 +171,15 @@ def fetch_pauses(connection: sa.Connection) -> list[Pause]:
 
 
 class PatientMailer:
-    """A mailer that hands nothing to a mail server which does not serve."""
+    """A mailer that does not call a mail server while it is unavailable."""
 
     def __init__(self, mailer: Mailer, breaker: Breaker) -> None:
-        """Take the one that does it, and what is known of its server."""
+        """Take the *mailer* that sends, and the *breaker* of its server."""
         self._mailer = mailer
         self._breaker = breaker
 
     def session(self) -> AbstractContextManager[SendMail]:
-        """Return a session that asks before its first mail."""
+        """Return a session that asks the breaker before its first mail."""
         return self._open()
 
     @contextmanager
@@ -186,7 +189,7 @@ class PatientMailer:
 
 
 class _PatientSession:
-    """Asks before the first mail, and again once the server is to blame."""
+    """Asks the breaker before the first mail, and again after a server failure."""
 
     def __init__(self, send: SendMail, breaker: Breaker) -> None:
         self._send = send

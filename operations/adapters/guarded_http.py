@@ -1,9 +1,9 @@
 """
-HTTP requests to addresses that tenants name, and never to a network of ours.
+HTTP requests to addresses that tenants name, but never to our own networks.
 
-A name is resolved once, every address it has is checked, and the connection goes to
-an address that was checked: a name that resolves to something else a moment later
-(DNS rebinding) changes nothing. Each redirect that is followed begins anew.
+A name is resolved once, all its addresses are checked, and the connection goes to one
+of them. If the name resolves to something else a moment later (DNS rebinding), it makes
+no difference. Each redirect that is followed is checked in the same way.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import httpx2
 #: Well-known prefix of addresses that stand for IPv4 ones (RFC 6052).
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
-#: All that is routed on the IPv6 internet. What lies outside of it (site-local,
-#: IPv4-compatible, prefixes of local translators) is not all known to ``is_global``.
+#: Everything that is routed on the IPv6 internet. ``is_global`` does not know all that
+#: lies outside (site-local, IPv4-compatible, prefixes of local translators).
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
-#: Documentation (RFC 9637), which Python 3.11 takes for the internet.
+#: For documentation (RFC 9637); Python 3.11 considers it global.
 _DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 
-#: Relays from IPv6 to IPv4, which are gone (RFC 7526).
+#: Relays from IPv6 to IPv4, which no longer exist (RFC 7526).
 _RELAYS = ipaddress.ip_network("192.88.99.0/24")
 
 _LAST_PORT = 65535
@@ -36,7 +36,7 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 class ForbiddenUrlError(Exception):
-    """The address is none, or not one of the internet; the text says which."""
+    """The URL is invalid, or its host is not public; the text says which."""
 
 
 def resolve_host(host: str, port: int) -> tuple[str, ...]:
@@ -47,10 +47,10 @@ def resolve_host(host: str, port: int) -> tuple[str, ...]:
 
 def is_public(address: IpAddress) -> bool:
     """
-    Return whether *address* is of the public internet.
+    Return whether *address* belongs to the public internet.
 
-    IPv6 addresses that carry an IPv4 one are judged by it, for that is where they
-    lead.
+    An IPv6 address that carries an IPv4 address is judged by the latter: that is where
+    the packets go.
     """
     if isinstance(address, ipaddress.IPv4Address):
         public = address.is_global and not address.is_multicast
@@ -75,9 +75,9 @@ def make_client(timeout: timedelta) -> httpx2.Client:
     """
     Return a client for :meth:`HostGuard.open`; *timeout* bounds each wait.
 
-    It asks no proxy of the environment, which would resolve the name again and find
-    what it likes. Certificates are checked by the authorities that the host trusts, or
-    by those of ``SSL_CERT_FILE``.
+    It ignores proxies of the environment: they would resolve the name again, perhaps to
+    another address. Certificates are checked against the authorities that the host
+    trusts, or those in ``SSL_CERT_FILE``.
     """
     return httpx2.Client(
         timeout=timeout.total_seconds(),
@@ -95,15 +95,15 @@ def _get_name(target: httpx2.URL) -> str:
     """
     Return the host of *target* as a request names it, in ASCII.
 
-    The resolver must be asked for this very name: Python makes other letters ASCII by
-    an older rule (IDNA 2003), which turns "faß" into "fass", and that may be a host of
-    somebody else's.
+    The resolver must get exactly this name: Python itself would convert letters beyond
+    ASCII by an older rule (IDNA 2003), which turns "faß" into "fass", and that may be
+    somebody else's host.
     """
     return target.raw_host.decode("ascii")
 
 
 def _write_name(entry: str) -> str:
-    """Return a host name that an operator wrote, as ``_get_name`` has it."""
+    """Return a host name that an operator wrote, in the form of ``_get_name``."""
     try:
         return _get_name(httpx2.URL(scheme="http", host=entry))
     except httpx2.InvalidURL:
@@ -127,9 +127,9 @@ class HostGuard:
             allowed_hosts: Host names, addresses or networks ("10.1.0.0/16") that
                 may be called although they are not public.
 
-            setting: What an operator lists them in, for messages.
+            setting: Name of the setting that lists them, for messages.
 
-            resolve: Host and port to addresses; raises OSError.
+            resolve: Returns the addresses of a host and port; raises OSError.
         """
         self._setting = setting
         self._resolve = resolve
@@ -146,19 +146,19 @@ class HostGuard:
         Return the addresses of *target*'s host, all of which may be called.
 
         Raises:
-            ForbiddenUrlError: It is not an address of HTTP, has a port that cannot
-                be, or leads to a place that is not public.
+            ForbiddenUrlError: The URL is not of HTTP, its port does not exist, or its
+                host has an address that is not public.
 
             OSError: The name cannot be resolved now.
         """
         if target.scheme not in {"http", "https"} or not target.host:
-            # Without the rest: a query may hold a key.
+            # Without the rest: a query may contain a key.
             shown = f"{target.scheme}:" if target.scheme else target.path[:60]
-            msg = f"{shown!r} is no address. Write https://host/path."
+            msg = f"{shown!r} is not an address. Write https://host/path."
             raise ForbiddenUrlError(msg)
         if target.port is not None and not 1 <= target.port <= _LAST_PORT:
             msg = (
-                f"{target.host}:{target.port} has no such port. "
+                f"{target.host}:{target.port} has a port that does not exist. "
                 f"Ports go from 1 to {_LAST_PORT}."
             )
             raise ForbiddenUrlError(msg)
@@ -170,8 +170,8 @@ class HostGuard:
         refused = self._find_refused(name, addresses)
         if refused is not None:
             msg = (
-                f"{target.host} leads to {refused}, which is not public. "
-                f"An operator can list it in {self._setting}."
+                f"{target.host} resolves to {refused}, which is not a public address. "
+                f"An operator can allow it in {self._setting}."
             )
             raise ForbiddenUrlError(msg)
 
@@ -204,12 +204,12 @@ class HostGuard:
             The answer, whose body is not read yet; close it.
 
         Raises:
-            ForbiddenUrlError: As of ``find_addresses``.
+            ForbiddenUrlError: As for ``find_addresses``.
 
-            OSError, httpx2.HTTPError: Of the network.
+            OSError, httpx2.HTTPError: The network failed.
         """
         addresses = self.find_addresses(target)
-        failure: httpx2.ConnectError | OSError = OSError("has no address")
+        failure: httpx2.ConnectError | OSError = OSError("the host has no address")
         for address in addresses:
             request = client.build_request(
                 method,

@@ -1,8 +1,8 @@
 """
-The only module that touches Polars: sources into Parquet, Parquet into figures.
+The only module that uses Polars: from sources to Parquet, from Parquet to figures.
 
-Every import of Polars is inside a function: its threads must never exist in the
-parent of the worker processes, or the forked children hang.
+Polars is imported inside functions only: if its threads existed in the parent of the
+worker processes, the forked children would hang.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
 
-#: By suffix of a file or of an address.
+#: Format by the suffix of a file or of a URL.
 _SUFFIXES = {
     ".csv": "csv",
     ".json": "json",
@@ -35,7 +35,7 @@ _SUFFIXES = {
     ".pq": "parquet",
 }
 
-#: By Content-Type, where an address has no suffix that says it.
+#: Format by Content-Type, for URLs without such a suffix.
 _MEDIA_TYPES = {
     "text/csv": "csv",
     "application/csv": "csv",
@@ -45,10 +45,10 @@ _MEDIA_TYPES = {
     "application/vnd.apache.parquet": "parquet",
 }
 
-#: What of a CSV file is looked at for its first row, in bytes.
+#: Bytes of a CSV file in which its first row is looked for.
 _LONGEST_HEADER = 1 << 20
 
-#: Rows that tell which columns look like dates.
+#: Rows that decide which columns look like dates.
 _DATED_ROWS = 10_000
 
 T = TypeVar("T")
@@ -58,10 +58,10 @@ def find_format(
     source: Mapping[str, JsonValue], name: str, media_type: str = "", *, shown: str
 ) -> str:
     """
-    Return which of FORMATS a source has: as it says, by suffix, by media type.
+    Return which of FORMATS a source has: by its "format", suffix or media type.
 
     Raises:
-        StepError: Permanent: none of them tells.
+        StepError: Permanent: none of them says it.
     """
     given = source.get("format")
     if isinstance(given, str) and given in FORMATS:
@@ -71,10 +71,8 @@ def find_format(
     by_type = _MEDIA_TYPES.get(media_type.partition(";")[0].strip().lower())
     found = None if given is not None else by_suffix or by_type
     if found is None:
-        msg = (
-            f"{shown}: format {given!r} is not known. "
-            f'Write "format": one of {", ".join(FORMATS)}.'
-        )
+        said = "is not given" if given is None else f"{given!r} is not known"
+        msg = f'{shown}: format {said}. Write "format": one of {", ".join(FORMATS)}.'
         raise StepError(msg, permanent=True)
 
     return found
@@ -91,8 +89,8 @@ def convert_to_parquet(
 
         kind: One of FORMATS.
 
-        target: Written as a stream, so that memory does not grow with the data.
-            Files beside it whose names begin with its own are scratch.
+        target: Written as a stream: memory does not grow with the data. Files beside
+            it whose names begin with its name are scratch files.
 
         shown: What messages call *path*.
 
@@ -102,9 +100,9 @@ def convert_to_parquet(
         The number of rows.
 
     Raises:
-        StepError: Permanent: the content is not of *kind*, or beyond *limits*.
+        StepError: Permanent: the content is not of *kind*, or exceeds *limits*.
 
-        OSError: Of the file system.
+        OSError: The file system failed.
     """
     with path.open("rb") as file:
         head = file.read(_LONGEST_HEADER)
@@ -147,30 +145,30 @@ def check_rows(rows: int, shown: str, limits: Limits) -> int:
     Return *rows*.
 
     Raises:
-        StepError: Permanent: they are more than *limits* say.
+        StepError: Permanent: there are more rows than *limits* allow.
     """
     if rows > limits.rows:
         msg = (
-            f"{shown}: more than {limits.rows:,} rows (MINUTEHAND_SOURCE_MAX_ROWS). "
-            "Take fewer, or ask the operator to raise the bound."
+            f"{shown} has more than {limits.rows:,} rows (MINUTEHAND_SOURCE_MAX_ROWS). "
+            "Read fewer, or ask the operator to raise the limit."
         )
         raise StepError(msg, permanent=True)
     return rows
 
 
 def check_columns(columns: int, shown: str, limits: Limits) -> None:
-    """Refuse more columns than *limits* say, as ``check_rows`` does."""
+    """Refuse more columns than *limits* allow, as ``check_rows`` does."""
     if columns > limits.columns:
         msg = (
-            f"{shown}: more than {limits.columns:,} columns "
-            "(MINUTEHAND_SOURCE_MAX_COLUMNS). Take fewer, or ask the operator to "
-            "raise the bound."
+            f"{shown} has more than {limits.columns:,} columns "
+            "(MINUTEHAND_SOURCE_MAX_COLUMNS). Read fewer, or ask the operator to "
+            "raise the limit."
         )
         raise StepError(msg, permanent=True)
 
 
 def _count_fields(head: bytes) -> int:
-    """Return the columns of a CSV file that begins with *head*."""
+    """Return the number of columns of a CSV file that begins with *head*."""
     text = head.decode("utf-8", errors="replace")
     try:
         return len(next(csv.reader(io.StringIO(text, newline="")), ()))
@@ -211,9 +209,9 @@ def _sink_csv(path: Path, schema: pl.Schema, target: Path, limits: Limits) -> No
     """
     Write a CSV file of *schema* to *target*, its dates as dates.
 
-    To look for dates in all rows takes Polars twenty times as long as all the rest:
-    the first rows tell which columns look like dates, and if one of the others is
-    none, the column is text.
+    Looking for dates in all rows takes Polars twenty times as long as everything else.
+    So the first rows decide which columns look like dates; if a later row is not a
+    date, all columns are read without dates.
     """
     import polars as pl  # noqa: PLC0415 - see the module's docstring
 
@@ -254,13 +252,13 @@ def write_batches(
     """
     Write rows to the Parquet file *target*, batch by batch; return their number.
 
-    Each batch becomes a file of its own; then the types of all of them decide that
+    Each batch becomes a file of its own. Then the types in all batches decide the type
     of a column, and the files are joined as a stream.
 
     Args:
-        names: Of the columns.
+        names: Names of the columns.
 
-        batches: Rows, each as long as *names*. Consumed while it is written.
+        batches: Rows, each as long as *names*; read while the file is written.
 
         target: As for ``convert_to_parquet``.
 
@@ -269,9 +267,9 @@ def write_batches(
         limits: Bounds of bytes, rows and columns.
 
     Raises:
-        StepError: Permanent: Parquet cannot hold the columns, or beyond *limits*.
+        StepError: Permanent: Parquet cannot store the columns, or *limits* forbid it.
 
-        OSError: Of the file system.
+        OSError: The file system failed.
     """
     check_columns(len(names), shown, limits)
 
@@ -315,7 +313,8 @@ def _make_frame(names: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.Da
         infer_schema_length=None,
         strict=False,
     )
-    # Objects such as UUIDs as texts; a column of nothing but NULL waits for others.
+    # Objects such as UUIDs become texts. A column of nothing but NULL keeps its type
+    # open: other batches decide it.
     return frame.with_columns(
         pl.Series(
             name,
@@ -328,7 +327,7 @@ def _make_frame(names: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.Da
 
 
 def _unite(kinds: Sequence[pl.DataType]) -> pl.DataType:
-    """Return the type of a column whose batches have *kinds*."""
+    """Return the common type of a column that has *kinds* in its batches."""
     import polars as pl  # noqa: PLC0415 - see the module's docstring
 
     found = list(dict.fromkeys(kind for kind in kinds if kind != pl.Null))
@@ -349,15 +348,15 @@ def _unite(kinds: Sequence[pl.DataType]) -> pl.DataType:
 def explain_too_large(shown: str, limits: Limits) -> StepError:
     """Return the error about a source of more bytes than *limits* allow."""
     msg = (
-        f"{shown}: more than {format_bytes(limits.bytes)} without compression "
-        "(MINUTEHAND_SOURCE_MAX_BYTES). Take less, or ask the operator to raise the "
-        "bound."
+        f"{shown} has more than {format_bytes(limits.bytes)} without compression "
+        "(MINUTEHAND_SOURCE_MAX_BYTES). Read less, or ask the operator to raise the "
+        "limit."
     )
     return StepError(msg, permanent=True)
 
 
 def count_rows(path: Path) -> int:
-    """Return the rows of a Parquet file, from its footer."""
+    """Return the number of rows of a Parquet file, from its footer."""
     import polars as pl  # noqa: PLC0415 - see the module's docstring
 
     counted = pl.scan_parquet(path, glob=False).select(pl.len()).collect()
@@ -373,7 +372,7 @@ def read_figures(
     Raises:
         StepError: Permanent: the file is damaged.
 
-        OSError: Of the file system.
+        OSError: The file system failed.
     """
 
     def read() -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
@@ -425,8 +424,8 @@ def _explaining(subject: str, kind: str, work: Callable[[], T]) -> T:
 
     try:
         return work()
-    # A panic of its Rust side derives from BaseException; a damaged file must not
-    # take the worker down.
+    # A panic in Polars' Rust code derives from BaseException; a damaged file must not
+    # end the worker.
     except (
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,
@@ -441,7 +440,7 @@ def _explaining(subject: str, kind: str, work: Callable[[], T]) -> T:
 
 
 def _raise_for_system(reason: str) -> None:
-    """Raise as OSError what Polars tells of the file system, such as a full disk."""
+    """Raise OSError if Polars reports a file system error, such as a full disk."""
     found = re.search(r"\(os error (\d+)\)", reason)
     if found is not None:
         number = int(found[1])

@@ -1,10 +1,10 @@
 """
-Removes old rows in batches, but none that is still needed to recognize a repetition.
+Remove old rows in batches, but no row that is still needed to recognize a repetition.
 
-An occurrence is decided once because its operation's id exists. So the row must
-outlive every moment at which the occurrence could be decided again: those at or
-after its action's ``next_due_at``, which is where the next tick begins to look,
-however long the scheduler was down.
+An occurrence is decided only once because its operation's id exists. So the row must
+stay as long as the occurrence could be decided again. That is the case if it is at or
+after its action's ``next_due_at``, where the next tick begins to look, however long the
+scheduler was down.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class DatabasePrune:
             .order_by(operations.c.recorded_at)
             .limit(limit)
         )
-        # On PostgreSQL a plan may run an uncorrelated subquery more than once, with
-        # another batch each time; a list of ids is what it is.
+        # PostgreSQL may run an uncorrelated subquery more than once, with a different
+        # batch each time; a list of ids does not change.
         with writing(self._engine) as connection:
             ids = connection.execute(old).scalars().all()
             if not ids:
@@ -71,7 +71,7 @@ class DatabasePrune:
             deleted = connection.execute(
                 sa.delete(operations).where(
                     operations.c.id.in_(ids),
-                    # reopened by a retry since we looked
+                    # it may have been reopened by a retry since we looked
                     operations.c.state.in_(sorted(FINAL_STATES)),
                 )
             )
@@ -81,8 +81,8 @@ class DatabasePrune:
         """
         Remove at most *limit* revisions that were replaced before *before*.
 
-        Kept are those that an operation was recorded with, and the one that was in
-        force at *before*: ``why`` and ``audit`` read what has been since.
+        Revisions that an operation refers to are kept, and so is the one that was in
+        effect at *before*: ``why`` and ``audit`` need the time since then.
         """
         revision = scheduled_action_revisions
         newer = revision.alias("newer")
@@ -95,7 +95,7 @@ class DatabasePrune:
             operations.c.action_uid == revision.c.uid,
             operations.c.action_revision == revision.c.revision,
         )
-        # A pause lasts until it is ended; why and audit look for what began it.
+        # A pause may last long; why and audit look for the revision that began it.
         out = revision.c.change.in_(sorted({*EXITS, Change.RESUMED}))
         old = (
             sa.select(revision.c.uid, revision.c.revision)
@@ -119,8 +119,8 @@ class DatabasePrune:
         """
         Remove at most *limit* events that happened and were recorded before *before*.
 
-        An event that an action waits for (``after``, with a delay) stays for that
-        delay longer.
+        An event that an action waits for (``after``, with a delay) is kept longer, by
+        that delay.
         """
         with reading(self._engine) as connection:
             waiting = connection.execute(
@@ -163,9 +163,9 @@ class DatabasePrune:
 
     def prune_leases(self, *, before: datetime) -> int:
         """
-        Remove leases that expired before *before*; the scheduler's own stays.
+        Remove leases that expired before *before*, except the scheduler's.
 
-        With them goes who led until then.
+        Also remove the records of leaderships that began before *before*.
         """
         statement = sa.delete(leases).where(
             leases.c.expires_at < before, leases.c.name != SCHEDULER_LEASE
@@ -180,6 +180,6 @@ class DatabasePrune:
 
 
 def _longest(delay: str) -> timedelta:
-    """Return the most that *delay* can be, whichever months it spans."""
+    """Return the longest time that *delay* can be, whichever months it spans."""
     duration = Duration.parse(delay)
     return duration.months * LONGEST_MONTH + duration.rest

@@ -1,9 +1,9 @@
 """
-The program that renders mail templates, in a process with limits of its own.
+The program that renders mail templates, in a process with its own limits.
 
-Started by renderer.py, once for many templates. Reads requests from its standard
-input and writes JSON, one line a mail. Ends with its standard input, or when a
-template has taken more than it may: nothing of the worker is lost with it.
+renderer.py starts it once for many templates. It reads requests from standard input and
+writes one line of JSON for each mail. It ends when standard input ends, or when a
+template exceeds the limits; the worker loses nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CPU_A_MAIL_S = 0.02
 
 
 def main() -> None:
-    """Render what is asked for, until nobody asks any more."""
-    # Whoever stops the worker lets it finish what it runs; so do we.
+    """Render templates until standard input ends."""
+    # A worker that is stopped finishes what it runs, and needs us for that.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     _limit(resource.RLIMIT_AS, _get_address_space() + MEMORY_BYTES)
@@ -35,7 +35,7 @@ def main() -> None:
     requests, answers = sys.stdin.buffer, sys.stdout
     while True:
         try:
-            # Of the worker, never of a template.
+            # Pickled by the worker, never by a template.
             template, recipients = pickle.load(requests)  # noqa: S301
         except EOFError:
             return
@@ -68,7 +68,7 @@ def _write(answers: IO[str], answer: Mapping[str, str | None]) -> None:
 
 
 def _allow_cpu(mails: int) -> None:
-    """Let this process live for so many mails longer, in seconds of CPU."""
+    """Allow this process the CPU time that *mails* more mails may take."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     allowed = used.ru_utime + used.ru_stime + CPU_S + CPU_A_MAIL_S * mails
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -83,7 +83,7 @@ def _limit(which: int, value: int) -> None:
 
 
 def _get_address_space() -> int:
-    """Return what this process has mapped, in bytes; 0 where nobody says."""
+    """Return the bytes that this process has mapped; 0 if the system does not say."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
     except OSError:

@@ -1,10 +1,10 @@
 """
-Mail templates, rendered in processes of their own that may die of them.
+Render mail templates in separate processes, which a bad template may crash.
 
-A template is written by a tenant and may ask for gigabytes or for hours in a dozen
-characters, in C code that no sandbox interrupts. So render_child.py renders it, under
-limits of the operating system. Starting one takes as long as a hundred mails, so
-it is kept for the next template.
+Tenants write templates. A dozen characters can take gigabytes or hours, in C code that
+no sandbox interrupts. So render_child.py renders them under limits of the operating
+system. Starting that process takes as long as a hundred mails, so it is kept for the
+next template.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from models.errors import StepError
 from operations.mail.message import Rendered, Template
 from operations.mail.template import CPU_S, LONGEST, MEMORY_BYTES
 
-#: Characters all mails of a step may have together, for they are held in memory
-#: until the last of them is rendered: five thousand of 20,000 characters.
+#: Characters that all mails of a step may have together, because all are in memory
+#: until the last is rendered: five thousand mails of 20,000 characters.
 LONGEST_TOGETHER = 100_000_000
 
-#: For one step, whatever the machine is busy with; the CPU it takes is bounded apart.
+#: For one step, however busy the machine is; CPU time has a limit of its own.
 DEADLINE = timedelta(minutes=2)
 
-#: Bytes of an answer: two parts, each character as an escaped pair of surrogates.
+#: Bytes of an answer: two parts, with each character escaped as two surrogates.
 _LONGEST_LINE = 2 * LONGEST * 12 + 100_000
 
 
@@ -40,7 +40,7 @@ class ChildRenderer:
     """Implements :class:`operations.ports.Renderer`; safe to share among threads."""
 
     def __init__(self, *, deadline: timedelta = DEADLINE) -> None:
-        """Start nothing yet; *deadline* bounds all mails of one step."""
+        """Start nothing yet; *deadline* is for all mails of one step."""
         self._deadline_s = deadline.total_seconds()
         self._idle: list[_Child] = []
 
@@ -52,14 +52,14 @@ class ChildRenderer:
         try:
             mails = list(self._talk(child, template, recipients))
         except BaseException:
-            # It may be at work still, and nobody waits for that any more.
+            # It may still be rendering, and nobody waits for it any more.
             child.kill()
             raise
         self._idle.append(child)
         return mails
 
     def close(self) -> None:
-        """End what waits for the next template."""
+        """End the processes that wait for the next template."""
         while self._idle:
             self._idle.pop().kill()
 
@@ -106,20 +106,20 @@ class ChildRenderer:
         subject = f"template {template.name!r}"
         if status == -signal.SIGXCPU:
             msg = (
-                f"{subject}: takes more than {CPU_S} s of computing. "
-                "Loop less, or over less."
+                f"{subject}: rendering it takes more than {CPU_S} s of CPU time. "
+                "Use fewer or shorter loops."
             )
             return StepError(msg, permanent=True)
         if child.is_overdue:
-            msg = f"{subject}: not rendered within {self._deadline_s:g} s."
+            msg = f"{subject}: it was not rendered within {self._deadline_s:g} s."
             return StepError(msg, permanent=False)
         if status == -signal.SIGKILL:
-            # By whom is not known: maybe by a machine short of memory.
+            # Nobody knows by whom: perhaps the machine was short of memory.
             msg = f"{subject}: the process that rendered it was killed."
             return StepError(msg, permanent=False)
         msg = (
             f"{subject}: the process that rendered it crashed (status {status}); "
-            f"it may take {MEMORY_BYTES >> 20} MiB of memory."
+            f"its limit is {MEMORY_BYTES >> 20} MiB of memory."
         )
         return StepError(msg, permanent=True)
 
@@ -128,7 +128,7 @@ class _Child:
     """A process of render_child.py, and the pipes to it."""
 
     def __init__(self) -> None:
-        # Nothing of our environment: it holds secrets.
+        # Nothing of our environment, because it contains secrets.
         environ = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(
             # -P: modules come from where ours come from, not from the working folder.
@@ -170,7 +170,7 @@ class _Child:
         return self._process.poll() is None
 
     def wait(self) -> int:
-        """Return how it ended; it closed its answers, so it is about to."""
+        """Return its exit status; it has closed its output, so it ends soon."""
         try:
             return self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
 """
-Mails to a mail server, or as files into a folder.
+Send mails to a mail server, or write them as files into a folder.
 
-The dialogue is spelled out command by command, for all depends on where it breaks:
-before the content nothing has left, after it nobody knows.
+The SMTP dialogue is written out command by command, because it matters where it breaks:
+before the content, nothing has left; after it, nobody knows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from models.errors import UsageError
 from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Mailer, SendMail
 
-#: Bound of connecting and of each wait for an answer; below an operation's lease.
+#: For connecting, and for each answer; shorter than an operation's lease.
 TIMEOUT = timedelta(seconds=30)
 
 _SUBMISSION_PORT = 25
@@ -39,7 +39,7 @@ _FIRST_PERMANENT = 500
 
 def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> Mailer:
     """
-    Return the mailer that *address* asks for; nothing is opened.
+    Return the mailer for *address*; nothing is opened.
 
     Args:
         address: ``smtp://user:password@host:port`` (TLS if the server offers it),
@@ -48,10 +48,10 @@ def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> M
 
         sender: The From address, such as "Reports <reports@example.com>".
 
-        timeout: Of each wait for a server.
+        timeout: For each answer of the server.
 
     Raises:
-        UsageError: If *address* is neither.
+        UsageError: *address* is neither a mail server nor a folder.
     """
     parts = urlsplit(address)
     if parts.scheme in {"smtp", "smtps"} and parts.hostname:
@@ -62,14 +62,14 @@ def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> M
         return FolderMailer(Path(address), sender=sender)
 
     msg = (
-        f"{parts.scheme}://… is no place for mails. "
+        f"{parts.scheme}://… is neither a mail server nor a folder. "
         "Write smtp://user:password@host:port, smtps://… or a folder."
     )
     raise UsageError(msg)
 
 
 def name_mail_server(address: str) -> str:
-    """Return what people call where mails go, without user and password."""
+    """Return the name of the mail server or folder for people, without credentials."""
     parts = urlsplit(address)
     if parts.scheme in {"smtp", "smtps"}:
         return f"mail server {parts.hostname}:{parts.port or ''}".rstrip(":")
@@ -81,7 +81,7 @@ def make_message(mail: Mail, *, sender: str, now: datetime) -> EmailMessage:
     Return *mail* as a message.
 
     Raises:
-        ValueError: If a header cannot be what it should, such as the address.
+        ValueError: A header would be invalid, such as the address.
     """
     message = EmailMessage(policy=SMTP_POLICY)
     message["From"] = sender
@@ -90,13 +90,13 @@ def make_message(mail: Mail, *, sender: str, now: datetime) -> EmailMessage:
         message["To"] = Address(display_name=name, addr_spec=mail.address)
     # The parser of addresses also stumbles with an IndexError over some texts.
     except (ValueError, IndexError, MessageError) as error:
-        msg = f"{mail.address!r} is no mail address."
+        msg = f"{mail.address!r} is not a mail address."
         raise ValueError(msg) from error
     # Steps make it one line already; a line break here would begin a new header.
     message["Subject"] = " ".join(mail.subject.split())
     message["Date"] = format_datetime(now)
     message["Message-ID"] = f"<{mail.message_id}>"
-    # So that out-of-office assistants do not answer (RFC 3834).
+    # Out-of-office assistants must not answer (RFC 3834).
     message["Auto-Submitted"] = "auto-generated"
     if mail.text is not None:
         message.set_content(mail.text)
@@ -118,7 +118,7 @@ class FolderMailer:
     """Writes each mail as an ``.eml`` file, for development and tests."""
 
     def __init__(self, folder: Path, *, sender: str) -> None:
-        """Take *folder*; it is made when the first mail comes."""
+        """Take *folder*; it is created with the first mail."""
         self._folder = folder
         self._sender = sender
 
@@ -145,7 +145,7 @@ class FolderMailer:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            # Whoever watches the folder never sees half a mail.
+            # A program that watches the folder never sees half a mail.
             draft.replace(path)
         except OSError as error:
             with suppress(OSError):
@@ -167,7 +167,7 @@ class SmtpMailer:
         self._timeout = timeout
 
     def session(self) -> AbstractContextManager[SendMail]:
-        """Return a session that connects at its first mail and ends with the block."""
+        """Return a session that connects at its first mail and quits at the end."""
         return self._open()
 
     @contextmanager
@@ -180,7 +180,7 @@ class SmtpMailer:
 
 
 class _SmtpSession:
-    """An SMTP connection that is made anew when the server has closed it."""
+    """An SMTP connection that is opened again if the server has closed it."""
 
     def __init__(self, address: SplitResult, sender: str, timeout: timedelta) -> None:
         self._address = address
@@ -198,7 +198,7 @@ class _SmtpSession:
         except (ValueError, IndexError, MessageError) as error:
             return Sending(Outcome.REFUSED, str(error))
         if not (address.isascii() and sender.isascii()):
-            detail = f"{address!r} has letters that not every mail server takes."
+            detail = f"{address!r} has letters that not every mail server accepts."
             return Sending(Outcome.REFUSED, detail)
 
         fresh = self._smtp is None
@@ -214,7 +214,7 @@ class _SmtpSession:
         return self._transmit(self._smtp, address, content)
 
     def _begin(self, sender: str) -> Sending | None:
-        """Connect if need be and name the sender; None if that went well."""
+        """Connect if necessary, and name the sender; None means success."""
         try:
             if self._smtp is None:
                 self._smtp = self._connect()
@@ -304,7 +304,7 @@ class _SmtpSession:
             self._smtp = None
 
     def quit(self) -> None:
-        """Say goodbye; whether the server hears it changes nothing."""
+        """End the dialogue politely; it does not matter whether the server hears it."""
         if self._smtp is not None:
             with suppress(OSError, smtplib.SMTPException):
                 self._smtp.quit()
@@ -312,8 +312,8 @@ class _SmtpSession:
 
 
 def _is_timeout(error: Exception) -> bool:
-    """Tell a server that hangs, on any mail, from one that breaks off over this one."""
-    # smtplib makes an error of its own of what it meets while it reads
+    """Tell whether the server hangs, as opposed to breaking off at this mail."""
+    # smtplib wraps errors that occur while it reads in an error of its own
     return isinstance(error, TimeoutError) or isinstance(
         error.__context__, TimeoutError
     )

@@ -1,8 +1,8 @@
 """
-Signed requests to addresses of others (Standard Webhooks), never to our own network.
+Signed requests (Standard Webhooks) to foreign URLs, never to our own networks.
 
-Where a request may go is decided by operations/adapters/guarded_http.py. Redirects are
-not followed.
+operations/adapters/guarded_http.py decides where a request may go. Redirects are not
+followed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from operations.adapters.guarded_http import (
 )
 from operations.mail.message import Outcome, Sending
 
-#: Bound of connecting and of each wait.
+#: For connecting, and for each wait.
 TIMEOUT = timedelta(seconds=15)
 
-#: Prefix of secrets, as Standard Webhooks writes them; base64 follows.
+#: Prefix of secrets in the form of Standard Webhooks; base64 follows.
 SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix, not a secret
 
-#: Answers that may be another one tomorrow: timeout, too early, too many requests.
+#: Client errors that may pass: timeout, too early, too many requests.
 _PASSING_STATUS = frozenset({408, 425, 429})
 
 
@@ -62,14 +62,14 @@ def decode_secret(text: str) -> bytes:
         text: ``whsec_`` and base64, or any other text, which is the key as it is.
 
     Raises:
-        UsageError: If what follows ``whsec_`` is no base64.
+        UsageError: The text after ``whsec_`` is not base64.
     """
     if not text.startswith(SECRET_PREFIX):
         return text.encode()
     try:
         return base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:
-        msg = "MINUTEHAND_WEBHOOK_SECRET: what follows whsec_ is no base64."
+        msg = "MINUTEHAND_WEBHOOK_SECRET: the text after whsec_ is not base64."
         raise UsageError(msg) from None
 
 
@@ -93,9 +93,9 @@ class RealWebhooks:
             allowed_hosts: Host names, addresses or networks ("10.1.0.0/16") that
                 may be called although they are not public.
 
-            timeout: Bound of connecting and of each wait.
+            timeout: For connecting, and for each wait.
 
-            resolve: Host and port to addresses; raises OSError.
+            resolve: Returns the addresses of a host and port; raises OSError.
         """
         self._secret = None if secret is None else decode_secret(secret)
         self._timeout = timeout
@@ -108,12 +108,12 @@ class RealWebhooks:
     def post(self, url: str, *, message_id: str, body: bytes, now: datetime) -> Sending:
         """POST *body*, signed; see :class:`operations.ports.Webhooks`."""
         if self._secret is None:
-            detail = "requests cannot be signed. Set MINUTEHAND_WEBHOOK_SECRET."
+            detail = "the request cannot be signed. Set MINUTEHAND_WEBHOOK_SECRET."
             return Sending(Outcome.REFUSED, detail)
         try:
             target = httpx2.URL(url)
         except (httpx2.InvalidURL, TypeError) as error:
-            return Sending(Outcome.REFUSED, f"{url!r} is no address: {error}")
+            return Sending(Outcome.REFUSED, f"{url!r} is not an address: {error}")
         timestamp = int(now.timestamp())
         headers = {
             "content-type": "application/json",
@@ -126,7 +126,7 @@ class RealWebhooks:
         }
         try:
             with make_client(self._timeout) as client:
-                # The answer's body is of no interest, however long: not read.
+                # The body of the answer is not read, however long it is.
                 response = self._guard.open(
                     client, "POST", target, headers=headers, content=body
                 )

@@ -1,8 +1,8 @@
 """
 A worker's claim on an operation: take it, keep it, write under it, give it up.
 
-Each function is one conditional statement (or one transaction that begins with
-one) and returns whether it won. Everything but the claim itself needs its token.
+Each function is one conditional statement, or one transaction that begins with one, and
+returns whether it won. All but the claim itself need the token of the claim.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ def claim_operation(
     """
     Try to take an operation for one attempt.
 
-    If it is the first, and nothing can stop the operation, its steps are written down
-    with the claim, and the first of them runs: see ``Claim.begun``.
+    If this is the first attempt, and nothing can stop the operation, its steps are
+    inserted together with the claim, and the first one starts: see ``Claim.begun``.
 
     Args:
-        engine: Of the worker.
+        engine: The worker's engine.
 
-        operation_id: Which is also the id of the Celery task that brought it.
+        operation_id: Also the id of the Celery task.
 
         worker: Name for the operator, such as ``celery@host``.
 
-        lease: How long it is ours without renewal.
+        lease: How long the claim lasts without renewal.
 
     Returns:
-        None if somebody else has it, it is final, not due to be sent, or another
-        heavy operation of the app is claimed. The message is then dropped: the
-        table sends it again when its time has come.
+        None if another worker has claimed it, it is final or not yet to be sent, or
+        another heavy operation of the app is claimed. Then the message is dropped: the
+        leader sends another one when it is time.
     """
     values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
     take = _take_at_once if engine.dialect.name == "postgresql" else _take
     try:
         claim = take(engine, values, lease)
     except sa.exc.IntegrityError:
-        claim = None  # another heavy one was claimed between our look and our write
+        claim = None  # another heavy one was claimed while our statement ran
     if claim is None:
         _hand_back(engine, operation_id)
     return claim
@@ -88,11 +88,11 @@ def _take(
 
 
 def _find_first_steps(claim: Claim) -> tuple[str, ...]:
-    """Return the steps to write down at once, as the statement for PostgreSQL does."""
+    """Return the steps to insert with the claim, as PostgreSQL's statement does."""
     if claim.attempt > 1 or not can_nothing_stop(claim):
         return ()
     asked = claim.document["operations"]
-    # A newer Minutehand may have steps that we do not know.
+    # A newer version of Minutehand may have steps that this one does not know.
     return tuple(name for name in OperationModel.model_fields if name in asked)
 
 
@@ -111,7 +111,7 @@ def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:
 
 
 def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
-    """Let the leader send a heavy operation again, whose message we now drop."""
+    """Let the leader send a heavy operation again: its message is dropped now."""
     with writing(engine) as connection:
         connection.execute(
             sa.update(operations)
@@ -128,9 +128,9 @@ def renew(
     engine: sa.Engine, tokens: Collection[UUID], *, lease: timedelta = LEASE
 ) -> set[UUID]:
     """
-    Extend the leases of *tokens*; return those that are still ours.
+    Extend the leases of *tokens*; return the tokens that are still ours.
 
-    Also of what was canceled: it is ours until we let go of it.
+    A canceled operation is ours until we let go of it.
     """
     if not tokens:
         return set()
@@ -151,15 +151,15 @@ def _renew_statement(lease: timedelta) -> sa.Executable:
 
 def guard(connection: sa.Connection, claim: Claim) -> datetime:
     """
-    Lock the operation for the rest of the transaction, if it is still ours.
+    Lock the operation until the transaction ends, if it is still ours.
 
     Returns:
         The database's clock, aware UTC.
 
     Raises:
-        CanceledError: Somebody canceled it.
+        CanceledError: Somebody canceled the operation.
 
-        ClaimLostError: Somebody else runs it, or it is final.
+        ClaimLostError: Another worker has claimed the operation, or it is final.
     """
     now: datetime | None = connection.execute(
         _guard_statement(claim.lease), _ours(claim)
@@ -179,7 +179,7 @@ def _guard_statement(lease: timedelta) -> sa.Executable:
     )
 
 
-#: What every write under a claim is conditional on; ``_ours`` binds it.
+#: The condition of every write under a claim; ``_ours`` gives its parameters.
 _IS_OURS = (
     operations.c.id == sa.bindparam("claimed_id"),
     operations.c.claim_token == sa.bindparam("claimed_token"),
@@ -196,7 +196,7 @@ def raise_lost(connection: sa.Connection, claim: Claim) -> NoReturn:
     Say why a write under *claim* found nothing to change.
 
     Raises:
-        CanceledError, ClaimLostError: As ``guard``.
+        CanceledError, ClaimLostError: As for ``guard``.
     """
     state = connection.execute(
         sa.select(operations.c.state).where(operations.c.id == claim.operation_id)
@@ -216,7 +216,7 @@ def finish(
     reason: str | None = None,
     error: str | None = None,
 ) -> bool:
-    """Make the operation final; False if it is no longer ours, and nothing changed."""
+    """Make the operation final; False if it is not ours any more: nothing changed."""
     values = finish_values(claim, state, reason=reason, error=error)
     return connection.execute(finish_statement(), values).rowcount == 1
 
@@ -239,7 +239,7 @@ def finish_values(
 
 @cache
 def finish_statement() -> sa.Update:
-    """Return what makes an operation final, if it is still ours."""
+    """Return the statement that makes an operation final, if it is still ours."""
     return (
         sa.update(operations)
         .where(*_IS_OURS)
@@ -276,14 +276,14 @@ def postpone(
     error: str,
 ) -> bool:
     """
-    Put the operation back for after *delay*, as if this attempt had not been made.
+    Make the operation pending for *delay*; this attempt does not count.
 
-    For what the action is not to blame for, however often it happens.
+    For trouble that is not the action's fault, however often it happens.
 
     Args:
         connection: In a transaction.
 
-        claim: The claim; it ends.
+        claim: It ends here.
 
         delay: From now, by the database's clock.
 
@@ -306,7 +306,7 @@ def postpone(
 
 
 def give_back(engine: sa.Engine, claim: Claim) -> bool:
-    """Put the operation back at once, as if never claimed: this worker stops."""
+    """Make the operation pending, as this worker stops; the attempt does not count."""
     with writing(engine) as connection:
         given_back = _leave(
             connection,
@@ -322,10 +322,10 @@ def give_back(engine: sa.Engine, claim: Claim) -> bool:
 
 def let_go(connection: sa.Connection, claim: Claim) -> None:
     """
-    Say that nothing runs any more under a claim on what was canceled.
+    End the claim on an operation that was canceled and has stopped running.
 
-    Until then, or until the lease runs out, nobody else may take the operation if it
-    is tried again, nor another heavy one of its app.
+    Until then, or until the lease runs out, nobody can claim the operation if it is
+    retried, nor another heavy operation of its app.
     """
     connection.execute(
         sa.update(operations)

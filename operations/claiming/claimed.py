@@ -1,4 +1,4 @@
-"""An operation that a worker has claimed: what it is told, and for how long."""
+"""An operation that a worker has claimed: what the worker knows, and for how long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-#: How long an operation stays claimed without a sign of life; renewed each 10 s.
+#: How long a claim lasts without a renewal; it is renewed every 10 s.
 LEASE = timedelta(seconds=60)
 
 #: Columns of the operation that a claim returns.
@@ -29,19 +29,19 @@ CLAIMED = (
 @dataclass(frozen=True, slots=True)
 class Claim:
     """
-    An operation that is ours while the lease holds.
+    An operation that is ours as long as the lease lasts.
 
     Args:
-        document: The action as it was when the occurrence was recorded.
+        document: The action as it was when the operation was recorded.
 
-        action_active: Whether the action is still there and switched on. None: deleted.
+        action_active: Whether the action is active now. None: it is deleted.
 
-        begun: How many steps were written down with the claim, for the first time.
-            0: find out what stops the operation, or what an earlier attempt left.
+        begun: How many steps were inserted together with the claim. 0: the worker must
+            look for obstacles, and for steps of earlier attempts.
 
         claimed_at: Aware UTC, the database's clock.
 
-        lease: How long a sign of life keeps it ours.
+        lease: How long the claim lasts after each renewal.
     """
 
     operation_id: UUID

@@ -1,4 +1,4 @@
-"""The heart of a worker: it renews the leases of all that its process runs."""
+"""The heart of a worker renews the leases of all operations that its process runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ log = structlog.get_logger()
 
 class Heart:
     """
-    Renews the leases of all that this process runs, from one thread.
+    Renews the leases of all operations that this process runs, in one thread.
 
     Args:
         engine: Of this process.
 
-        lease: How long a renewal holds.
+        lease: How long a claim lasts after a renewal.
 
-        every: Between renewals; a third of *lease* at most.
+        every: Time between renewals; at most a third of *lease*.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Heart:
         self._started = False
 
     def add(self, claim: Claim) -> None:
-        """Keep *claim* alive from now on."""
+        """Renew *claim* from now on."""
         with self._lock:
             self._claims[claim.token] = claim
             if not self._started:
@@ -55,12 +55,12 @@ class Heart:
         threading.Thread(target=self._run, name="operation-leases", daemon=True).start()
 
     def remove(self, claim: Claim) -> None:
-        """Keep *claim* alive no longer."""
+        """Stop renewing *claim*."""
         with self._lock:
             self._claims.pop(claim.token, None)
 
     def stop(self) -> None:
-        """Stop renewing, and give back what still runs so that others take it."""
+        """Stop renewing, and give running operations back to other workers."""
         self._stopped.set()
         with self._lock:
             claims = list(self._claims.values())
@@ -70,7 +70,7 @@ class Heart:
             try:
                 given_back = give_back(self._engine, claim)
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
-                # The others would wait for the same.
+                # The other claims would fail in the same way, each after a wait.
                 log.warning(
                     Event.OPERATIONS_NOT_GIVEN_BACK, ids=ids[number:], error=str(error)
                 )
@@ -90,8 +90,8 @@ class Heart:
             log.warning(Event.HEARTBEAT_FAILED, error=str(error), exc_info=not expected)
             return
         with self._lock:
-            # What has just ended is no longer ours either, and removed in a moment:
-            # lost is what the beat before did not find.
+            # A claim that has just ended is missing, too, until ``remove`` is called.
+            # So a claim counts as lost only if two beats in a row do not find it.
             lost = self._missing & self._claims.keys() - claim
             self._missing = tokens - claim
             for token in lost:
@@ -104,6 +104,6 @@ class Heart:
         try:
             self.beat()
         finally:
-            # Whatever became of this one (a full disk under the log): nobody else
-            # renews, and all that runs here would be taken from us.
+            # Beat again even after an unexpected error, such as a full disk under the
+            # log: otherwise all operations that run here would be taken from us.
             self.start_beating()

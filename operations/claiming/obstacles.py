@@ -1,9 +1,9 @@
 """
-What stops an operation that is claimed: its action is gone or off, its user is back.
+What stops a claimed operation: a deleted or inactive action, or a user who came back.
 
-``find_obstacle`` looks. Most operations need no look: nothing can stop them, which a
-claim knows without asking the database again. That is said twice on purpose, in SQL
-for the statement that claims and begins at once, and in Python; a test compares them.
+``find_obstacle`` checks it. Most operations need no check: the claim itself shows that
+nothing can stop them. That rule exists twice on purpose: in SQL, for the statement that
+claims and begins at once, and in Python. A test compares the two.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from models.event import EventName
 from models.operation_state import OperationState, Reason, Trigger
 from operations.claiming.claimed import Claim
 
-#: In the details of an operation that runs again to send some mails: what it returns
-#: to. Nothing stops these, for an operator asked for them.
+#: Key in the details of an operation that runs again only to send some mails: the state
+#: to return to. Nothing stops these mails, because an operator asked for them.
 RETURN_KEY = "return_to"
 
 
 def can_nothing_stop(claim: Claim) -> bool:
-    """Say if *claim* may run, whatever else the database holds."""
+    """Return whether *claim* may run without a look at the database."""
     return bool(claim.action_active) and not _waits_for_absence(claim.document)
 
 
@@ -32,12 +32,12 @@ def nothing_can_stop(
     claimed: sa.FromClause, asked: sa.ColumnElement[Any]
 ) -> tuple[sa.ColumnElement[bool], ...]:
     """
-    Return ``can_nothing_stop`` as conditions; for PostgreSQL.
+    Return ``can_nothing_stop`` as SQL conditions, for PostgreSQL.
 
     Args:
-        claimed: With the column ``action_active``.
+        claimed: Has the column ``action_active``.
 
-        asked: The document, as JSONB.
+        asked: The action's document, as JSONB.
     """
     return (
         claimed.c.action_active,
@@ -52,7 +52,7 @@ def find_obstacle(
     Find what stops *claim*, if anything does.
 
     Returns:
-        The state in which the operation is to end, and why; None if it may run.
+        The final state of the operation and the reason, or None if it may run.
     """
     if RETURN_KEY in claim.details:
         return None
@@ -69,7 +69,7 @@ def find_obstacle(
 
 
 def _waits_for_absence(document: Mapping[str, Any]) -> bool:
-    """Say if the action is for users who have not been seen for a while."""
+    """Return whether the action is for users who have not been seen for a while."""
     when = document.get("when", {})
     return "after" in when and when["after"] == EventName.USER_LAST_SEEN
 

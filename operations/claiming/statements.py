@@ -1,4 +1,4 @@
-"""The statements by which a worker claims an operation; claim.py executes them."""
+"""The statements with which a worker claims an operation; claim.py executes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from operations.claiming.obstacles import nothing_can_stop
 
 @cache
 def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
-    """Win if it waits to run or its worker's lease ran out, and attempts are left."""
+    """Claim an operation that waits, or whose lease ran out, if attempts are left."""
     other = operations.alias("other")
     heavy_runs = sa.exists().where(
         other.c.app == operations.c.app,
@@ -39,7 +39,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
             operations.c.state == OperationState.PENDING,
             operations.c.state == OperationState.QUEUED,
         ),
-        # Canceled and tried again: the worker of then may be at it still.
+        # If it was canceled and retried, its former worker may still be running it.
         operations.c.claim_token.is_(None),
     )
     lost = operations.c.state == OperationState.RUNNING
@@ -74,7 +74,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
 
 
 def _look_up_action() -> Iterator[sa.Label[Any]]:
-    """Give the action as it was then, and whether it is still there and active."""
+    """Yield the document of the recorded revision, and whether the action is active."""
     revision = scheduled_action_revisions
     document = (
         sa.select(revision.c.document)
@@ -99,9 +99,9 @@ def _look_up_action() -> Iterator[sa.Label[Any]]:
 @cache
 def claim_and_begin_statement(lease: timedelta) -> sa.Select[Any]:
     """
-    Claim, and write down the steps if this is a first attempt that nothing can stop.
+    Claim, and insert the steps if this is a first attempt that nothing can stop.
 
-    For PostgreSQL, in one round trip. ``begun`` is how many were written down.
+    For PostgreSQL, in one round trip. ``begun`` is the number of inserted steps.
     """
     claimed = claim_statement(lease).cte("claimed")
     asked = sa.cast(claimed.c.document, JSONB)
@@ -131,7 +131,7 @@ def claim_and_begin_statement(lease: timedelta) -> sa.Select[Any]:
 
 @cache
 def begin_statement(names: tuple[str, ...]) -> ReturningInsert[int]:
-    """Write down the steps of ``claimed_id`` for the first time; the first runs."""
+    """Insert the steps of ``claimed_id``; the first one is running."""
     rows = [
         sa.select(
             sa.bindparam("claimed_id", type_=Identifier),
@@ -143,17 +143,17 @@ def begin_statement(names: tuple[str, ...]) -> ReturningInsert[int]:
         )
         for position, name in enumerate(names)
     ]
-    # SQLite reads ON CONFLICT after SELECT as a join unless WHERE stands between
+    # SQLite reads ON CONFLICT after SELECT as a join unless there is a WHERE between
     return _insert_steps(sa.union_all(*rows[:-1], rows[-1].where(sa.true())))
 
 
 def _insert_steps(chosen: sa.SelectBase) -> ReturningInsert[int]:
-    """An attempt that was given back counts as none, but its steps are there."""
+    """Insert *chosen* steps, except those left by an attempt that was given back."""
     columns = ["operation_id", "position", "name", "state", "attempt", "started_at"]
     return (
         insert(operation_steps)
         .from_select(columns, chosen)
         .on_conflict_do_nothing()
-        # the number of rows is not known of an INSERT in every dialect
+        # not every dialect reports the number of rows of an INSERT
         .returning(operation_steps.c.position)
     )

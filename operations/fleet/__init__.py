@@ -1,6 +1,6 @@
 """
-Who works here: the installation, its processes, and strangers on its broker.
+The installation, its processes, and strangers on its broker.
 
-presence renews the row of a process (processes), with the settings that it must share
-with others of its role (agreement). deaths tells what a worker's children died of.
+presence renews the row of a process (processes), with the settings that all processes
+of its role must share (agreement). deaths finds out why a worker's children died.
 """

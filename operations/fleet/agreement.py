@@ -1,4 +1,4 @@
-"""What all processes of a role must agree on, as text that doctor can compare."""
+"""The settings that all processes of a role must share, as text for doctor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pydantic import BaseModel, SecretStr
 
 from operations.fleet.processes import Role
 
-#: What all processes of a role must agree on. Not the database: one that uses another
-#: has no row here.
+#: The settings that all processes of a role must share. The database is missing here: a
+#: process that uses another database has no row in this one.
 AGREED = {
     Role.SCHEDULER: (
         *("broker_url", "queue_prefix", "timezone"),
@@ -25,10 +25,10 @@ AGREED = {
 
 def describe_settings(settings: BaseModel, role: Role) -> dict[str, str]:
     """
-    Return what processes of *role* must agree on, by variable, as text to compare.
+    Return the settings that processes of *role* must share, by variable, as text.
 
-    Of a secret that is a digest of four bytes: enough to tell two apart, and too little
-    to find it by. URLs have neither user nor password.
+    A secret appears as a digest of four bytes: enough to compare, but too little to
+    recover the secret. URLs appear without user and password.
     """
     given = settings.model_dump(mode="json")
     return {

@@ -1,7 +1,7 @@
 """
-What children of the pool die of, and which of us the kernel kills when memory ends.
+Why children of the pool die, and which process the kernel kills if memory runs out.
 
-The kernel does not say why it kills. It counts: in our cgroup, or of the host.
+The kernel does not say why it kills a process. It only counts, per cgroup or per host.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-#: Added to what a child is worth killing (of -1000 to 1000), so that its parent, and
-#: what else is in the container, is worth less. Anybody may raise it.
+#: Added to a child's OOM score (-1000 to 1000): the kernel kills it rather than its
+#: parent or another process of the container. Every process may raise its own score.
 _WORTH_KILLING = 300
 
 _COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
-#: Of a crash in C or Rust code: Polars aborts if it gets no memory.
+#: Signals of a crash in C or Rust code; Polars aborts if it gets no memory.
 _CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL}
 
 
 class Deaths:
     """
-    Tells of each child that was lost whether it died of its operation.
+    Decides, for each lost child, whether it died because of its operation.
 
     Args:
-        root: Of the file system, for tests.
+        root: Root of the file system, for tests.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -35,18 +35,18 @@ class Deaths:
         self._explained = 0
 
     def begin(self) -> None:
-        """Leave out what was killed before now."""
+        """Ignore processes that were killed before now."""
         self._explained = self._count() or 0
 
     def explain(self, text: str) -> str | None:
         """
-        Return what a child died of, if that was its operation's doing.
+        Return why a child died, if its operation caused it.
 
         Args:
-            text: Of the pool's error, which names the signal.
+            text: The pool's error, which names the signal.
 
         Returns:
-            None: somebody killed it who had other reasons.
+            The cause for people. None: somebody killed the child for other reasons.
         """
         found = re.search(r"signal (\d+)", text)
         if found is None:
@@ -65,7 +65,7 @@ class Deaths:
         return "out of memory"
 
     def _count(self) -> int | None:
-        """Return how many processes were killed for memory; None if nobody says."""
+        """Return how many processes were killed for memory; None if it is unknown."""
         for path in self._find_counters():
             with suppress(OSError, UnicodeDecodeError):
                 found = re.search(
@@ -76,7 +76,7 @@ class Deaths:
         return None
 
     def _find_counters(self) -> list[Path]:
-        """Return files that may count, the most exact first."""
+        """Return the files that may contain the counter, the most exact first."""
         groups = ""
         with suppress(OSError):
             groups = (self._root / "proc/self/cgroup").read_text("utf-8", "replace")
@@ -95,7 +95,7 @@ class Deaths:
 
 
 def offer_first() -> None:
-    """Let the kernel kill this process rather than its parent; not all systems can."""
+    """Let the kernel kill this process rather than its parent, where it can."""
     path = Path("/proc/self/oom_score_adj")
     with suppress(OSError, ValueError):
         score = int(path.read_text("ascii")) + _WORTH_KILLING

@@ -1,4 +1,4 @@
-"""Which installation this database is of."""
+"""The id of the installation to which this database belongs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from models.database.tables import installation
 
 
 def fetch_installation(connection: sa.Connection) -> str | None:
-    """Return the id that the migration made, as messages carry it; None: it is gone."""
+    """Return the installation's id, as in messages; None: the row is missing."""
     found = connection.execute(sa.select(installation.c.id).limit(1)).scalar()
     return None if found is None else str(found)

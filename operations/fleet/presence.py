@@ -1,4 +1,4 @@
-"""The sign of life of this process: a row that it renews, and removes as it stops."""
+"""The sign of life of this process: a row that it renews, and removes at its end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_process(
     name: str | None = None,
     concurrency: int | None = None,
 ) -> Process:
-    """Return this process; *name* is that of its host unless it has one of its own."""
+    """Return this process; without *name*, its name is its role and its host."""
     hostname = socket.gethostname()
     return Process(
         role=role,
@@ -58,16 +58,16 @@ def make_process(
 
 class Presence:
     """
-    Tells the table that this process is there.
+    Records in the table that this process is alive.
 
     Args:
-        process: As it is at its start.
+        process: This process, as at its start.
 
         connect: Gives a connection in a transaction of its own, with a deadline.
 
-        workspace: Whose free space is told; None: not used here.
+        workspace: The folder whose free space is recorded. None: it is not used here.
 
-        monotonic: Seconds that never jump.
+        monotonic: Returns seconds that never jump.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Presence:
         workspace: Path | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Tell nothing yet."""
+        """Record nothing yet."""
         self._process = process
         self._connect = connect
         self._workspace = workspace
@@ -90,17 +90,17 @@ class Presence:
         self._renew_at = float("-inf")
 
     def keep(self) -> None:
-        """Give a sign of life if it is time for one; called in a loop, never raises."""
+        """Give a sign of life if one is due; called in a loop, never raises."""
         if self._monotonic() >= self._renew_at:
             self.renew()
             self._renew_at = self._monotonic() + RENEW_EVERY.total_seconds()
 
     def renew(self, queues: Sequence[str] = ()) -> None:
         """
-        Give a sign of life, taking operations from *queues*; never raises.
+        Record that this process is alive and consumes *queues*; never raises.
 
-        After a failure the next call does nothing, for its caller has waited for this
-        one; a process counts as alive for longer than that.
+        After a failure the next call does nothing, because the caller has just waited.
+        A process counts as alive for longer than that.
         """
         if self._has_ended:
             return
@@ -125,7 +125,7 @@ class Presence:
             with self._connect() as connection:
                 statement(connection)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
-            # Whatever it is, work that goes on is worth more than word of it.
+            # Whatever went wrong, the work matters more than its sign of life.
             expected = isinstance(error, UnreachableError)
             text = str(error) if expected else str(getattr(error, "orig", error))
             log.warning(Event.PRESENCE_NOT_TOLD, error=text)
@@ -133,7 +133,7 @@ class Presence:
         return True
 
     def _measure(self, folder: Path) -> None:
-        """Look at the free space beside us: a network that hangs keeps who asks."""
+        """Measure the free space in a thread, because a hanging network would block."""
         if self._measuring is not None and self._measuring.is_alive():
             self._free_bytes = None
             return

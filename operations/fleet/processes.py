@@ -1,8 +1,8 @@
 """
-Who works: a row for each scheduler and worker that runs, which each renews itself.
+A row for each running scheduler and worker, which the process itself renews.
 
-A process that stops takes its row away. One that was killed leaves it, and is known
-by the age of its last sign.
+A process that stops removes its row. A process that was killed leaves its row, and the
+age of its last sign of life shows it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from models.database.tables import processes
 #: Between two signs of life.
 RENEW_EVERY = timedelta(seconds=20)
 
-#: Longer without a sign, and a process counts as gone: three signs may be lost, and
-#: who looks after two minutes sees it.
+#: A process without a sign for longer counts as gone. Three signs may be lost; somebody
+#: who looks after two minutes sees that it is gone.
 ALIVE_FOR = timedelta(seconds=90)
 
-#: Rows of those that ended without a word are kept for so long, for people.
+#: How long the rows of killed processes are kept, for people.
 KEPT_FOR = timedelta(days=1)
 
 
@@ -43,33 +43,33 @@ class Role(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Process:
     """
-    A process as it tells of itself.
+    A process, as it describes itself.
 
     Args:
-        role: What it is for.
+        role: What the process is for.
 
-        name: As an operator knows it, such as ``quick@host``.
+        name: Its name for the operator, such as ``quick@host``.
 
-        hostname: Of its host.
+        hostname: Name of its host.
 
-        pid: Its own; in containers everyone is 1.
+        pid: Its process id; in containers this is often 1.
 
-        version: Of the program.
+        version: Version of the program.
 
         revision: The newest schema that the program knows.
 
-        settings: Those that all processes of its role must agree on, by variable;
+        settings: Settings that all processes of the role must share, by variable;
             secrets as digests.
 
-        queues: From which it takes operations.
+        queues: The queues that it consumes.
 
-        concurrency: How many it runs at a time; None: it runs none.
+        concurrency: How many operations it runs at a time. None: it runs none.
 
         clock_skew_s: Host clock minus database clock, in seconds.
 
-        free_bytes: Of the workspace; None: not known, or not used.
+        free_bytes: Free space of the workspace. None: unknown, or not used.
 
-        id: Random, for each start.
+        id: Random; another one at each start.
     """
 
     role: Role
@@ -88,7 +88,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process as its row tells of it; *age* is that of its last sign."""
+    """A process, as its row shows it; *age* is the age of its last sign."""
 
     process: Process
     started_at: datetime
@@ -97,17 +97,18 @@ class Seen:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its last sign is young enough."""
+        """Whether its last sign is recent enough."""
         return self.age <= ALIVE_FOR
 
 
 def measure_free(folder: Path) -> int | None:
     """
-    Return the bytes that are free where *folder* is, or will be; may take as long as
-    its file system.
+    Return the free bytes of the file system of *folder*, which may not exist yet.
+
+    May block for as long as that file system does.
 
     Returns:
-        None if it cannot be told.
+        None if they are unknown.
     """
     there = next((each for each in (folder, *folder.parents) if each.exists()), None)
     try:
@@ -123,14 +124,14 @@ def record_sign(
     host_clock: Clock = read_host_clock,
 ) -> None:
     """
-    Write that *process* is alive, and forget those that have not been for a day.
+    Record that *process* is alive; remove rows that were not renewed for a day.
 
     Args:
         connection: In a transaction of its own.
 
         process: As it is now.
 
-        host_clock: Of its host, compared with the database's.
+        host_clock: Clock of its host, to be compared with the database's clock.
     """
     skew = host_clock() - read_clock(connection)
     process = replace(process, clock_skew_s=skew.total_seconds())
@@ -163,12 +164,12 @@ def record_sign(
 
 
 def record_end(connection: sa.Connection, process: Process) -> None:
-    """Take the row of *process* away: it stops."""
+    """Remove the row of *process*, which stops."""
     connection.execute(sa.delete(processes).where(processes.c.id == process.id))
 
 
 def fetch_processes(connection: sa.Connection) -> list[Seen]:
-    """Return every process whose row is there, schedulers first, alive or not."""
+    """Return every process that has a row, alive or not, schedulers first."""
     rows = connection.execute(
         sa.select(processes, db_now().label("now")).order_by(
             processes.c.role, processes.c.name, processes.c.started_at

@@ -1,4 +1,4 @@
-"""Messages in our queues that are not ours: written down by workers, for doctor."""
+"""Messages in our queues that are not ours; workers record them for doctor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from models.database.engine import db_now, read_clock
 from models.database.tables import strangers
 
-#: Workers write down what they still meet once a minute; what is older is over.
+#: Workers record a stranger once a minute while it is there; older ones are gone.
 _FRESH = timedelta(minutes=5)
 
 _KEPT = timedelta(days=1)
@@ -29,7 +29,7 @@ class Reason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Stranger:
     """
-    What is in *queue* (its name on the broker) and not ours.
+    A message in *queue* (its name on the broker) that is not ours.
 
     *name* is the other installation's id, the task's name, or what is wrong.
     """
@@ -46,28 +46,28 @@ class Stranger:
         match self.reason:
             case Reason.OTHER_INSTALLATION:
                 return (
-                    f"Installation {name} sends to {queue} too. Give each a "
-                    "MINUTEHAND_QUEUE_PREFIX or a broker of its own. If that one is "
-                    f"gone: {purge} (what is ours is sent again)."
+                    f"Installation {name} sends to {queue} too. Give each installation "
+                    "a MINUTEHAND_QUEUE_PREFIX or a broker of its own. If the other is "
+                    f"gone, run: {purge} (our own messages are sent again)."
                 )
             case Reason.UNKNOWN_TASK:
                 return (
-                    f"Somebody sends the task {name!r} to {queue}, where no worker of "
-                    "ours knows it. Send it to a queue of its own project. To be rid "
-                    f"of it: {purge} (what is ours is sent again)."
+                    f"Somebody sends the task {name!r} to {queue}, and our workers do "
+                    "not know it. Send it to a queue of its own project. To remove it, "
+                    f"run: {purge} (our own messages are sent again)."
                 )
             case Reason.UNREADABLE:
                 return (
                     f"A message in {queue} cannot be read: {name}. Find out who sends "
-                    f"to our queues. To be rid of it: {purge} (what is ours is sent "
-                    "again)."
+                    f"to our queues. To remove it, run: {purge} (our own messages are "
+                    "sent again)."
                 )
 
 
 def record_stranger(
     connection: sa.Connection, stranger: Stranger, *, worker: str
 ) -> None:
-    """Write down that *worker* has met *stranger* now; forget those of yesterday."""
+    """Record that *worker* has just met *stranger*; remove those of yesterday."""
     now = read_clock(connection)
     connection.execute(sa.delete(strangers).where(strangers.c.seen_at < now - _KEPT))
     values = {"worker": worker, "seen_at": db_now()}
@@ -81,7 +81,7 @@ def record_stranger(
 
 
 def fetch_strangers(connection: sa.Connection) -> list[Stranger]:
-    """Return what workers have met within five minutes, by queue."""
+    """Return the strangers that workers have met within five minutes, by queue."""
     since = read_clock(connection) - _FRESH
     rows = connection.execute(
         sa.select(strangers)

@@ -1,7 +1,7 @@
 """
-Mails: who wrote what to whom, and that nobody gets it twice.
+Mails: their content, their recipients, and the marks that prevent sending one twice.
 
-message says what a mail is, template renders what admins write, executive_summary (and
-its _html, _pdf) words the summary mail. deliver sends to frozen recipients under
-the marks of delivery_marks; uncertain_mails has those whose fate nobody knows.
+message defines what a mail is, template renders what admins write, executive_summary
+(with _html and _pdf) words the summary mail. deliver sends to frozen recipients under
+the marks of delivery_marks; uncertain_mails handles mails whose fate nobody knows.
 """

@@ -1,8 +1,8 @@
 """
-Mails to frozen recipients, each marked before and after it leaves.
+Send mails to frozen recipients, marking each one before and after it leaves.
 
-SMTP knows no exactly-once. We choose not to repeat: a mail whose fate is unknown
-is reported as uncertain and never sent again.
+SMTP has no exactly-once delivery. We choose not to repeat: a mail whose fate is unknown
+is reported as uncertain, and never sent again by itself.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from operations.mail.message import Mail, Outcome
 from operations.ports import DeliveryState, SendMail, StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
 
-#: Where a step keeps the ids of its recipients for its next attempt.
+#: Key in a step's memo: the ids of its recipients, for the next attempt.
 MEMO_KEY = "recipients"
 
 
-#: Where a step that runs again for some recipients alone keeps who they are, and what
-#: it told before: see uncertain_mails.py.
+#: Key in a step's memo, if the step runs again for some recipients only: who they are,
+#: and its former result. See uncertain_mails.py.
 RESENT_KEY = "resent"
 
 
 def freeze_recipients(context: StepContext) -> Resolution:
     """
-    Return who gets the mails of this step: resolved once, the same in every attempt.
+    Return the recipients of this step, resolved once and the same in every attempt.
 
-    The ids are frozen, not the people: a changed address is used, and a user who
-    was deleted since the first attempt is a warning.
+    Only the ids are frozen: a changed address is used, and a user who was deleted since
+    the first attempt becomes a warning.
 
     Returns:
-        Users with an address, ordered by id, and a warning for each name that
-        stands for nobody.
+        Users with an address, ordered by id, and a warning for each name without a
+        user.
     """
     users = context.ports.directory.fetch_users(context.app)
     frozen = context.memo.get(MEMO_KEY)
@@ -89,7 +89,7 @@ def make_message_id(context: StepContext, step: str, user: User) -> str:
 
 @dataclass(slots=True)
 class _Report:
-    """What became of the mails; user ids, and for failures the reason as well."""
+    """The results of the mails: user ids, and for failures also the reason."""
 
     sent: list[str] = field(default_factory=list)
     sent_before: list[str] = field(default_factory=list)
@@ -105,25 +105,25 @@ def deliver(
     Send *mails*, each at most once over all attempts of the operation.
 
     Args:
-        context: The step's.
+        context: The context of the step.
 
-        mails: Rendered, in the order they go.
+        mails: Rendered mails, in the order of sending.
 
-        warnings: Carried into the result.
+        warnings: Copied into the result.
 
     Returns:
         ``sent``: how many have left, over all attempts; ``uncertain`` and
         ``failed``: the users concerned; ``warnings``.
 
     Raises:
-        PostponedError: The mail server does not serve, whatever it is given.
+        PostponedError: The mail server is unavailable for any mail.
 
-        StepError: Temporary if the server was away or put a mail off (what was
-            sent stays sent); permanent if it refused every mail.
+        StepError: Temporary if the server was away or deferred a mail (sent mails stay
+            sent); permanent if it refused every mail.
     """
     resent = context.memo.get(RESENT_KEY)
     if isinstance(resent, dict):
-        # An operator asked for these again; the others are done with.
+        # An operator wants these mails to be sent again; the others are finished.
         mails = [(user, mail) for user, mail in mails if user.id in _list(resent, "to")]
     report = _Report()
     with context.ports.mailer.session() as send:
@@ -133,7 +133,7 @@ def deliver(
     context.progress(len(mails), len(mails))
 
     if report.deferred:
-        # Raised after the last mail: one full mailbox must not keep the others back.
+        # Raised after the last mail: one full mailbox must not delay the others.
         user_id, reason = report.deferred[0]
         msg = (
             f"{len(report.deferred)} of {len(mails)} mails were put off; "
@@ -162,7 +162,7 @@ def _list(value: Mapping[str, JsonValue], key: str) -> list[JsonValue]:
 
 
 def _add_to_former(resent: dict[str, JsonValue], result: StepResult) -> StepResult:
-    """Return *result* and what the step told before of all others."""
+    """Return *result*, completed by the former result for all other recipients."""
     former = resent.get("result")
     if not isinstance(former, dict):
         return result
@@ -188,8 +188,8 @@ def _add_to_former(resent: dict[str, JsonValue], result: StepResult) -> StepResu
 def _deliver_one(
     context: StepContext, send: SendMail, user: User, mail: Mail, report: _Report
 ) -> None:
-    # Mark first: if we die between the two, the next attempt finds the mark and
-    # does not repeat the mail; the other way round it would be sent twice.
+    # Mark first: if we die between marking and sending, the next attempt finds the mark
+    # and does not repeat the mail. In the opposite order it would be sent twice.
     found = context.deliveries.start(user.id)
     match found:
         case DeliveryState.NEW:
@@ -201,7 +201,7 @@ def _deliver_one(
             report.uncertain.append(user.id)
             return
         case DeliveryState.SENDING | DeliveryState.FAILED:
-            raise AssertionError(found)  # start() has turned them into others
+            raise AssertionError(found)  # start() never returns these
         case _:
             assert_never(found)
 
@@ -220,7 +220,7 @@ def _deliver_one(
             context.deliveries.failed(user.id, sending.detail)
             report.deferred.append((user.id, sending.detail))
         case Outcome.UNREACHABLE:
-            # The next mails would wait for the same dead server, one deadline each.
+            # The next mails would also wait for the dead server, each for a deadline.
             context.deliveries.failed(user.id, sending.detail)
             if sending.retry_in is not None:
                 raise PostponedError(

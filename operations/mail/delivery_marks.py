@@ -1,9 +1,9 @@
 """
-The marks that keep a mail from being sent twice, one row a recipient.
+The marks that prevent a mail from being sent twice, one row for each recipient.
 
-``sending`` is committed before a mail leaves, ``sent`` after. A ``sending`` that
-is found later was left by a worker that died between the two: nobody knows
-whether the mail left, so it becomes ``uncertain`` and is never sent again.
+``sending`` is committed before a mail leaves, ``sent`` afterwards. If a later attempt
+finds ``sending``, a worker died between the two. Nobody knows whether the mail left, so
+its mark becomes ``uncertain``, and it is never sent again by itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DeliveryMarks:
     step: str
 
     def start(self, recipient_id: str) -> DeliveryState:
-        """Commit ``sending`` and say what was found: NEW, SENT or UNCERTAIN."""
+        """Commit ``sending``, and return what was found: NEW, SENT or UNCERTAIN."""
         with writing(self.engine) as connection:
             guard(connection, self.claim)
             found = connection.execute(
@@ -44,11 +44,11 @@ class DeliveryMarks:
             return DeliveryState.NEW
 
     def sent(self, recipient_id: str) -> None:
-        """Mark the mail as taken by the mail server."""
+        """Mark that the mail server accepted the mail."""
         self._settle(recipient_id, DeliveryState.SENT)
 
     def failed(self, recipient_id: str, error: str) -> None:
-        """Mark that the mail did not leave, for certain; a retry may send it."""
+        """Mark that the mail certainly did not leave; a retry may send it."""
         self._settle(recipient_id, DeliveryState.FAILED, error)
 
     def uncertain(self, recipient_id: str, error: str) -> None:

@@ -1,7 +1,7 @@
 """
-The executive summary: what it says, and as plain text. Pure.
+The executive summary: its content, and its plain text. Pure.
 
-executive_summary_html.py and executive_summary_pdf.py say the same in print.
+executive_summary_html.py and executive_summary_pdf.py have the same content.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from operations.domains import Column, DomainSummary
 
-#: Columns of the table of first rows; more do not fit a mail's width.
+#: Columns in the table of first rows; more do not fit into the width of a mail.
 WIDEST = 6
 
 #: Characters of a cell, for the same reason.
@@ -33,9 +33,9 @@ class Summary:
 
         action_name: The action that sends it.
 
-        now: Aware UTC, what ages are counted to.
+        now: Aware UTC; ages are computed at this instant.
 
-        domains: By name; empty if nothing was ever published.
+        domains: Ordered by name; empty if nothing was ever published.
 
         unpublished: Domains that were never published.
     """
@@ -53,7 +53,7 @@ class Summary:
 
     @property
     def overview(self) -> str:
-        """One sentence on the whole."""
+        """One sentence about the whole summary."""
         if not self.domains:
             return "This small app has no live data yet: nothing was published."
         rows = sum(domain.version.rows for domain in self.domains)
@@ -65,13 +65,13 @@ class Summary:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return *noun* as it goes with *count*."""
+    """Return *noun* in the singular or plural, as *count* demands."""
     return noun if count == 1 else f"{noun}s"
 
 
 def format_number(number: float | None) -> str:
     """
-    Return *number* for people: thousands apart, two decimals where it has any.
+    Return *number* for people: with thousands separators, and two decimals if any.
 
     >>> format_number(1234567), format_number(0.00012), format_number(12.5)
     ('1,234,567', '0.00012', '12.50')

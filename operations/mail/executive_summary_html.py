@@ -1,8 +1,8 @@
 """
 The executive summary as HTML. Pure.
 
-Styles are inline and there are no images, because mail programs drop the former
-from elsewhere and hide the latter.
+Styles are inline and there are no images, because mail programs drop other styles and
+hide images.
 """
 
 from __future__ import annotations

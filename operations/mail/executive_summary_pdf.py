@@ -1,7 +1,7 @@
 """
 The executive summary as a PDF.
 
-Reads a font of the host, where there is one, for letters beyond Latin-1.
+It uses a font of the host, if there is one, for letters beyond Latin-1.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Page:
         self._line(summary.overview, 11)
 
     def write_domain(self, summary: Summary, domain: DomainSummary) -> None:
-        # A heading alone at the foot of a page would be worse than white space.
+        # White space is better than a heading alone at the foot of a page.
         if self._pdf.will_page_break(40):
             self._pdf.add_page()
         self._pdf.ln(6)
@@ -150,7 +150,7 @@ class _Page:
         self._pdf.set_font(self._family, "", 8)
         self._pdf.set_text_color(*_INK)
         self._pdf.set_draw_color(203, 210, 217)
-        # Rows without a stripe are filled too, with whatever was set last.
+        # Rows without a stripe are also filled, with the color that was set last.
         self._pdf.set_fill_color(255, 255, 255)
         with self._pdf.table(
             text_align=sides,

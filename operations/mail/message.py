@@ -1,7 +1,7 @@
 """
-A mail, and what became of it once it was handed over. Pure.
+A mail, and the outcome of handing it over. Pure.
 
-Webhooks are handed over to others as mails are, so they have the same outcomes.
+Webhook requests have the same outcomes as mails.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Mail:
 
     Args:
         message_id: Without angle brackets; derived from operation and recipient, so
-            that a mail server or a person can spot a repetition.
+            that a mail server or a person can recognize a repetition.
 
-        address: The recipient's.
+        address: The recipient's address.
 
-        name: The recipient's, for the To header; may be empty.
+        name: The recipient's name, for the To header; may be empty.
 
         subject: One line.
 
-        text: Plain text part. None: an HTML part alone.
+        text: The plain text part. None: there is only an HTML part.
 
-        html: None: no HTML part. One of the two is there.
+        html: The HTML part. None: there is only a plain text part.
 
         attachments: In order.
     """
@@ -52,14 +52,14 @@ class Mail:
 
 
 class Outcome(StrEnum):
-    """What became of a mail or of a request."""
+    """The outcome of sending a mail or a request."""
 
     SENT = "sent"
     #: Refused for good, and nothing left: a wrong address.
     REFUSED = "refused"
     #: Refused for now, and nothing left: the mailbox is full.
     DEFERRED = "deferred"
-    #: The server could not be talked to, and nothing left.
+    #: The server could not be reached, and nothing left.
     UNREACHABLE = "unreachable"
     #: The connection broke while the content was on its way.
     UNCERTAIN = "uncertain"
@@ -71,11 +71,11 @@ class Sending:
     The outcome of handing over a mail; *detail* is for the operator.
 
     Args:
-        blames_server: Whether the server would do the same with any other mail: it
-            cannot be connected to, or it hangs.
+        blames_server: Whether the same would happen to any other mail: nobody can
+            connect to the server, or the server hangs.
 
-        retry_in: When to try again, if the server is known not to serve, with *detail*
-            as a whole sentence. None: nobody knows.
+        retry_in: How long to wait if the server is known to be unavailable; then
+            *detail* is a whole sentence. None: unknown.
     """
 
     outcome: Outcome
@@ -86,7 +86,7 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A mail template of a small app; all three are Jinja2, one part is there."""
+    """A mail template of a small app, in Jinja2; it has a text part, HTML, or both."""
 
     name: str
     subject: str
@@ -96,7 +96,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A mail's parts; the subject is one line, at least one body part is there."""
+    """A rendered mail: the subject is one line; it has a text part, HTML, or both."""
 
     subject: str
     text: str | None

@@ -1,10 +1,9 @@
 """
-Mail templates: Jinja2 in a sandbox, for templates are written by admins. Pure.
+Mail templates: Jinja2 in a sandbox, because admins write them. Pure.
 
-A template sees texts, numbers and times, never an object of ours, and what it
-makes is bounded. The time and memory it takes are not: no sandbox of Python can
-bound them. So workers render in a process that
-has limits (operations/adapters/renderer.py).
+A template sees texts, numbers and times, never our objects, and the length of its
+output is limited. Its time and memory are not: no sandbox in Python can limit them. So
+workers render in a process that has limits (operations/adapters/renderer.py).
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from models.errors import StepError
 from operations.mail.message import Rendered, Template
 
-#: Characters a part may have; a mail beyond this is refused by most servers anyway.
+#: Characters that a part may have; most servers would refuse a longer mail anyway.
 LONGEST = 2_000_000
 
-#: Memory and CPU that rendering may take, as whoever renders has to enforce: a mail
-#: of ``LONGEST`` characters takes a tenth of it, and a millisecond.
+#: Memory and CPU time that rendering may take; the renderer must enforce them. A mail
+#: of ``LONGEST`` characters takes a tenth of that memory, and a millisecond.
 MEMORY_BYTES = 256 << 20
 CPU_S = 5
 
-#: What RFC 5322 allows a header line, so that a subject never has to be folded oddly.
+#: The longest header line in RFC 5322: a subject never has to be folded in odd places.
 LONGEST_SUBJECT = 998
 
 
-#: Characters of an error: it may quote what the template made.
+#: Characters of an error, which may quote output of the template.
 _LONGEST_ERROR = 500
 
-#: What a template may raise: its own errors, and Python's from a wrong operand,
-#: index, filter argument or format, from nesting too deep, or a number too long.
+#: Errors that a template may raise: those of Jinja2, and those of Python for a wrong
+#: operand, index, filter argument or format, deep nesting, or a number that is too big.
 _MISTAKES = (
     TemplateError,
     SyntaxError,
@@ -92,10 +91,10 @@ class MailTemplate:
         said = str(error)[:_LONGEST_ERROR] or type(error).__name__
         if isinstance(error, MemoryError):
             said = (
-                f"needs more than {MEMORY_BYTES >> 20} MiB of memory. Make less of it"
+                f"it needs more than {MEMORY_BYTES >> 20} MiB of memory. Make less text"
             )
         elif isinstance(error, RecursionError):
-            said = "is nested too deep, or a macro calls itself without end"
+            said = "it is nested too deeply, or a macro calls itself without end"
         msg = f"template {self._name!r} ({where}): {said}"
         return StepError(msg, permanent=True)
 
@@ -104,14 +103,14 @@ class MailTemplate:
         Return the mail for *values*.
 
         Args:
-            values: Texts, numbers, times, and dicts and lists of them.
+            values: Texts, numbers, times, and dicts and lists of these.
 
         Raises:
-            StepError: Permanent: a name that is not there, something the sandbox
-                forbids, a part that is too long, or more memory than there is.
+            StepError: Permanent: the template uses an unknown name, does something that
+                the sandbox forbids, makes a part too long, or needs too much memory.
         """
         subject = self._render("subject", values) or ""
-        # A line break would begin a header of the recipient's choice.
+        # A line break would start a new header, with content that a user could choose.
         subject = " ".join(subject.split())[:LONGEST_SUBJECT]
         return Rendered(
             subject, self._render("text", values), self._render("html", values)
@@ -128,7 +127,7 @@ class MailTemplate:
                 pieces.append(piece)
                 length += len(piece)
                 if length > LONGEST:
-                    msg = f"longer than {LONGEST:,} characters"
+                    msg = f"it is longer than {LONGEST:,} characters"
                     raise SecurityError(msg)
         except _MISTAKES as error:
             raise self._explain(part, error) from error

@@ -1,10 +1,10 @@
 """
-Mails whose fate is not known, and what an operator decides about them.
+Mails whose fate is unknown, and what an operator decides about them.
 
-SMTP knows no exactly-once: a worker that dies between handing a mail over and
-marking it leaves it ``uncertain``, and nothing of ours ever sends it again. Somebody
-who knows says that it arrived, or has it sent again, under the same operation, the
-same Message-ID and the same marks.
+SMTP has no exactly-once delivery. If a worker dies between handing over a mail and
+marking it, the mail is ``uncertain``, and Minutehand never sends it again by itself. An
+operator who knows more confirms that it arrived, or has it sent again, under the same
+operation, the same Message-ID and the same marks.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from operations.claiming.obstacles import RETURN_KEY
 from operations.mail.deliver import RESENT_KEY
 from operations.ports import DeliveryState
 
-#: Of what is over, and may have left mails behind.
+#: The states of operations that may have left uncertain mails which can be sent again.
 RESENT_STATES = frozenset({*RETRIED_STATES, OperationState.SUCCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
 class MailSelection:
     """
-    Which mails are meant; None, or nothing, leaves a field open.
+    Which mails are meant; None, or an empty set, matches everything.
 
     Args:
         since: Compared with the last change of the mark, inclusive.
 
-        until: The same, exclusive.
+        until: Compared with the last change of the mark, exclusive.
     """
 
     app: str | None = None
@@ -52,27 +52,27 @@ class MailSelection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it leaves out nothing that is uncertain."""
+        """Whether it matches every uncertain mail."""
         return self == MailSelection()
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
     """
-    A mail to one recipient, by the mark of its delivery; times are aware UTC.
+    A mail to one recipient, as its delivery mark shows it; instants are aware UTC.
 
     Args:
         step: The step of the operation that sends it.
 
         recipient: Id of a user.
 
-        error: What the server said, or what is not known.
+        error: The answer of the server, or what is unknown.
 
         updated_at: When the mark last changed.
 
-        resolved_by: Who decided about it while it was uncertain; None: nobody did.
+        resolved_by: Who decided about the mail when it was uncertain. None: nobody.
 
-        occurrence: Of the operation.
+        occurrence: The occurrence of the operation.
     """
 
     operation_id: UUID
@@ -106,7 +106,7 @@ class Mail:
 
 @dataclass(slots=True)
 class Resolved:
-    """How many mails were decided about, and why others were not, by operation."""
+    """How many mails were resolved, and why others were not, by operation."""
 
     done: int = 0
     refused: dict[UUID, str] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Resolved:
 def make_resolved_json(
     matched: int, resolved: Resolved, *, dry_run: bool
 ) -> dict[str, object]:
-    """Return the documented object for a decision about *matched* mails."""
+    """Return the documented object for resolving *matched* mails."""
     refused = {str(id_): text for id_, text in resolved.refused.items()}
     return {
         "matched": matched,
@@ -193,16 +193,16 @@ def resolve_mails(
     engine: sa.Engine, wanted: MailSelection, *, resend: bool, by: str | None
 ) -> Resolved:
     """
-    Decide about the uncertain mails of *wanted*, one operation at a time.
+    Resolve the uncertain mails of *wanted*, one operation at a time.
 
     Args:
         engine: Each operation is a transaction of its own.
 
-        wanted: Of state UNCERTAIN.
+        wanted: Has the state UNCERTAIN.
 
-        resend: They are sent again; else they have arrived.
+        resend: Whether to send them again; otherwise they are marked as sent.
 
-        by: Who says so.
+        by: Who decided it.
     """
     with reading(engine) as connection:
         ids = connection.execute(
@@ -233,23 +233,23 @@ def confirm_mails(
     by: str | None,
 ) -> int:
     """
-    Take it that uncertain mails of an operation have arrived: they are ``sent``.
+    Mark uncertain mails of an operation as ``sent``, because somebody confirms them.
 
     Args:
         connection: In a transaction of its own.
 
-        operation_id: Of any state; its worker may be at others of its mails.
+        operation_id: An operation in any state; its worker may be sending other mails.
 
-        recipients: Ids of users; none: all whose mail is uncertain.
+        recipients: Ids of users; empty: all whose mail is uncertain.
 
-        by: Who says so.
+        by: Who confirms it.
 
     Returns:
-        How many.
+        How many mails were marked.
 
     Raises:
-        NotFoundError: No such operation, or the mail to one of *recipients* is not
-            uncertain.
+        NotFoundError: There is no such operation, or the mail to one of *recipients* is
+            not uncertain.
     """
     _lock(connection, operation_id)
     _find_uncertain(connection, operation_id, recipients)
@@ -264,34 +264,34 @@ def resend_mails(
     by: str | None,
 ) -> int:
     """
-    Have uncertain mails of an operation sent again, and nothing else of it.
+    Send uncertain mails of an operation again, without repeating anything else of it.
 
-    The row is reopened. Only the steps with such mails run, and send to these
-    recipients alone; then the operation is again in the state in which it was.
+    The row is reopened. Only the steps with such mails run, and only for these
+    recipients; then the operation returns to its former state.
 
     Args:
         connection: In a transaction of its own.
 
-        operation_id: Of an operation that is final.
+        operation_id: A final operation.
 
-        recipients: Ids of users; none: all whose mail is uncertain.
+        recipients: Ids of users; empty: all whose mail is uncertain.
 
         by: Who asks for it.
 
     Returns:
-        How many.
+        How many mails will be sent again.
 
     Raises:
-        NotFoundError: As ``confirm_mails``.
+        NotFoundError: As for ``confirm_mails``.
 
-        ConflictError: The operation is not final, or its worker has not stopped, or
-            its ``overlap`` lets nothing run beside another that is live.
+        ConflictError: The operation is not final, its worker has not stopped, or its
+            ``overlap`` is skip and another run of its action is live.
     """
     row = _lock(connection, operation_id)
     if row.state not in RESENT_STATES or row.claim_token is not None:
         msg = (
-            f"operation {operation_id} is {row.state}, or its worker has not stopped:"
-            " its mails cannot be sent again now"
+            f"the mails of operation {operation_id} cannot be sent again now: it is"
+            f" {row.state}, or its worker has not stopped"
         )
         raise ConflictError(msg)
     found = _find_uncertain(connection, operation_id, recipients)
@@ -299,7 +299,7 @@ def resend_mails(
     for step, users in found.items():
         _reopen_step(connection, operation_id, step, users)
     details = dict(row.details or {})
-    # A resend that failed is still on its way to where the first one began.
+    # If a former resend failed, keep the state from before the first resend.
     details.setdefault(
         RETURN_KEY, {"state": row.state, "reason": row.reason, "error": row.error}
     )
@@ -310,15 +310,16 @@ def resend_mails(
     ).rowcount
     if not reopened:
         msg = (
-            f"another run of the action of operation {operation_id} is under way,"
-            " and its overlap is skip: wait for it"
+            f"the mails of operation {operation_id} cannot be sent again now: another"
+            " run of its action is under way, and the overlap of the action is skip."
+            " Wait for that run"
         )
         raise ConflictError(msg)
     return count
 
 
 def _lock(connection: sa.Connection, operation_id: UUID) -> sa.Row[Any]:
-    """Hold an operation: its worker marks no mail until the commit."""
+    """Lock an operation: until the commit, its worker cannot change any mark."""
     row = connection.execute(
         sa.select(operations).where(operations.c.id == operation_id).with_for_update()
     ).one_or_none()
@@ -379,7 +380,7 @@ def _settle(
 def _reopen_step(
     connection: sa.Connection, operation_id: UUID, step: str, users: Sequence[str]
 ) -> None:
-    """Let a step run again, for *users* alone; it keeps what it has told."""
+    """Let a step run again for *users* only; its former result is kept."""
     here = (
         operation_steps.c.operation_id == operation_id,
         operation_steps.c.name == step,
@@ -388,7 +389,7 @@ def _reopen_step(
     memo = dict(row.memo or {})
     before = memo.get(RESENT_KEY, {})
     memo[RESENT_KEY] = {
-        # Those of an earlier one that failed are still to get it.
+        # Recipients of an earlier resend that failed must still get their mail.
         "to": sorted({*before.get("to", ()), *users}),
         "state": before.get("state", row.state),
         "result": before.get("result", row.result),

@@ -1,8 +1,8 @@
 """
-What is told of failures: which belong together, and when somebody is told. Pure.
+How failures become notices: which belong together, and when they are reported. Pure.
 
-Failures of one cause are one notice, whatever actions they are of. While the cause
-lasts, more of the same only count, and are told ever less often.
+Failures with the same cause make one notice, whichever actions they belong to. While
+the cause lasts, further failures are only counted, and reported ever less often.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from uuid import UUID
 from models.decision import get_action_name
 from models.occurrence import str_to_uuid
 
-#: From one notice of a cause to the next that says "more"; then twice that, and so on.
+#: Pause between the first notice of a cause and one that says "more"; then twice that,
+#: and so on.
 FIRST_PAUSE = timedelta(hours=1)
 
 LONGEST_PAUSE = timedelta(days=1)
 
-#: An action that has joined a cause is told of sooner: it may be somebody else's.
+#: Pause if another action fails with the same cause: it may be somebody else's action.
 JOIN_PAUSE = timedelta(minutes=5)
 
-#: A cause is over only if nothing has failed of it for so long: what fails and works
-#: in turns must not send two mails a minute.
+#: A cause is over only if no failure was added for so long: an action that alternately
+#: fails and succeeds must not send two mails a minute.
 CALM = timedelta(minutes=5)
 
-#: A cause that lasts, and of which nothing more is heard, is forgotten.
+#: A cause without further failures is forgotten after this time.
 FORGET_AFTER = timedelta(days=30)
 
-#: Open causes of one scope; more are told together, as various. An app whose every
-#: error has other words in it fills nobody's mailbox.
+#: Open causes of one scope; further causes are reported together, as various. An app
+#: with different words in each error must not fill anybody's mailbox.
 MOST_CAUSES = 20
 
-#: Actions that are remembered of one cause; more are only counted.
+#: Actions that are remembered for one cause; failures of others are only counted.
 MOST_ACTIONS = 1_000
 
-#: Actions and operations that a notice names.
+#: How many actions and operations a notice lists.
 ACTIONS_NAMED = 10
 OPERATIONS_NAMED = 5
 
@@ -50,7 +51,7 @@ INSTALLATION = ""
 _LONGEST_CAUSE = 300
 _VARIOUS = "various causes"
 
-# Ids, numbers, what is quoted and mail addresses differ where the cause does not.
+# Ids, numbers, quoted texts and mail addresses vary among errors of the same cause.
 _VARYING = re.compile(
     r"""[0-9a-f]{8}-[0-9a-f-]{27}|\S+@\S+|'[^']*'|"[^"]*"|\b[0-9a-f]{12,}\b|\d+""",
     re.IGNORECASE,
@@ -58,7 +59,7 @@ _VARYING = re.compile(
 
 
 class NoticeKind(StrEnum):
-    """What a notice tells."""
+    """What a notice reports."""
 
     FAILED = "failed"
     MISSED = "missed"
@@ -69,15 +70,15 @@ class NoticeKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """
-    One operation that somebody has to hear of.
+    An operation that must be reported.
 
     Args:
         cause: One line.
 
-        count: Of what is told: 1 failed operation, so many occurrences that were
-            missed, so many uncertain mails.
+        count: 1 for a failed operation; otherwise the number of missed occurrences or
+            of uncertain mails.
 
-        at: When that was known, aware UTC.
+        at: When it became known, aware UTC.
     """
 
     operation_id: UUID
@@ -94,12 +95,16 @@ class Trouble:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """
-    Somebody who is told, and of what.
+    A group of addresses, and the small apps whose notices they get.
 
     Args:
-        app: Of which small app. INSTALLATION: of all.
+        app: Uid of the small app. INSTALLATION: all small apps.
 
-        zone: IANA name, in which times are told besides UTC.
+        zone: IANA name of the zone in which local times are given, besides UTC.
+
+        mail: Mail addresses.
+
+        webhook: URL. None: no requests are sent.
     """
 
     app: str
@@ -114,8 +119,8 @@ class Notice:
     A cause that lasts; a row of ``notices``.
 
     Args:
-        actions: By uid: app, name, count, and the last failure (``last_at``,
-            ``occurrence``) and whether it was told.
+        actions: For each uid: app, name, count, the last failure (``last_at``,
+            ``occurrence``), and whether it was reported (``told``).
 
         examples: Ids of operations, the latest failures last.
     """
@@ -135,7 +140,7 @@ class Notice:
     examples: list[str] = field(default_factory=list)
 
     def add(self, trouble: Trouble) -> None:
-        """Count one more."""
+        """Add *trouble* to the counts and examples."""
         self.count += trouble.count
         self.untold += trouble.count
         self.last_at = max(self.last_at, trouble.at)
@@ -153,7 +158,7 @@ class Notice:
         known["occurrence"] = _latest(known.get("occurrence"), trouble.occurrence)
 
     def is_due(self, now: datetime) -> bool:
-        """Tell whether somebody is to hear of what was not told yet."""
+        """Return whether it is time to report what was not reported yet."""
         if not self.untold:
             return False
         if self.told_at is None:
@@ -165,12 +170,12 @@ class Notice:
 
     def tell(self, scope: Scope, kind: NoticeKind, *, now: datetime) -> dict[str, Any]:
         """
-        Return what a notice says, as JSON, and count it as told.
+        Return the facts of a notice, as JSON, and count them as reported.
 
         Args:
-            scope: Who is told.
+            scope: Who gets the notice.
 
-            kind: Ours, or RECOVERED.
+            kind: The kind of this cause, or RECOVERED.
 
             now: Aware UTC.
         """
@@ -212,19 +217,19 @@ class Notice:
 
     @property
     def operation_id(self) -> UUID:
-        """Of the notice that was told last: the same, whoever tells it."""
+        """Id of the operation of the latest notice; the same for any leader."""
         return str_to_uuid(f"{self.id} | {self.tellings}")
 
     def is_over(
         self, *, succeeded: Iterable[str], idle: Iterable[str], now: datetime
     ) -> bool:
         """
-        Tell whether all that failed has succeeded since.
+        Return whether all failed actions have succeeded since.
 
         Args:
-            succeeded: Uids of actions that have, since their last failure.
+            succeeded: Uids of actions that have succeeded since their last failure.
 
-            idle: Uids of actions that are not due again; nobody waits for them.
+            idle: Uids of actions that are not due again, and so need not succeed.
 
             now: Aware UTC.
         """
@@ -240,14 +245,14 @@ def sort_in(
     notices: Open, scopes: Sequence[Scope], troubles: Sequence[Trouble], now: datetime
 ) -> None:
     """
-    Count each of *troubles* in the notice it belongs to, in each scope that hears it.
+    Add each of *troubles* to its notice, in each scope that gets it.
 
     Args:
-        notices: Those that are open, by scope, kind and key; new ones are added.
+        notices: Open notices, by scope, kind and key; new ones are added.
 
-        scopes: Who is told.
+        scopes: Who gets notices.
 
-        troubles: Each only once.
+        troubles: Each operation only once.
 
         now: Aware UTC.
     """
@@ -280,18 +285,18 @@ def _is_full(notices: Open, scope: str, kind: NoticeKind) -> bool:
 
 
 def find_cause(reason: str | None, error: str | None) -> str:
-    """Return why an operation did not succeed, on one line that people can read."""
+    """Return why an operation did not succeed, on one line for people."""
     first, *_ = (error or "").strip().splitlines() or [""]
     text = _clean(first) or _clean(reason or "") or "unknown"
     if reason is not None and not first.startswith(reason) and ":" not in reason:
-        # What the platform did to it is said in the reason alone, not in the error.
+        # The error does not repeat a reason such as a lost worker.
         text = reason if text == reason else f"{reason}: {text}"
     return text if len(text) <= _LONGEST_CAUSE else f"{text[: _LONGEST_CAUSE - 1]}…"
 
 
 def make_cause_key(cause: str) -> str:
     """
-    Return what is the same in all errors of one cause.
+    Return the part of *cause* that is the same in all errors of one cause.
 
     >>> make_cause_key("send_email: no user 'u17' (attempt 3)")
     'send_email: no user # (attempt #)'
@@ -300,11 +305,11 @@ def make_cause_key(cause: str) -> str:
 
 
 def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Trouble:
-    """Return what the row of an operation tells; *mails* of it are uncertain."""
+    """Return the trouble of an operation's row; *mails* of its mails are uncertain."""
     details: Mapping[str, Any] = row.details or {}
     cause, count = find_cause(row.reason, row.error), 1
     if kind is NoticeKind.UNCERTAIN:
-        cause, count = "a mail server or worker went while mails were sent", mails
+        cause, count = "a mail server or a worker failed while mails were sent", mails
     elif kind is NoticeKind.MISSED:
         count = int(details.get("count", 1))
     return Trouble(
@@ -321,7 +326,7 @@ def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Trouble:
 
 
 def _clean(text: str) -> str:
-    """Return *text* on one line, without what a terminal or a mail would act on."""
+    """Return *text* on one line, without control characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

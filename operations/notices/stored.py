@@ -1,7 +1,7 @@
 """
-Failures that nobody was told of, and the causes that last, in the database.
+Unreported failures, and the causes that last, in the database.
 
-Read and written by the leader alone, under its fence.
+Only the leader reads and writes them, under its fence.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ from operations.notices.grouping import (
     make_trouble,
 )
 
-#: What was finished so long before the last look may have been committed after it.
+#: An operation that finished so long before the last look may have been committed after
+#: it.
 OVERLAP = timedelta(minutes=10)
 
-#: Marks of mails of operations that are still under way are looked at for so long.
+#: Age up to which uncertain delivery marks are read: their operation may end later.
 _MARK_AGE = timedelta(days=1)
 
-#: Characters of an error that are read: its first line is told.
+#: Characters of an error that are read; only its first line is reported.
 _ERROR_READ = 1_000
 
 _READ = (
@@ -71,22 +72,23 @@ def fetch_troubles(
     limit: int,
 ) -> list[Trouble]:
     """
-    Return what failed, was missed or left mails uncertain, and nobody was told of.
+    Return unreported operations that failed, were missed, or left mails uncertain.
 
     Args:
-        connection: In the transaction that tells somebody.
+        connection: In the transaction that records the notices.
 
-        since: The last look, aware UTC; what finished a little before counts too.
+        since: Instant of the last look, aware UTC; a little before it counts, too.
 
-        apps: Of these. None: of all.
+        apps: Uids of small apps. None: all.
 
-        limit: At most so many, the oldest first; of uncertain mails as many again.
-            What somebody else is writing at this moment is left for the next look.
+        limit: How many failed or missed operations at most, the oldest first, and as
+            many with uncertain mails. Rows that somebody else is writing now are left
+            for the next look.
     """
     bounds: list[sa.ColumnElement[bool]] = [
         operations.c.finished_at > since - OVERLAP,
         operations.c.trigger != Trigger.NOTICE,
-        # Told of, tried again by hand, and failed again: that is news.
+        # An operation that was reported, retried, and failed again is news.
         sa.or_(
             operations.c.noticed_at.is_(None),
             operations.c.noticed_at < operations.c.finished_at,
@@ -99,7 +101,7 @@ def fetch_troubles(
         .where(TROUBLED.of(), *bounds)
         .order_by(operations.c.finished_at, operations.c.id)
         .limit(limit)
-        # Whoever tries many again holds them in an order of its own: wait for nobody.
+        # A bulk retry locks rows in another order: wait for nobody.
         .with_for_update(skip_locked=True)
     ).all()
     troubles = [make_trouble(row, KINDS[row.state]) for row in failed]
@@ -126,7 +128,7 @@ def fetch_troubles(
     ]
 
 
-#: What the notice of a troubled operation is about.
+#: The kind of notice for each state of a troubled operation.
 KINDS = {
     OperationState.FAILED.value: NoticeKind.FAILED,
     OperationState.MISSED.value: NoticeKind.MISSED,
@@ -134,7 +136,7 @@ KINDS = {
 
 
 def mark_noticed(connection: sa.Connection, troubles: Sequence[Trouble]) -> None:
-    """Store that somebody was told how these operations ended, this time."""
+    """Store that the end of these operations has been reported."""
     columns: dict[str, sa.types.TypeEngine[Any]] = {"id": Identifier, "at": UtcDateTime}
     told = json_rows(connection.dialect.name, columns, "told")
     connection.execute(
@@ -179,12 +181,12 @@ def close_notice(connection: sa.Connection, notice: Notice, *, now: datetime) ->
 
 
 def forget_old_notices(connection: sa.Connection, *, now: datetime) -> None:
-    """Remove causes of which nothing was heard for long."""
+    """Remove causes without a failure in a long time."""
     connection.execute(sa.delete(notices).where(notices.c.last_at < now - FORGET_AFTER))
 
 
 def is_stale(notice: Notice, *, now: datetime) -> bool:
-    """Tell whether a cause is told and over that no success can end: lost mails."""
+    """Return whether to close a reported cause that no success can end: lost mails."""
     return (
         notice.kind is NoticeKind.UNCERTAIN
         and not notice.untold
@@ -212,7 +214,7 @@ def _succeeded_statement(dialect: str) -> sa.Select[Any]:
 
 
 def find_succeeded(connection: sa.Connection, notice: Notice) -> set[str]:
-    """Return the actions of *notice* that have succeeded since they failed last."""
+    """Return the actions of *notice* that have succeeded since their last failure."""
     asked: Sequence[dict[str, object]] = [
         {
             "uid": uid,

@@ -1,4 +1,4 @@
-"""The words of a notice: a mail for people, an event for programs. Pure."""
+"""The wording of a notice: a mail for people, an event for programs. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operations.notices.grouping import NoticeKind
 #: Characters of a subject; mail programs show about as many.
 LONGEST_SUBJECT = 150
 
-#: The ``type`` of the payload, by what is told.
+#: The ``type`` of the payload, for each kind of notice.
 EVENT_TYPES = {
     NoticeKind.FAILED: "operation.failed",
     NoticeKind.MISSED: "operation.missed",
@@ -23,7 +23,7 @@ EVENT_TYPES = {
     NoticeKind.RECOVERED: "operation.recovered",
 }
 
-#: One of what is counted, and several; and what happened to them.
+#: What is counted, in the singular and plural, and what happened to it.
 COUNTED = {
     NoticeKind.FAILED: ("operation", "operations", "failed"),
     NoticeKind.MISSED: ("occurrence", "occurrences", "missed"),
@@ -111,13 +111,13 @@ def make_event(facts: Mapping[str, Any], *, operation_id: UUID) -> bytes:
 
 
 def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
-    """Return the commands that tell more, or help; the most telling one first."""
+    """Return the commands that tell more or help, the most useful one first."""
     if kind is NoticeKind.RECOVERED:
         return []
     latest = facts["operations"][-1]
     action = facts["actions"][0]
-    # As many as one can have in view; the uids of small apps need no quotes, but
-    # those who paste into a shell should not have to know.
+    # Narrowed to what concerns the reader. Uids of small apps need no quotes, but those
+    # who paste into a shell should not have to know that.
     narrow = "" if facts["app"] is None else f" --app {shlex.quote(facts['app'])}"
     if facts["action_count"] == 1:
         narrow = f" --action {shlex.quote(action['uid'])}"
@@ -143,15 +143,16 @@ def _tell_what(facts: Mapping[str, Any], kind: NoticeKind) -> str:
     count = f"{facts['count']:,} {one if facts['count'] == 1 else several}"
     where = "" if facts["app"] is None else f" of small app {facts['app']}"
     if kind is NoticeKind.RECOVERED:
-        told = "All of what had failed has succeeded since." * (did == "failed")
-        told = told or "What was missed has run again since."
-        return f"{told} It had been {count}{where}.\n\n{cause}"
+        told = "Everything that had failed has succeeded since" * (did == "failed")
+        told = told or "Every action that missed a run has run again since. Missed"
+        return f"{told}: {count}{where}.\n\n{cause}"
     verb = "was" if facts["count"] == 1 else "were"
     match kind:
         case NoticeKind.UNCERTAIN:
             what = (
-                f"{count}{where} may or may not have left. They are not sent again,\n"
-                "so that nobody gets one twice: somebody has to find out."
+                f"{count}{where} may or may not have left.\n"
+                "Minutehand does not send such mails again by itself: somebody might get\n"
+                "one twice. Please find out, then confirm them or have them sent again."
             )
         case NoticeKind.MISSED:
             what = f"{count}{where} {verb} missed, and will not be run."
@@ -160,7 +161,8 @@ def _tell_what(facts: Mapping[str, Any], kind: NoticeKind) -> str:
         case _:
             assert_never(kind)
     if facts["more"]:
-        what = f"Since the last notice, {what}\nIn all {facts['total']:,} by now."
+        total = f"In total, there are {facts['total']:,} by now."
+        what = f"Since the last notice, {what}\n{total}"
     return f"{what}\n\n{cause}"
 
 
@@ -198,17 +200,22 @@ def _tell_commands(facts: Mapping[str, Any], kind: NoticeKind) -> str:
     commands = find_commands(facts, kind)
     if not commands:
         return ""
-    return "\n".join(["What helps:", *(f"    {command}" for command in commands)])
+    return "\n".join(
+        ["Commands that help:", *(f"    {command}" for command in commands)]
+    )
 
 
 def _tell_why_you(facts: Mapping[str, Any], kind: NoticeKind) -> str:
     if facts["app"] is None:
-        who = "MINUTEHAND_NOTICE_MAIL names this address."
+        who = "You get this mail because MINUTEHAND_NOTICE_MAIL names your address."
     else:
-        who = f"app.json of small app {facts['app']} names this address."
+        who = (
+            f"You get this mail because app.json of small app {facts['app']} names\n"
+            "your address."
+        )
     later = (
         ""
         if kind is NoticeKind.RECOVERED
-        else "\nMore of this cause is told in an hour at the earliest."
+        else "\nThe next mail about this cause comes in an hour at the earliest."
     )
     return f"-- \n{who}{later}"

@@ -1,7 +1,7 @@
 """
-Run what was claimed: the attempt, its steps as they are recorded, and its trouble.
+Run claimed operations: attempts, the records of their steps, and their errors.
 
-attempt is the way in, worker what it is done with. step_records writes what became of
-each step, platform_errors tells trouble of ours from failures of an action, estimates
-tells people how long.
+attempt is the entry point; worker has what it needs. step_records writes the result of
+each step, platform_errors distinguishes trouble of the platform from failures of an
+action, and estimates says how long a run may take.
 """

@@ -1,8 +1,8 @@
 """
 Run a claimed operation: its steps in order, each recorded before and after.
 
-Everything is written under the claim, so a worker that was frozen, cut off or
-overtaken changes nothing when it wakes.
+Everything is written under the claim: a worker that was frozen or cut off, and has lost
+its claim, changes nothing when it continues.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ log = structlog.get_logger()
 #: Pause before the second attempt of an operation whose step failed; then twice that.
 RETRY_DELAY = timedelta(seconds=30)
 
-#: Pause before an operation is tried again that met trouble of the platform; then
-#: twice that, and so on, up to the limit.
+#: Pause after trouble of the platform, before the operation is tried again; then twice
+#: that, and so on, up to the limit.
 PLATFORM_DELAY = timedelta(seconds=30)
 PLATFORM_DELAY_LIMIT = timedelta(minutes=5)
 
-#: Key in a step's memo: how often it has waited for the platform.
+#: Key in a step's memo: how many times it has waited for the platform.
 _WAITS = "platform waits"
 
-#: Progress is written, and cancellation noticed, this often at most.
+#: Seconds between two writes of progress, which also notice a cancellation.
 PROGRESS_EVERY_S = 1.0
 
 
@@ -86,15 +86,15 @@ class Attempt:
     One attempt at one operation by this worker.
 
     Args:
-        engine: Opened in this process.
+        engine: Made in this process.
 
-        claim: The claim; every write needs it.
+        claim: Every write needs it.
 
-        ports: The world, for the steps.
+        ports: What the steps may use.
 
         steps: Step functions by name, in no particular order.
 
-        monotonic: Seconds, to space out progress.
+        monotonic: Returns seconds that never jump; spaces out writes of progress.
     """
 
     engine: sa.Engine
@@ -114,21 +114,22 @@ class Attempt:
         Run what is left of the operation.
 
         Args:
-            is_overdue: Whether its time is up, asked between steps, at each progress
-                and when a step fails: what it says of its failure may be untrue then.
+            is_overdue: Returns whether the time limit is reached. Called between steps,
+                at each progress, and when a step fails, because the limit may be the
+                real cause.
 
         Returns:
-            The state it was left in; None if it was taken from us meanwhile.
+            The new state of the operation; None if the claim was lost meanwhile.
 
         Raises:
-            TimeLimitError: *is_overdue* said so; call ``fail``.
+            TimeLimitError: *is_overdue* returned True; call ``fail``.
         """
         self._is_overdue = is_overdue
         state: OperationState | None
         try:
             return self._run()
         except CanceledError:
-            # whoever canceled it has closed its steps
+            # the cancellation has already closed its steps
             log.info(Event.OPERATION_CANCELED, task_id=str(self.claim.operation_id))
             state = OperationState.CANCELED
         except ClaimLostError:
@@ -142,10 +143,10 @@ class Attempt:
         self, error: str, *, reason: Reason = Reason.STEP_FAILED
     ) -> OperationState | None:
         """
-        Make the operation final after an error nobody expected; keep its text.
+        Make the operation final after an unexpected error or a time limit.
 
         Returns:
-            FAILED; None if it was taken from us meanwhile.
+            FAILED; None if the claim was lost meanwhile.
         """
         with writing(self.engine) as connection:
             if not finish(
@@ -187,7 +188,7 @@ class Attempt:
         return OperationState.SUCCEEDED
 
     def _find_begun(self) -> list[KeptStep] | None:
-        """Return the steps, if all were written down for us when we claimed."""
+        """Return the steps, if all of them were inserted together with the claim."""
         if self.claim.begun == 0:
             return None
         names = self._read_action().operations.step_names
@@ -207,7 +208,7 @@ class Attempt:
         Run one step, and start the *following* one in the transaction that ends it.
 
         Returns:
-            None to go on; else the state in which the operation was left.
+            None to go on; otherwise the new state of the operation.
         """
         self._step = step.name
         self.check_time()
@@ -237,10 +238,10 @@ class Attempt:
 
     def check_time(self) -> None:
         """
-        Go on only if there is time left.
+        Check that the time limit is not reached.
 
         Raises:
-            TimeLimitError: There is none.
+            TimeLimitError: The time limit is reached.
         """
         if self._is_overdue():
             raise TimeLimitError
@@ -260,12 +261,13 @@ class Attempt:
             return
         with writing(self.engine) as connection:
             guard(connection, claim)
-            # in this order: each reads the clock, and nothing starts before it may
+            # In this order: each reads the clock, and a step must not start before the
+            # one before it has ended.
             finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
             start_step(connection, claim, following)
 
     def _handle_failure(self, name: str, error: StepError) -> OperationState:
-        """Put the operation back for another attempt, or let it fail."""
+        """Make the operation pending for another attempt, or failed."""
         claim = self.claim
         left = claim.attempts_allowed - claim.attempt
         again = not error.permanent and left > 0
@@ -296,9 +298,9 @@ class Attempt:
         memo: dict[str, JsonValue] | None = None,
     ) -> OperationState:
         """
-        Put the operation back, for it waits for something; this was no attempt.
+        Make the operation pending because it waits for something; no attempt counts.
 
-        With *memo* in place of what the step remembers, if it is given.
+        If *memo* is given, it replaces the memo of the step.
         """
         delay_s = round(error.delay.total_seconds(), 3)
         log.warning(
@@ -319,20 +321,20 @@ class Attempt:
         return OperationState.PENDING
 
     def _wait_for_platform(self, step: KeptStep, text: str) -> OperationState:
-        """Put the operation back until what we run on may serve again."""
+        """Make the operation pending until the platform may work again."""
         waits = step.memo.get(_WAITS, 0)
         assert isinstance(waits, int)  # written below
-        # Before it overflows, it is longer than the longest.
+        # The exponent is limited: 2 ** 10 is beyond the longest delay anyway.
         delay = min(PLATFORM_DELAY * 2 ** min(waits, 10), PLATFORM_DELAY_LIMIT)
         error = PostponedError(text, delay=delay, reason=f"{Reason.PLATFORM}: {text}")
         return self._postpone(step.name, error, {**self._memo, _WAITS: waits + 1})
 
     def put_back(self, error: UnreachableError) -> bool:
         """
-        Let the operation wait for a database that did not take what we had to say.
+        Make the operation pending because the database did not accept a write.
 
         Returns:
-            Whether it is put back; if not, its lease runs out.
+            Whether that worked; if not, the lease of the operation runs out.
         """
         text = str(error)
         with suppress(UnreachableError), writing(self.engine) as connection:
@@ -395,7 +397,7 @@ class Attempt:
 
 
 def _find_ours(error: Exception) -> str | None:
-    """Say what is wrong with the platform, if *error* is nothing else."""
+    """Return what is wrong with the platform, if that caused *error*."""
     if isinstance(error, UnreachableError):
         return str(error)
     ours = find_platform_error(error)
@@ -404,7 +406,7 @@ def _find_ours(error: Exception) -> str | None:
 
 @lru_cache(maxsize=256)
 def _parse(text: str) -> ScheduledActionModel:
-    """Actions come again each day or minute, and reading one costs most of a run."""
+    """Read an action; cached, because it runs often and reading takes most of a run."""
     return ScheduledActionModel.model_validate(json.loads(text))
 
 

@@ -1,4 +1,4 @@
-"""What is under way, and how long it may still take: for people who wait for it."""
+"""What is under way, and how long it usually takes, for people who wait for it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import sqlalchemy as sa
 from models.database.tables import CLAIMED_HEAVY, operation_steps, operations
 from models.operation_state import StepState
 
-#: Successes of a step that an estimate is made from: the latest.
+#: Number of latest operations from which an estimate is made.
 RUNS = 20
 
-#: What an app is said to be while such a step runs.
+#: How people describe an app while such a step runs.
 _VERBS = {"publish": "being published", "refresh": "being refreshed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Working:
     """
-    The heavy operation that a worker has of a small app.
+    The heavy operation of a small app that a worker runs.
 
     Args:
         verb: ``being published``, ``being refreshed``, or ``at work``.
 
-        since: When its step began; None: none has.
+        since: When its current step began, aware UTC. None: no step runs.
     """
 
     operation_id: UUID
@@ -38,7 +38,7 @@ class Working:
     since: datetime | None
 
     def as_json(self) -> dict[str, object]:
-        """Return what ``--json`` prints of it."""
+        """Return the object that ``--json`` prints."""
         return {
             "operation": self.operation_id,
             "action_uid": self.action_uid,
@@ -50,7 +50,7 @@ class Working:
 def fetch_working(
     connection: sa.Connection, app: str | None = None
 ) -> dict[str, Working]:
-    """Return what each small app (or *app* alone) is busy with: one at most."""
+    """Return the heavy operation of each small app (or only *app*), by app."""
     running = sa.and_(
         operation_steps.c.operation_id == operations.c.id,
         operation_steps.c.state == StepState.RUNNING,
@@ -93,13 +93,13 @@ def estimate_steps(
     Args:
         connection: Any.
 
-        action_uid: Of the action.
+        action_uid: Uid of the action.
 
-        names: Of its steps.
+        names: Names of its steps.
 
     Returns:
-        By name; those that never succeeded are left out. Only the latest RUNS
-        operations of the action count.
+        Estimates by name of the step, without steps that have not succeeded in the
+        latest RUNS operations of the action.
     """
     recent = (
         sa.select(operations.c.id)

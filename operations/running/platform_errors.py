@@ -1,7 +1,7 @@
 """
-Which errors are ours: of the machine, the disk and the folders that we run on.
+Recognize errors of the platform: of the machine, its disks and our folders.
 
-They say nothing about the action that met them, so it waits instead of failing.
+They are not the fault of the action, so the action waits instead of failing.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from pathlib import Path
 
 from models.errors import PlatformError, StepError
 
-#: Only what is written meets these, and a step writes only where we let it.
+#: Errors of writing; a step can write only into our own folders.
 _OF_WRITING = {
     errno.ENOSPC: "is full",
-    errno.EDQUOT: "is full (its quota)",
-    errno.EFBIG: "takes no file that large",
+    errno.EDQUOT: "is full (its quota is used up)",
+    errno.EFBIG: "does not accept a file that large",
     errno.EROFS: "is read-only",
 }
 
-#: Of this process and its machine, whatever was opened.
+#: Errors of this process and its machine, whatever was opened.
 _OF_THE_MACHINE = {
     errno.ENOMEM: "the worker is out of memory",
     errno.EMFILE: "the worker has too many files open",
     errno.ENFILE: "the worker's host has too many files open",
 }
 
-#: How Rust, and so Polars, ends what it says of a file, maybe with its path.
+#: The end of file errors in Rust, and so in Polars, perhaps with the path.
 _RUST = re.compile(r"\(os error (\d+)\)(?:: (.*))?$")
 
-#: Enough that a disk with a few bytes left does not take it.
+#: Content of a test file; too large for a disk with only a few bytes left.
 _PROBE = bytes(1 << 16)
 
 
@@ -41,17 +41,17 @@ def find_platform_error(
     error: BaseException, *, folder: Path | None = None, name: str = "disk"
 ) -> PlatformError | None:
     """
-    Return what is wrong with us, if that is what *error* comes from.
+    Return what is wrong with the platform, if that caused *error*.
 
     Args:
-        error: Looked at with its causes.
+        error: The error; its causes are examined, too.
 
-        folder: Ours, which was written to or read from. None: nothing is known of it.
+        folder: Our folder that was written to or read from. None: unknown.
 
         name: What people call the folder, such as "workspace".
 
     Returns:
-        None if it is not ours, or nobody can tell.
+        None if the platform is not the cause, or the cause is unknown.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -65,13 +65,13 @@ def find_platform_error(
         where = f"the {name}" if folder is None else f"the {name} {folder}"
         if number in _OF_WRITING:
             return PlatformError(f"{where} {_OF_WRITING[number]}")
-        # A source may lie on a disk as well, and be what is wrong.
+        # The error may also come from a source on another disk.
         if (
             number is not None
             and folder is not None
             and (_names(cause, folder) or not _serves(folder))
         ):
-            return PlatformError(f"{where} does not serve: {os.strerror(number)}")
+            return PlatformError(f"{where} cannot be used: {os.strerror(number)}")
         cause = cause.__cause__
     return None
 
@@ -84,7 +84,7 @@ def _find_number(error: BaseException) -> int | None:
 
 
 def _find_rust(error: BaseException) -> re.Match[str] | None:
-    # Others may quote what a source says, which may be anything.
+    # Other errors may quote a source, which may contain anything.
     if isinstance(error, OSError) or type(error).__module__.startswith("polars"):
         return _RUST.search(str(error).partition("\n")[0])
     return None
@@ -99,7 +99,7 @@ def _names(error: BaseException, folder: Path) -> bool:
 
 
 def _serves(folder: Path) -> bool:
-    """Tell whether *folder* takes a file now."""
+    """Return whether a file can be written into *folder* now."""
     probe = folder / f".probe-{os.getpid()}.part"
     try:
         probe.write_bytes(_PROBE)
@@ -111,7 +111,7 @@ def _serves(folder: Path) -> bool:
 
 @contextmanager
 def blaming_platform(folder: Path, name: str) -> Iterator[None]:
-    """Turn errors that come from *folder*, which is ours, into PlatformError."""
+    """Turn errors of *folder*, which is one of ours, into PlatformError."""
     try:
         yield
     except (MemoryError, OSError, StepError) as error:

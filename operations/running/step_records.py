@@ -1,7 +1,7 @@
 """
-What is kept of the steps of an operation: written under its claim, in its order.
+The records of an operation's steps, written under its claim.
 
-Call ``guard`` first in the same transaction, unless it says otherwise.
+Call ``guard`` first in the same transaction, unless a function says otherwise.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def prepare_steps(
     connection: sa.Connection, claim: Claim, names: Sequence[str]
 ) -> list[KeptStep]:
     """
-    Write down the steps, or find what an earlier attempt left, and start the first.
+    Insert the steps, or find what an earlier attempt left, and start the first one.
 
     Returns:
-        Those that are left to run, as they were before this attempt.
+        The steps that are left to run, as they were before this attempt.
     """
     if claim.attempt == 1:
         inserted = connection.execute(
@@ -59,7 +59,7 @@ def prepare_steps(
         )
         if len(inserted.all()) == len(names):
             return [KeptStep(name, StepState.PENDING, {}) for name in names]
-        # an attempt that was given back counts as none, but its steps are there
+        # an attempt that was given back does not count, but its steps exist
     steps = _fetch_kept(connection, claim)
     if not steps:  # a worker died right after its claim
         connection.execute(
@@ -67,7 +67,7 @@ def prepare_steps(
         )
         steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
     left = [step for step in steps if step.state is not StepState.SUCCEEDED]
-    if RETURN_KEY in claim.details:  # the others stay as they are
+    if RETURN_KEY in claim.details:  # the other steps stay as they are
         left = [step for step in left if RESENT_KEY in step.memo]
     if left:
         start_step(connection, claim, left[0].name)
@@ -123,10 +123,10 @@ def finish_last_step(
     engine: sa.Engine, claim: Claim, name: str, *, result: JsonValue
 ) -> bool:
     """
-    Mark a step and its operation succeeded, at once.
+    Mark a step and its operation as succeeded, together.
 
     Returns:
-        False if the operation is no longer ours, and nothing changed.
+        False if the operation is no longer ours; then nothing has changed.
     """
     if engine.dialect.name != "postgresql":
         with writing(engine) as connection:
@@ -146,7 +146,7 @@ def finish_last_step(
 
 @cache
 def _last_step_statement() -> ReturningUpdate[Any]:
-    """Do in one statement what SQLite needs two for."""
+    """Return one statement that does what takes two on SQLite."""
     ended = finish_statement().returning(operations.c.id).cte("ended")
     return (
         _step_statement("finished_at", ("state", "result", "error"))
@@ -159,7 +159,7 @@ def _last_step_statement() -> ReturningUpdate[Any]:
 
 def end_resend(connection: sa.Connection, claim: Claim) -> None:
     """
-    Make steps and operation again what they were before mails were sent again.
+    Return steps and operation to the state before mails were sent again.
 
     Call ``guard`` first in the same transaction.
     """
@@ -192,7 +192,7 @@ def end_resend(connection: sa.Connection, claim: Claim) -> None:
 def record_progress(
     connection: sa.Connection, claim: Claim, name: str, progress: dict[str, JsonValue]
 ) -> None:
-    """Show how far a step is; call ``guard`` first in the same transaction."""
+    """Record how far a step is; call ``guard`` first in the same transaction."""
     _write_step(connection, claim, name, progress=progress)
     connection.execute(
         sa.update(operations)
@@ -215,7 +215,7 @@ def _write_step(
     clock_column: str | None = None,
     **values: object,
 ) -> None:
-    """Write *values*, and the time into *clock_column*."""
+    """Write *values*, and the database's clock into *clock_column*."""
     connection.execute(
         _step_statement(clock_column, tuple(values)),
         {
@@ -242,12 +242,12 @@ def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Up
 
 
 def skip_open_steps(connection: sa.Connection, operation_id: UUID) -> None:
-    """Close what will not run any more; lock the operation first."""
+    """Close the steps that will not run any more; lock the operation first."""
     skip_steps_of(connection, [operation_id])
 
 
 def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> None:
-    """Close the open steps of many operations; lock these first."""
+    """Close the open steps of many operations; lock the operations first."""
     given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
     ids = {"given": make_rows_json([{"id": each} for each in operation_ids])}
     connection.execute(
@@ -259,7 +259,7 @@ def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> N
         .values(state=StepState.SKIPPED, finished_at=db_now()),
         ids,
     )
-    # Whoever was about to send can no longer say whether it did.
+    # A worker that was sending a mail can no longer record whether it left.
     connection.execute(
         sa.update(deliveries)
         .where(
@@ -272,7 +272,7 @@ def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> N
 
 
 def abandon_steps(connection: sa.Connection, operation_id: UUID, *, error: str) -> None:
-    """Mark as failed what a lost worker left running, and skip the rest."""
+    """Mark the step that a lost worker left running as failed, and skip the rest."""
     connection.execute(
         sa.update(operation_steps)
         .where(

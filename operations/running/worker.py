@@ -20,17 +20,17 @@ class Worker:
     One process that runs operations.
 
     Args:
-        engine: Of this process: no connection survives a fork.
+        engine: Made in this process: no connection survives a fork.
 
-        ports: To the world outside.
+        ports: What the steps may use.
 
-        heart: Renews what is claimed.
+        heart: Renews the claims.
 
-        lease: How long a claim holds without a renewal.
+        lease: How long a claim lasts without a renewal.
 
-        pid: Of this process.
+        pid: Id of this process.
 
-        monotonic: Seconds that never jump; only measures pauses.
+        monotonic: Returns seconds that never jump; measures durations.
     """
 
     engine: sa.Engine

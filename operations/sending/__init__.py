@@ -1,1 +1,1 @@
-"""What may be sent now, and in which order; and for people, what hinders the rest."""
+"""Which operations may be sent now, in which order, and why others must wait."""

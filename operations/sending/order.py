@@ -1,8 +1,8 @@
 """
-From the table to the broker: what may be sent now, and that it was sent.
+From the table to the broker: find what may be sent now, and mark what was sent.
 
-A row that is recorded and not sent is found again by the same query, so a crash
-anywhere between loses nothing; it is sent again under the same id.
+The same query finds a recorded row until it is marked as sent. So a crash in between
+loses nothing: the operation is sent again, under the same id.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from models.database.tables import (
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ALIVE_FOR, Role
 
-#: Slots that are assumed while no worker says how many it has.
+#: Number of slots that is assumed while no worker has recorded its own.
 _SLOTS = 4
 
 
@@ -50,9 +50,9 @@ class Message:
     One operation on its way to the broker; ``id`` is the Celery task id.
 
     Args:
-        send_at: When it was to be sent, UTC. None: nobody asks what became of it.
+        send_at: When it should be sent, aware UTC. None: unknown.
 
-        lane: Of its queue, from 0; see operation_state.LANES.
+        lane: Lane of its queue, from 0; see operation_state.LANES.
     """
 
     id: UUID
@@ -63,13 +63,13 @@ class Message:
     lane: int = 0
 
 
-#: By what is stored; calling an enum costs ten times as much.
+#: Queues by their stored value; calling the enum takes ten times as long.
 _QUEUES = {queue.value: queue for queue in Queue}
 
 
 @cache
 def _sendable_statement() -> sa.CompoundSelect[Any]:
-    """What people asked for, and what was scheduled, each the oldest first."""
+    """Select manual runs, then scheduled ones, each the oldest first."""
     return sa.union_all(
         sa.select(_select_sendable(PENDING_MANUAL).subquery()),
         sa.select(_select_sendable(PENDING_SCHEDULED).subquery()),
@@ -77,7 +77,7 @@ def _sendable_statement() -> sa.CompoundSelect[Any]:
 
 
 def _select_sendable(rows: Rows) -> sa.Select[Any]:
-    """What waits, oldest first, but for what would only wait in a worker's slot."""
+    """Select what waits, oldest first, except what would only occupy a slot."""
     other = operations.alias("other")
     heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
     same_under_way = sa.exists().where(
@@ -102,7 +102,7 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
         .where(
             rows.of(),
             operations.c.send_at <= db_now(),
-            # canceled and tried again, while its worker has not noticed
+            # not if it was canceled and retried, and its worker has not noticed yet
             operations.c.claim_token.is_(None),
             sa.or_(
                 operations.c.queue != Queue.HEAVY,
@@ -121,27 +121,27 @@ def fetch_sendable(
     connection: sa.Connection, *, limit: int, share: int | None = None
 ) -> tuple[list[Message], bool]:
     """
-    Return what may be sent now, *limit* rows looked at of each trigger at most.
+    Return what may be sent now, looking at *limit* manual and *limit* scheduled rows.
 
-    What people asked for comes first, then the oldest. At most one heavy operation
-    of an app, and one ``overlap: queue`` operation of an action and user; the others
-    follow when it is final. Of what waits equally long, as all that a tick records at
-    once, the apps take turns.
+    Manual runs come first, then the oldest operations. At most one heavy operation of
+    an app, and one ``overlap: queue`` operation of an action and user, are under way;
+    the others follow when it is final. Among operations that wait equally long, such as
+    those of one tick, the apps take turns.
 
     Args:
         connection: In the transaction of the leader.
 
-        limit: Of scheduled operations, and of manual ones.
+        limit: Scheduled operations to look at, and as many manual ones.
 
-        share: How many quick operations of an app may be under way in the first lane
-            (as many again that people asked for); the others line up in the lanes
-            behind. None: all go to the first lane.
+        share: How many quick operations of an app may be under way in the first lane,
+            and as many manual ones again; the others go to the lanes behind. None: all
+            go to the first lane.
 
     Returns:
         The messages, and whether another look may find more.
     """
     found = connection.execute(_sendable_statement(), {"limit": limit})
-    rows = found.all()  # all at once: the driver takes twice as long row by row
+    rows = found.all()  # all at once: row by row, the driver takes twice as long
     places = _Places(connection, share) if rows and share is not None else None
     messages: list[tuple[bool, datetime, int, Message]] = []
     turns: Counter[tuple[datetime, str]] = Counter()
@@ -174,13 +174,15 @@ def fetch_sendable(
 
 def fetch_share(connection: sa.Connection, part: float) -> int | None:
     """
-    Return how many slots of the quick queue *part* of them are; at least one.
+    Return how many slots of the quick queue one app may take while others wait.
 
     Args:
         connection: Any.
 
-        part: From 0 to 1, the part of the slots that one app may take while others
-            wait. 1: None is returned, for there is nothing to share.
+        part: The app's part of all slots, from 0 to 1.
+
+    Returns:
+        At least 1. None if *part* is 1: there is no limit.
     """
     if part >= 1:
         return None
@@ -196,9 +198,9 @@ def fetch_share(connection: sa.Connection, part: float) -> int | None:
 
 class _Places:
     """
-    Gives out the places of the first lane of the quick queue, so many to an app.
+    Assigns places in the first lane of the quick queue, up to the share of each app.
 
-    Whoever has more to do than its share waits behind itself, not before others.
+    An app that has more to do than its share waits behind itself, not before others.
     """
 
     def __init__(self, connection: sa.Connection, share: int) -> None:
@@ -216,7 +218,7 @@ class _Places:
 
 
 def find_back_lane(app: str) -> int:
-    """Return where what exceeds the share of *app* lines up: always the same lane."""
+    """Return the lane for what exceeds the share of *app*; it is always the same."""
     return 1 + crc32(app.encode()) % (LANES[Queue.QUICK] - 1)
 
 
@@ -242,12 +244,12 @@ def _sent_statement(dialect: str) -> sa.Executable:
         sa.update(operations)
         .where(
             operations.c.id == sent.c.id,
-            # A worker may have been faster: claimed already, or done, or waiting
-            # for its next attempt. Then the row is past our message.
+            # A worker may have been faster: the operation may be claimed, final, or
+            # waiting for its next attempt. Then our message is outdated.
             operations.c.attempt == sent.c.attempt,
             operations.c.state == OperationState.PENDING,
-            # Or it was claimed and put back, as if never claimed: it is to be sent
-            # again, and nothing carries it now.
+            # Or it was claimed and given back without counting the attempt: then it has
+            # to be sent again, because no message is left.
             sa.or_(sent.c.send_at.is_(None), operations.c.send_at == sent.c.send_at),
         )
         .values(
@@ -271,9 +273,9 @@ def _overtaken_statement(dialect: str) -> sa.Executable:
 
 def mark_sent(connection: sa.Connection, messages: Sequence[Message]) -> int:
     """
-    Mark *messages* as handed to the broker; return how many were still waiting.
+    Mark *messages* as handed to the broker; return how many were still pending.
 
-    Those that a worker claimed before we could say so keep their state.
+    Operations that a worker has already claimed keep their state.
     """
     if not messages:
         return 0

@@ -1,7 +1,7 @@
 """
-What keeps a recorded operation from being sent, for people who ask.
+Why a recorded operation is not sent or not claimed yet, for people who ask.
 
-The rules are those of order.py, which decides in one statement and cannot say why.
+The rules are those of order.py, whose single statement decides but does not say why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from models.database.tables import UNDER_WAY, operations
 from models.operation_state import OperationState, Overlap, Queue
 from operations.sending.order import Message, fetch_sendable
 
-#: Operations looked at for those that should have been sent.
+#: Operations that are examined for overdue ones.
 _LOOKED_AT = 1000
 
 
@@ -26,10 +26,10 @@ def find_hindrances(
     connection: sa.Connection, operation_ids: Collection[UUID]
 ) -> dict[UUID, str]:
     """
-    Return what each of these operations waits for, as far as the table knows.
+    Return what each of these operations waits for, as far as the table shows it.
 
-    Left out are those that may be sent now, for they wait for the leader and the
-    broker, and those that were sent within the share of their app: they wait for a
+    Operations that may be sent now are left out: they wait for the leader and the
+    broker. So are those that were sent within the share of their app: they wait for a
     worker.
     """
     rows = connection.execute(
@@ -48,7 +48,7 @@ def find_hindrances(
 
 
 def _find_line(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
-    """Say that an app waits behind itself, and behind how much."""
+    """Say how many operations of its own app are ahead, if it is in a lane behind."""
     if row.lane == 0:
         return None
     other = operations.c
@@ -65,7 +65,7 @@ def _find_line(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
         )
     ).scalar_one()
     return (
-        f"in line behind {ahead} of its own app, which has more under way than its "
+        f"it waits behind {ahead} of its own app, which has more under way than its "
         "share of the slots (MINUTEHAND_APP_SHARE)"
     )
 
@@ -74,7 +74,7 @@ def _find_hindrance(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
     if row.send_at > read_clock(connection):
         return f"it is to be sent at {row.send_at:%F %T}Z"
     if row.claim_token is not None:
-        return "it was canceled and tried again, and its worker has not stopped yet"
+        return "it was canceled and retried, and its former worker has not stopped yet"
     other = operations.c
     under_way = (other.id != row.id, UNDER_WAY.of())
     if row.queue == Queue.HEAVY:
@@ -82,7 +82,7 @@ def _find_hindrance(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
             other.app == row.app, other.queue == Queue.HEAVY, *under_way
         )
         if first := connection.execute(query.limit(1)).scalar():
-            return f"heavy operation {first} of the app is not over"
+            return f"heavy operation {first} of the same app has not ended"
     if row.overlap == Overlap.QUEUE:
         query = sa.select(other.id).where(
             other.action_uid == row.action_uid,
@@ -90,12 +90,12 @@ def _find_hindrance(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
             *under_way,
         )
         if first := connection.execute(query.limit(1)).scalar():
-            return f"operation {first} of the action is not over"
+            return f"operation {first} of the same action has not ended"
     return None
 
 
 def fetch_unsent(connection: sa.Connection, *, older_than: timedelta) -> list[Message]:
-    """Return what could have been sent for so long, and was not; the oldest first."""
+    """Return what should have been sent *older_than* ago, the oldest first."""
     limit = read_clock(connection) - older_than
     messages, _more = fetch_sendable(connection, limit=_LOOKED_AT)
     late = [each for each in messages if each.send_at and each.send_at <= limit]

@@ -1,8 +1,8 @@
 """
-call_webhook: tell an address of others that the operation runs.
+call_webhook: post to a foreign URL that the operation runs.
 
-Signed as Standard Webhooks says (standardwebhooks.com): ``webhook-id`` is the
-operation's id, so a receiver that keeps the ids it has seen does nothing twice.
+The request is signed as in Standard Webhooks (standardwebhooks.com). ``webhook-id`` is
+the operation's id: a receiver that remembers ids does nothing twice.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def make_body(context: StepContext) -> bytes:
 
 def call_webhook(context: StepContext, asked: CallWebhookModel) -> StepResult:
     """
-    POST the operation to the address *asked* for, at least once.
+    POST the operation to the URL *asked* for, at least once.
 
     Returns:
         ``webhook_id`` and ``answer``, such as "204 No Content".
 
     Raises:
-        StepError: Permanent for a forbidden address, a redirect and 4xx but 408
-            and 429; temporary for the rest.
+        StepError: Permanent for a forbidden URL, a redirect, and 4xx except 408, 425
+            and 429; temporary otherwise.
     """
     sending = context.ports.webhooks.post(
         asked.url,
@@ -52,7 +52,7 @@ def call_webhook(context: StepContext, asked: CallWebhookModel) -> StepResult:
         now=context.now,
     )
     if sending.outcome is not Outcome.SENT:
-        msg = f"the webhook was not accepted: {sending.detail}"
+        msg = f"the request was not accepted: {sending.detail}"
         raise StepError(msg, permanent=sending.outcome is Outcome.REFUSED)
 
     return {"webhook_id": str(context.operation_id), "answer": sending.detail}

@@ -1,7 +1,7 @@
 """
-maintenance: prune what is old, in batches, so that no transaction lasts.
+maintenance: remove old rows and files, in batches with short transactions.
 
-What an occurrence still inside the catch-up horizon is recognized by stays; see
+Rows that are needed to recognize an occurrence which may be decided again stay; see
 operations/adapters/prune.py.
 """
 
@@ -13,10 +13,10 @@ from typing import Literal
 
 from operations.ports import StepContext, StepResult
 
-#: Rows or files a transaction removes: well below a second on both databases.
+#: Rows or files that one transaction removes, in well below a second.
 BATCH = 500
 
-#: A file no version names is younger than this while a refresh writes it.
+#: A file without a version is younger than this while a refresh writes it.
 DRAFT_AGE = timedelta(days=1)
 
 

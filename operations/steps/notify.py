@@ -1,7 +1,7 @@
 """
-notify: tell those whom app.json and settings name that others' operations failed.
+notify: send a notice of failed operations to the addresses in app.json and settings.
 
-What is told, and to whom, was recorded with the operation: the same in every attempt.
+Its facts and addresses were recorded with the operation: every attempt uses the same.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from operations.notices.wording import make_event, make_subject, make_text
 from operations.ports import StepContext, StepResult
 from operations.recipients import User
 
-#: Where what is told stands among the details of the operation.
+#: Key of the notice's facts in the details of the operation.
 DETAILS_KEY = "notice"
 
-#: Where the step keeps the answer to its request, for it is not to be sent again.
+#: Key in the step's memo: the answer to its request, which is not sent again then.
 MEMO_KEY = "webhook"
 
 
@@ -29,17 +29,18 @@ def notify(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: A
     Post the notice, at least once, and mail it, at most once to each address.
 
     Returns:
-        ``webhook``: its answer, or why it was refused for good; None: nobody asked
-        for it. ``sent``, ``uncertain``, ``failed``, ``warnings``: of the mails.
+        ``webhook``: the answer to the request; None if there was none. ``sent``,
+        ``uncertain``, ``failed``: the mails. ``warnings``: why the request or the mails
+        were refused.
 
     Raises:
-        PostponedError: The mail server does not serve.
+        PostponedError: The mail server is unavailable.
 
-        StepError: Temporary for what may pass; permanent if nobody could be told.
+        StepError: Temporary if the cause may pass; permanent if nobody was reached.
     """
     told: Any = context.details[DETAILS_KEY]
     facts: Mapping[str, Any] = told
-    # First, for a mail server that does not serve ends the attempt.
+    # First, because an unavailable mail server ends the attempt.
     answer, failure = _post(context, facts)
     mails = _make_mails(context, facts)
     result: StepResult = {"sent": 0}
@@ -47,7 +48,7 @@ def notify(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: A
         try:
             result = deliver(context, mails, ())
         except StepError as error:
-            # Told by one of the two is told; a temporary failure is tried again.
+            # One of the two ways is enough; a temporary failure is tried again.
             if not (error.permanent and answer and failure is None):
                 raise
             failure = error
@@ -60,7 +61,7 @@ def notify(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: A
 def _post(
     context: StepContext, facts: Mapping[str, Any]
 ) -> tuple[str | None, StepError | None]:
-    """Return the answer to the request, or what became of it."""
+    """Return the answer to the request, or its error."""
     url = facts["webhook"]
     if url is None:
         return None, None
@@ -75,7 +76,7 @@ def _post(
     if sending.outcome is Outcome.SENT:
         context.remember(MEMO_KEY, sending.detail)
         return sending.detail, None
-    msg = f"the webhook was not accepted: {sending.detail}"
+    msg = f"the request was not accepted: {sending.detail}"
     return None, StepError(msg, permanent=sending.outcome is Outcome.REFUSED)
 
 

@@ -1,4 +1,4 @@
-"""publish: point live at what is staged. Rolling back is the same move."""
+"""publish: make what is staged live."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ KINDS = ("data", "design", "permissions")
 
 def publish(context: StepContext, asked: PublishModel) -> StepResult:
     """
-    Publish the kinds *asked* for, together or not at all.
+    Publish the kinds *asked* for, all of them or none.
 
-    All three (which ``true`` stands for) are whatever is staged: a small app need
-    not have documents for its data to be published.
+    If all three are asked for (``true`` means that), the staged ones are published: a
+    small app with data need not have documents.
 
     Returns:
         ``published``: the kinds; ``moved``: the domains and documents that were not
-        live already, with the version before and after.
+        yet live, with the versions before and after.
 
     Raises:
-        StepError: Permanent: nothing is staged for one of the kinds, or for none of
-            all three.
+        StepError: Permanent: nothing is staged for one of the kinds, or, if all three
+            are asked for, nothing at all.
     """
     kinds = tuple(kind for kind in KINDS if getattr(asked, kind))
     if kinds == KINDS:
@@ -52,7 +52,7 @@ def _find_staged(context: StepContext) -> tuple[str, ...]:
     if not staged:
         msg = (
             f"small app {context.app!r} has nothing staged: neither data nor documents."
-            ' Ask for "refresh" before "publish", or apply documents (minutehand apps'
+            ' Run "refresh" before "publish", or apply documents (minutehand apps'
             " apply)."
         )
         raise StepError(msg, permanent=True)

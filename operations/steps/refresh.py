@@ -1,8 +1,8 @@
 """
 refresh: read domains from their sources into new staged versions.
 
-All or nothing: every domain is read into a draft first, and only then do the
-staged pointers move, in one transaction. A failure leaves staging as it was.
+All or nothing: every domain is read into a draft first, and only then the staged
+pointers move, in one transaction. After a failure they are as before.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from operations.running.platform_errors import blaming_platform
 
 def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
     """
-    Refresh the domains *asked* for; None is every domain there is now.
+    Refresh the domains *asked* for; None means all present domains.
 
     Returns:
-        ``refreshed`` and ``reused``, names in order; ``rows`` and ``versions`` of
-        what was refreshed.
+        ``refreshed`` and ``reused``: names of domains, in order; ``rows`` and
+        ``versions`` of the refreshed ones.
 
     Raises:
         StepError: Permanent for an unknown domain or unreadable content, temporary
             for network and locks.
 
-        PlatformError: The workspace does not serve.
+        PlatformError: The workspace cannot be used.
     """
     domains = _choose(context, asked)
     workspace = context.ports.workspace
@@ -38,7 +38,7 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
             context.progress(done, len(domains), domain.name)
             path = workspace.draft_path(context.app, domain.name)
             paths.append(path)
-            # A staged version whose file is gone would be reused for ever.
+            # If the file of the staged version is gone, the domain must be read again.
             known = (
                 domain.staged.fingerprint
                 if domain.staged and not asked.force and domain.staged.path.is_file()
@@ -62,7 +62,7 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
             guard=context.guard,
         )
     finally:
-        # What was staged has been renamed; this is for what was not.
+        # Staged drafts have been renamed; this removes the others.
         workspace.discard(paths)
 
     return {
@@ -83,10 +83,10 @@ def _choose(context: StepContext, asked: RefreshModel) -> tuple[Domain, ...]:
 
     unknown = [name for name in asked.domains if name not in domains]
     if unknown:
-        there_is = ", ".join(map(repr, domains)) or "none at all"
+        known = ", ".join(map(repr, domains)) or "none"
         msg = (
-            f"no domain {', '.join(map(repr, unknown))} in small app "
-            f"{context.app!r}; there is {there_is}."
+            f"small app {context.app!r} has no domain "
+            f"{', '.join(map(repr, unknown))}; it has {known}."
         )
         raise StepError(msg, permanent=True)
 

@@ -1,4 +1,4 @@
-"""run_task: send a task of the user's own Celery application."""
+"""run_task: send a task to the user's own Celery application."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from operations.ports import StepContext, StepResult
 
 
 def make_task_id(operation_id: UUID) -> UUID:
-    """Return the id of the user's task: the same whichever attempt sends it."""
+    """Return the id of the user's task, which is the same in every attempt."""
     return str_to_uuid(f"{operation_id} | run_task")
 
 
@@ -20,11 +20,11 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
 
     Returns:
         ``task_id``, ``name``, ``queue`` and ``connection`` (None: our own broker) of
-        what was sent; what the task does with it is its own affair.
+        the task. What became of the task itself is not known here.
 
     Raises:
-        StepError: Temporary: the broker did not take it. Permanent: it must not go
-            there, by the settings of the worker.
+        StepError: Temporary: the broker did not accept the task. Permanent: the
+            worker's settings forbid the queue or the connection.
     """
     task_id = str(make_task_id(context.operation_id))
     queue = context.ports.tasks.send(

@@ -14,8 +14,8 @@ def send_email(context: StepContext, asked: SendEmailModel) -> StepResult:
     """
     Send the template *asked* for to each recipient, at most once each.
 
-    Every mail is rendered before the first is sent, so a template that fails for
-    the last recipient reaches nobody.
+    Every mail is rendered before the first is sent: if the template fails for the last
+    recipient, nobody gets a mail.
 
     Returns:
         ``sent``, ``uncertain``, ``failed``, ``warnings``, ``template``.
@@ -53,15 +53,15 @@ def _get_template(context: StepContext, name: str) -> Template:
     template = directory.get_template(context.app, name)
     if template is None:
         names = directory.fetch_template_names(context.app)
-        there_is = ", ".join(map(repr, names)) or "none at all"
-        msg = f"no template {name!r} in small app {context.app!r}; there is {there_is}."
+        known = ", ".join(map(repr, names)) or "none"
+        msg = f"small app {context.app!r} has no template {name!r}; it has {known}."
         raise StepError(msg, permanent=True)
 
     return template
 
 
 def _values(context: StepContext, user: User, app_name: str) -> dict[str, object]:
-    """Return what a template may name; docs/steps.md lists it."""
+    """Return the values that a template may use; docs/steps.md lists them."""
     return {
         "user": {
             "id": user.id,

@@ -15,7 +15,7 @@ from operations.ports import StepContext, StepResult
 
 def send_execsum(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: ARG001 - the shape of a step
     """
-    Send what is live now to each recipient, at most once each.
+    Send a summary of the live data to each recipient, at most once each.
 
     Returns:
         ``sent``, ``uncertain``, ``failed``, ``warnings``, and the ``domains``

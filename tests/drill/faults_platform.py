@@ -42,7 +42,7 @@ def fill_disk(world: World, case: Case) -> None:
             case.must_end += world.run(DATA, app=app, force=True)
         case.expect_doctor(
             world.ask_doctor,
-            r"(?i)^(bad|look) .*(is full|no file that large|no space|refreshes fail)",
+            r"(?i)^(bad|look) .*(is full|a file that large|no space|refreshes fail)",
         )
     finally:
         world.space.free(workers)

@@ -1,4 +1,4 @@
-"""gzip, undone within a bound. Nothing else is: a few bytes of zstd are gigabytes."""
+"""Undo gzip within a limit. Others are refused: a few bytes of zstd are gigabytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 GZIP = b"\x1f\x8b"
 
-#: What Polars would undo by itself, all of it in memory.
+#: Compressions that Polars would undo by itself, all of it in memory.
 _OTHERS = (
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"\x78\x01", "zlib"),
@@ -18,12 +18,12 @@ _OTHERS = (
     (b"PK\x03\x04", "zip"),
 )
 
-#: Bytes read, and at most made of them, at once.
+#: Bytes read at once, and the most that are written at once.
 _CHUNK = 1 << 20
 
 
 class TooLargeError(Exception):
-    """More than the bound comes out."""
+    """The data is larger than the limit."""
 
 
 def find_other_compression(head: bytes) -> str | None:
@@ -33,21 +33,21 @@ def find_other_compression(head: bytes) -> str | None:
 
 def gunzip(source: BinaryIO, target: BinaryIO, *, most: int) -> int:
     """
-    Write what *source* was before gzip to *target*; return its bytes.
+    Write the uncompressed data of *source* to *target*; return its size in bytes.
 
     Args:
         source: One gzip member or several.
 
         target: Opened for writing.
 
-        most: Bytes that may come out.
+        most: Largest size of the data, in bytes.
 
     Raises:
-        TooLargeError: More come out.
+        TooLargeError: The data is larger.
 
-        zlib.error, EOFError: It is damaged, or ends too early.
+        zlib.error, EOFError: *source* is damaged, or ends too early.
 
-        OSError: Of the file system.
+        OSError: The file system failed.
     """
     written = 0
     engine = zlib.decompressobj(wbits=31)
@@ -66,7 +66,7 @@ def gunzip(source: BinaryIO, target: BinaryIO, *, most: int) -> int:
             engine = zlib.decompressobj(wbits=31)
             continue
         pending = engine.unconsumed_tail
-        # Less than was allowed came out: nothing more is held back inside.
+        # Less than the limit came out: zlib has nothing more in its buffers.
         if not pending and len(plain) < _CHUNK:
             pending = source.read(_CHUNK)
             if not pending:

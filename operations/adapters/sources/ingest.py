@@ -1,10 +1,10 @@
 """
-The process that reads one source into Parquet, within bounds of memory and time.
+The process that reads one source into Parquet, within limits of memory and time.
 
-``main`` takes a job, one line of JSON, on standard input, and answers with one
-object. It ends when standard input does: a worker that is killed leaves nothing
-behind. Whatever a source does to the memory of this process, to Polars or to a driver
-in C, the worker goes on.
+``main`` reads a job, one line of JSON, from standard input, and answers with one JSON
+object. It ends when standard input ends, so a killed worker leaves nothing behind.
+Whatever a source does to the memory of this process, to Polars or to a driver in C, the
+worker goes on.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from operations.adapters.sources.inflate import (
 )
 from operations.domains import Limits
 
-#: gzip within gzip: a file, and how it was sent.
+#: gzip within gzip: a compressed file that was sent compressed.
 _MOST_LAYERS = 2
 
-#: Scratch files from here on are those of compression.
+#: Scratch files with numbers from here on contain uncompressed data.
 _PLAIN = 1_000_000
 
-#: What is done before this process ends early.
+#: Functions that are called before this process ends early.
 _on_end: list[Callable[[], None]] = []
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     text = _read_line()
     threading.Thread(target=_end_with_worker, daemon=True).start()
     answer = _answer(json.loads(text))
-    # Polars has threads; nothing here has to be cleaned up.
+    # Exit without clean-up: Polars has threads, and nothing here needs it.
     data = json.dumps(answer).encode()
     while data:
         data = data[os.write(1, data) :]
@@ -68,7 +68,7 @@ def _read_line() -> bytes:
 
 
 def _end_with_worker() -> None:
-    """Wait for the end of standard input, and end."""
+    """Wait for the end of standard input, then end this process."""
     while os.read(0, 1):
         pass
     for end in _on_end:
@@ -78,12 +78,12 @@ def _end_with_worker() -> None:
 
 
 def _answer(job: Mapping[str, Any]) -> dict[str, object]:
-    """Return what came of *job*: its rows, or an error."""
+    """Do *job* and return its number of rows, or its error."""
     limits = Limits(
         **{**job["limits"], "time": timedelta(seconds=job["limits"]["time"])}
     )
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # What is mapped from files does not count.
+    # Memory that is mapped from files does not count.
     resource.setrlimit(resource.RLIMIT_DATA, (limits.memory, limits.memory))
     target, shown = Path(job["target"]), str(job["shown"])
     try:
@@ -104,7 +104,7 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _query(job: Mapping[str, Any], target: Path, shown: str, limits: Limits) -> int:
-    # A driver that most of these processes do without, and half their start.
+    # Most of these processes do not need the driver, which takes half of their start.
     from operations.adapters.sources.sql_rows import open_query  # noqa: PLC0415
 
     seconds = int(limits.time.total_seconds())
@@ -116,15 +116,15 @@ def _query(job: Mapping[str, Any], target: Path, shown: str, limits: Limits) -> 
 
 
 def _undo_compression(path: Path, target: Path, shown: str, limits: Limits) -> Path:
-    """Return *path*, or a scratch file with what was in it before gzip."""
+    """Return *path*, or a scratch file with its uncompressed content."""
     for layer in range(_MOST_LAYERS + 1):
         with path.open("rb") as file:
             head = file.read(8)
             other = find_other_compression(head)
             if other is not None or (head.startswith(GZIP) and layer == _MOST_LAYERS):
                 msg = (
-                    f"{shown}: compressed with {other or 'gzip, several times'}. "
-                    "Write it with gzip, or without compression."
+                    f"{shown} is compressed with {other or 'gzip, several times'}. "
+                    "Compress it with gzip, once, or not at all."
                 )
                 raise StepError(msg, permanent=True)
             if not head.startswith(GZIP):

@@ -1,4 +1,4 @@
-"""Runs ingest.py beside this file: one process for one source, ended in time."""
+"""Run ingest.py: one process for one source, ended when its time is up."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ import operations
 from models.errors import StepError
 from operations.domains import Limits, format_bytes
 
-#: Our packages are where this one is, installed or not.
+#: Finds our packages where this one is, whether they are installed or not.
 _PROGRAM = (
     f"import sys; sys.path.insert(0, {str(Path(operations.__file__).parents[1])!r}); "
     "from operations.adapters.sources.ingest import main; main()"
 )
 
-#: For a query to be canceled in its database, before the process is killed.
+#: Seconds for a query to be canceled in its database, before the process is killed.
 _GRACE_S = 3.0
 
-#: Bytes of an answer, and of what a process that died said last.
+#: Bytes of an answer, and of the last output of a process that died.
 _LONGEST_ANSWER = 1 << 16
 
-#: What an allocator or a thread that cannot be started says.
+#: Parts of the messages of an allocator, or of a thread that cannot be started.
 _OUT_OF_MEMORY = (
     "memory allocation",
     "out of memory",
@@ -59,25 +59,28 @@ def run_job(
 
         shown: What messages call the source.
 
-        limits: Bounds; at the end of ``time`` the process is ended.
+        limits: When ``time`` is over, the process is ended.
 
-        environment: Of the process; it needs none of our settings, which hold
-            secrets. None: ours.
+        environment: Environment of the process. It needs none of our settings, which
+            contain secrets. None: our own environment.
 
         descriptors: Open files that *job* names as ``/dev/fd/N``.
 
     Raises:
-        StepError: Permanent for bad content and what is beyond *limits*, temporary
-            for what may pass.
+        StepError: Permanent if the content is bad or exceeds *limits*, temporary if the
+            cause may pass.
 
-        OSError: Of the file system.
+        OSError: The file system failed.
     """
     bounds = {**asdict(limits), "time": limits.time.total_seconds()}
     line = json.dumps({**job, "target": str(target), "shown": shown, "limits": bounds})
     with tempfile.TemporaryFile() as said:
         code, answer = _run(line, limits, environment, descriptors, said)
         if answer is None:
-            msg = f"{shown}: longer than {limits.time} (MINUTEHAND_SOURCE_TIMEOUT)."
+            msg = (
+                f"{shown}: reading it took longer than {limits.time} "
+                "(MINUTEHAND_SOURCE_TIMEOUT)."
+            )
             raise StepError(msg, permanent=False)
         if not answer:
             said.seek(max(0, said.tell() - _LONGEST_ANSWER))
@@ -101,7 +104,7 @@ def _run(
     descriptors: Sequence[int],
     said: IO[bytes],
 ) -> tuple[int, bytes | None]:
-    """Return exit code and answer, which is None if it took too long."""
+    """Return the exit code and the answer; the answer is None if it took too long."""
     give_up_at = time.monotonic() + limits.time.total_seconds()
     process = subprocess.Popen(
         # -P: nothing is imported from the working directory.
@@ -111,7 +114,7 @@ def _run(
         stderr=said,
         pass_fds=descriptors,
         env=environment,
-        # Ctrl-C is for the worker, which decides what becomes of this.
+        # Ctrl+C is for the worker, which decides whether to end this process.
         start_new_session=True,
     )
     # both are pipes
@@ -139,7 +142,7 @@ def _run(
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
-    """End *process*, also in the middle of a query; return its exit code."""
+    """End *process*, even in the middle of a query; return its exit code."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             try:
@@ -159,17 +162,20 @@ def _explain_end(code: int, said: str, shown: str, limits: Limits) -> StepError:
     if any(words in said for words in _OUT_OF_MEMORY):
         return _explain_memory(shown, limits)
     if code == -signal.SIGKILL:
-        msg = f"{shown}: the process that read it was killed, perhaps for its memory."
+        msg = (
+            f"{shown}: the process that read it was killed, perhaps because the "
+            "machine ran out of memory."
+        )
         return StepError(msg, permanent=False)
     last = said.strip().rpartition("\n")[2][:200]
-    msg = f"{shown}: the process that read it ended with {code}: {last}"
+    msg = f"{shown}: the process that read it exited with {code}: {last}"
     return StepError(msg, permanent=code < 0)
 
 
 def _explain_memory(shown: str, limits: Limits) -> StepError:
     msg = (
         f"{shown}: reading it takes more than {format_bytes(limits.memory)} of memory "
-        "(MINUTEHAND_SOURCE_MAX_MEMORY). Take less, or ask the operator to raise the "
-        "bound."
+        "(MINUTEHAND_SOURCE_MAX_MEMORY). Read less, or ask the operator to raise the "
+        "limit."
     )
     return StepError(msg, permanent=True)

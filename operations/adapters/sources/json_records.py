@@ -1,8 +1,8 @@
 """
-JSON arrays as lines, one record each, without holding the array.
+Read JSON arrays record by record, without the whole array in memory.
 
-The standard library reads a value out of the middle of a text, so all that is kept
-is the record at hand.
+The standard library can decode a value in the middle of a text, so only the current
+record is kept.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import BinaryIO, NoReturn
 #: Bytes read at once.
 _CHUNK = 1 << 20
 
-#: Characters of one record: a bound on memory, and on what is read again and again.
+#: Characters of one record: limits the memory, and the text that is decoded repeatedly.
 LONGEST_RECORD = 16 << 20
 
-#: Letters of "-Infinity", the longest word the decoder knows; escapes are shorter.
+#: More than "-Infinity", the longest word that the decoder knows; escapes are shorter.
 _LONGEST_WORD = 16
 
 _SPACE = " \t\n\r"
 
 
 class JsonRecordsError(ValueError):
-    """The text is no array of objects; the message says where it ends to be one."""
+    """The text is not an array of objects; the message says what is wrong."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    msg = f"{name} is no JSON"
+    msg = f"{name} is not JSON"
     raise JsonRecordsError(msg)
 
 
@@ -39,10 +39,10 @@ def iterate_records(file: BinaryIO) -> Iterator[tuple[dict[str, object], str]]:
     """
     Yield the objects of a JSON array, or the one object that the file is.
 
-    Each comes with its text, on one line: numbers are as they were written.
+    Each comes with its text on one line, in which numbers are as they were written.
 
     Raises:
-        JsonRecordsError: It is something else, or a record is longer than
+        JsonRecordsError: The file is something else, or a record is longer than
             LONGEST_RECORD.
     """
     text = _Text(file)
@@ -59,26 +59,26 @@ def iterate_records(file: BinaryIO) -> Iterator[tuple[dict[str, object], str]]:
             if separator == "]":
                 break
             if separator != ",":
-                msg = f"after record {number:,} stands neither a comma nor a ]"
+                msg = f"neither a comma nor a ] follows record {number:,}"
                 raise JsonRecordsError(msg)
             text.skip()
         text.skip()
     else:
-        raise JsonRecordsError("it begins neither with [ nor with {")
+        raise JsonRecordsError("it begins with neither [ nor {")
     if text.peek():
-        raise JsonRecordsError("something follows its end")
+        raise JsonRecordsError("more text follows its end")
 
 
 def _check(value: object, text: str, number: int) -> tuple[dict[str, object], str]:
     if not isinstance(value, dict):
-        msg = f"record {number:,} is no object"
+        msg = f"record {number:,} is not an object"
         raise JsonRecordsError(msg)
-    # In a text of JSON a line never breaks, so all these are between values.
+    # JSON strings contain no line breaks, so all of these are between values.
     return value, text.replace("\n", " ").replace("\r", " ")
 
 
 class _Text:
-    """The text that was read and not used yet."""
+    """The text that was read and is not used yet."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -89,7 +89,7 @@ class _Text:
         self._begun = False
 
     def peek(self) -> str:
-        """Return the next character that is no space; "" at the end."""
+        """Return the next character that is not a space; "" at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in _SPACE:
@@ -114,7 +114,7 @@ class _Text:
             except RecursionError as error:
                 raise JsonRecordsError("it is nested too deeply") from error
             else:
-                # A number could go on in what is not read yet.
+                # A number could continue in the part that is not read yet.
                 if end < len(self._text) or self._ended:
                     begin, self._at = self._at, end
                     return value, self._text[begin:end]
@@ -126,15 +126,15 @@ class _Text:
             self._fill()
 
     def _is_broken(self, error: json.JSONDecodeError) -> bool:
-        """Tell whether no further text could mend what *error* found."""
+        """Tell whether *error* would remain, whatever text follows."""
         # An unterminated string is reported at its start; a word such as "true" may
-        # be cut.
+        # be cut off.
         return not error.msg.startswith("Unterminated") and error.pos < (
             len(self._text) - _LONGEST_WORD
         )
 
     def _fill(self) -> None:
-        # As much again as there is: a long record is not tried once for each chunk.
+        # Double the text: a long record must not be tried once for each chunk.
         kept = len(self._text) - self._at
         data = self._file.read(max(_CHUNK, kept))
         self._ended = not data

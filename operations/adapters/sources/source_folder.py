@@ -1,9 +1,9 @@
 """
-Opens the files that tenants name: below their app's folder, or not at all.
+Open the files that tenants name, but only below their app's folder.
 
-The path is walked one name at a time from the open folder, and no step follows a
-symbolic link by itself: links are read here and walked as well. So nothing outside
-of the folder is ever opened, also if the folder changes while we walk.
+The path is walked one name at a time from the open folder. The kernel never follows a
+symbolic link: links are read here and walked in the same way. So nothing outside of the
+folder is ever opened, even if the folder changes while we walk.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path, PurePosixPath
 
 from models.errors import StepError
 
-#: As many as Linux follows.
+#: Symbolic links in one path: as many as Linux follows.
 _MOST_LINKS = 40
 
-#: O_PATH needs no right to list a folder, and touches no device.
+#: O_PATH does not need the right to list a folder, and never opens a device.
 _FOLDER = (
     getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 )
-#: Without O_NONBLOCK a pipe would be waited for.
+#: Without O_NONBLOCK, opening a named pipe would block.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _Identity = tuple[int, int]
@@ -39,13 +39,14 @@ def open_source_file(folder: Path, file: str, *, private: Iterable[Path] = ()) -
 
         file: As the tenant wrote it, relative to *folder*.
 
-        private: Files and folders of ours, which may lie below *folder* and are
-            nobody's source.
+        private: Minutehand's own files and folders, which may lie below *folder* but
+            must never be a source.
 
     Raises:
-        StepError: Permanent: it leads elsewhere, is hidden, or is no regular file.
+        StepError: Permanent: *file* leads elsewhere, is hidden, or is not a regular
+            file.
 
-        OSError: Of the file system.
+        OSError: The file system failed.
     """
     walk = _Walk(folder, file, private)
     with walk.opened:
@@ -53,7 +54,7 @@ def open_source_file(folder: Path, file: str, *, private: Iterable[Path] = ()) -
 
 
 class _Walk:
-    """One look for one file."""
+    """One walk along one path."""
 
     def __init__(self, folder: Path, file: str, private: Iterable[Path]) -> None:
         self.opened = ExitStack()
@@ -74,7 +75,7 @@ class _Walk:
                 if not above:
                     raise self._refuse("leads out of the folder of the small app")
                 continue
-            # Two dots at the start: how Kubernetes names what it mounts.
+            # Kubernetes gives its mounts names that begin with two dots.
             if name.startswith(".") and not name.startswith(".."):
                 reason = f"leads to {name!r}, which is hidden"
                 raise self._refuse(reason)
@@ -91,11 +92,11 @@ class _Walk:
             elif stat.S_ISREG(status.st_mode):
                 return self._open_file(name, above[-1], last=not todo)
             else:
-                raise self._refuse("is no regular file")
-        raise self._refuse("is no regular file")
+                raise self._refuse("is not a regular file")
+        raise self._refuse("is not a regular file")
 
     def _open_root(self) -> int:
-        """Open the folder itself, through no link: it may not be moved by one."""
+        """Open the folder itself without following links, which could move it."""
         descriptor = os.open(self._folder.anchor or "/", _FOLDER)
         self.opened.callback(os.close, descriptor)
         for name in self._folder.parts[1:]:
@@ -116,7 +117,7 @@ class _Walk:
 
     def _open_file(self, name: str, above: int, *, last: bool) -> int:
         if not last:
-            raise self._refuse("goes on after a file")
+            raise self._refuse("continues after the name of a file")
         descriptor = os.open(name, _FILE, dir_fd=above)
         try:
             self._check_opened(os.fstat(descriptor))
@@ -126,10 +127,10 @@ class _Walk:
         return descriptor
 
     def _check_opened(self, status: os.stat_result) -> None:
-        """Look again at what was opened: the name may mean something else by now."""
+        """Check the opened file again: the name may mean another file by now."""
         self._check_private(status)
         if not stat.S_ISREG(status.st_mode):
-            raise self._refuse("is no regular file")
+            raise self._refuse("is not a regular file")
 
     def _read_link(self, name: str, above: int) -> str:
         self._links += 1
@@ -138,9 +139,9 @@ class _Walk:
         return os.readlink(name, dir_fd=above)
 
     def _make_relative(self, path: str) -> str:
-        """Return *path* as it is below the folder, if it is absolute."""
+        """Return *path*, relative to the folder if it is absolute."""
         if "\0" in path:
-            raise self._refuse("holds a zero byte")
+            raise self._refuse("contains a zero byte")
         pure = PurePosixPath(path)
         if not pure.is_absolute():
             return path
@@ -150,7 +151,7 @@ class _Walk:
 
     def _check_private(self, status: os.stat_result) -> None:
         if (status.st_dev, status.st_ino) in self._private:
-            raise self._refuse("leads to data of Minutehand itself")
+            raise self._refuse("leads to Minutehand's own data")
 
     def _refuse(self, reason: str) -> StepError:
         return StepError(f"{self._file!r} {reason}.", permanent=True)

@@ -1,9 +1,9 @@
 """
-Where domains come from: files, HTTP(S) and SQL, of which a tenant names each.
+Read domains from files, HTTP(S) and SQL, which tenants name.
 
-All of it is untrusted: a file is opened only below the folder of its app, an address is
-called only if it is of the internet, a query runs only on a connection that the
-operator gave its app. What was opened is read by a process of its own, within bounds
+All of these are untrusted. A file is opened only below the folder of its app; a URL is
+called only if its host is public; a query runs only on a connection that the operator
+gave to the app. Another process, with limits, reads the content
 (operations/adapters/sources/ingest.py); Polars never runs here.
 """
 
@@ -34,26 +34,26 @@ from operations.adapters.sources.ingest_process import run_job
 from operations.adapters.sources.source_folder import open_source_file
 from operations.domains import Domain, Fingerprint, Limits, Reading
 
-#: A file changed this shortly before it is read may change again without its time
-#: showing it (clocks of file systems tick a few milliseconds apart): not a basis
-#: for "unchanged".
+#: If a file changed this shortly before it is read, it may change again without a new
+#: modification time (the clocks of file systems tick every few milliseconds). Then its
+#: time does not prove "unchanged".
 FILE_CLOCK_TICK = timedelta(milliseconds=50)
 
-#: Connecting, and each wait for the next bytes.
+#: For connecting, and for each wait for the next bytes.
 HTTP_TIMEOUT = timedelta(seconds=30)
 
-#: As many as browsers are said to follow, and more than is ever meant.
+#: More than any real source needs; browsers follow a similar number.
 MOST_REDIRECTS = 10
 
-#: Encodings that are undone within a bound; others were not asked for.
+#: Encodings that are undone within a limit; others were not asked for.
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip"})
 
-#: Answers that may be another one tomorrow.
+#: Client errors that may pass.
 _PASSING_STATUS = frozenset({408, 425, 429})
 
 
 def digest_source(source: Mapping[str, JsonValue]) -> str:
-    """Return the digest by which a fingerprint says which source it is of."""
+    """Return the digest that identifies *source* in a fingerprint."""
     text = json.dumps(source, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -75,18 +75,18 @@ class RealSources:
         Make it; nothing is opened.
 
         Args:
-            limits: Bounds of one source.
+            limits: Limits for one source.
 
             allowed_hosts: Hosts and networks that may be read although they are
                 not public.
 
-            connections: Databases that SQL may name.
+            connections: Databases that small apps may query, by name.
 
-            private: Files and folders of ours, which are nobody's source.
+            private: Minutehand's own files and folders, which are never a source.
 
-            environment: Of the processes that read. None: ours.
+            environment: Environment of the reading processes. None: our own.
 
-            resolve: Host and port to addresses; raises OSError.
+            resolve: Returns the addresses of a host and port; raises OSError.
         """
         self._environment = environment
         self._limits = limits or Limits()
@@ -117,7 +117,8 @@ class RealSources:
                 scratch.unlink(missing_ok=True)
 
         msg = (
-            f"domain {domain.name}: source {sorted(source)} is none of file, url, sql."
+            f"domain {domain.name}: source has {sorted(source)}, but none of file, "
+            "url and sql."
         )
         raise StepError(msg, permanent=True)
 
@@ -133,8 +134,8 @@ class RealSources:
         shown = f"domain {domain.name}: source file {file}"
         if domain.folder is None:
             msg = (
-                f"{shown}: small app {app} has no folder of files. An operator gives "
-                "it one: minutehand apps apply DIR, with app.json in DIR."
+                f"{shown}: small app {app} has no folder of files. An operator can "
+                "give it one: minutehand apps apply DIR, with app.json in DIR."
             )
             raise StepError(msg, permanent=True)
         try:
@@ -169,12 +170,13 @@ class RealSources:
         finally:
             os.close(descriptor)
 
-        # Written to while we read, or a moment ago: the next refresh reads again.
+        # If it was written to while we read, or just before, the next refresh must read
+        # it again.
         stable = before if before == after else None
         return Reading(rows=rows, fingerprint=stable or Fingerprint(source=digest))
 
     def _convert(self, descriptor: int, kind: str, target: Path, shown: str) -> int:
-        # By its descriptor: what was checked is what is read.
+        # By its descriptor: the file that was checked is the file that is read.
         job = {"work": "convert", "path": f"/dev/fd/{descriptor}", "kind": kind}
         return run_job(
             job,
@@ -246,12 +248,12 @@ class RealSources:
         raise StepError(msg, permanent=True)
 
     def _download(self, response: httpx2.Response, shown: str, path: Path) -> None:
-        # httpx2 bounds each wait, not their sum: a server that sends a byte a
-        # minute would hold the worker for ever.
+        # httpx2 limits each wait, not their sum: a server that sends a byte a minute
+        # would occupy the worker for ever.
         give_up_at = time.monotonic() + self._limits.time.total_seconds()
         size = 0
         with path.open("wb") as file:
-            # As it was sent: a bound on what is inflated is kept where it is.
+            # Raw bytes: ingest.py inflates them, within its limit.
             for chunk in response.iter_raw():
                 size += len(chunk)
                 if size > self._limits.bytes:
@@ -259,7 +261,7 @@ class RealSources:
                 file.write(chunk)
                 if time.monotonic() > give_up_at:
                     msg = (
-                        f"{shown}: longer than {self._limits.time} "
+                        f"{shown}: reading it took longer than {self._limits.time} "
                         "(MINUTEHAND_SOURCE_TIMEOUT)."
                     )
                     raise StepError(msg, permanent=False)
@@ -271,16 +273,17 @@ class RealSources:
         if not isinstance(name, str):
             msg = (
                 f'domain {domain.name}: source sql: "connection" is missing. Write '
-                "the name of one that the operator has in MINUTEHAND_SQL_CONNECTIONS."
+                "the name of a connection in MINUTEHAND_SQL_CONNECTIONS; the operator "
+                "knows it."
             )
             raise StepError(msg, permanent=True)
         connection = self._connections.get(name)
         shown = f"domain {domain.name}: source connection {name}"
         if connection is None or not connection.serves(app):
-            # The same for both: which connections others have is their affair.
+            # One message for both cases: it must not reveal the connections of others.
             msg = (
-                f"{shown}: small app {app} has no such connection. The operator "
-                "gives it one in MINUTEHAND_SQL_CONNECTIONS of the workers."
+                f"{shown}: small app {app} has no such connection. The operator can "
+                "give it one in MINUTEHAND_SQL_CONNECTIONS of the workers."
             )
             raise StepError(msg, permanent=True)
         job = {"work": "query", "url": connection.url.get_secret_value(), "sql": query}
@@ -296,12 +299,12 @@ class RealSources:
             msg = f"{shown}: {error}"
             raise StepError(msg, permanent=False) from error
 
-        # Nothing tells cheaply whether a query's result changed: in doubt it runs.
+        # Nothing tells cheaply whether a result has changed: the query always runs.
         return Reading(rows=rows, fingerprint=Fingerprint(source=digest))
 
 
 def _fingerprint_file(descriptor: int, digest: str) -> Fingerprint | None:
-    """Return what a file says of itself; None if it changed only just now."""
+    """Return the fingerprint of a file; None if it changed just now."""
     status = os.fstat(descriptor)
     changed = max(status.st_mtime_ns, status.st_ctime_ns)
     age = timedelta(microseconds=(time.time_ns() - changed) / 1000)
@@ -334,7 +337,7 @@ def _is_unchanged(
         return True
     if not response.is_success:
         return False
-    # Many servers ignore conditions but do say what they have.
+    # Many servers ignore conditions but do send these headers.
     if known.etag is not None or seen.etag is not None:
         return known.etag == seen.etag
     return known.last_modified is not None and known == seen
@@ -345,7 +348,10 @@ def _check_answer(response: httpx2.Response, shown: str) -> None:
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding in _ENCODINGS:
             return
-        msg = f"{shown}: sent with encoding {encoding[:60]!r}, and gzip was asked for."
+        msg = (
+            f"{shown}: the server sent encoding {encoding[:60]!r}, although gzip was "
+            "asked for."
+        )
         raise StepError(msg, permanent=True)
     status = response.status_code
     passing = status in _PASSING_STATUS or response.is_server_error
@@ -354,7 +360,7 @@ def _check_answer(response: httpx2.Response, shown: str) -> None:
 
 
 def _hide_secrets(url: str) -> str:
-    """Return *url* without user, password and query, where keys are often put."""
+    """Return *url* without user, password and query, which often contain secrets."""
     try:
         parsed = httpx2.URL(url)
     except httpx2.InvalidURL:

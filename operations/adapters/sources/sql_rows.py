@@ -1,8 +1,8 @@
 """
-The rows of a tenant's query, read in batches and in a session that only reads.
+Read the rows of a tenant's query, in batches and in a read-only session.
 
-Used in the process that reads one source (ingest.py), which has a memory limit and can
-be ended while the database works.
+This runs in the process that reads one source (ingest.py), which has a memory limit and
+can be ended while the database works.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import psycopg
 
 from models.errors import StepError
 
-#: Of connecting, and of waiting for a lock of SQLite.
+#: For connecting, and for waiting for a lock of SQLite.
 CONNECT_TIMEOUT_S = 10
 
-#: How many bytes of rows are asked for at once, and how many rows at first.
+#: Bytes of rows to fetch at once; rows to fetch first; and rows to fetch at most.
 _BATCH_BYTES = 16 << 20
 _FIRST_BATCH = 500
 _MOST_ROWS = 50_000
 
-#: Of one text or blob of SQLite, in bytes.
+#: Longest text or blob of SQLite, in bytes.
 _LONGEST_VALUE = 256 << 20
 
-#: What libpq and psycopg say if a row does not fit into memory: the second is how the
-#: error arrives when a part of the answer was there already.
+#: Messages of libpq and psycopg if a row does not fit into memory. The second appears
+#: when a part of the answer had arrived already.
 _NO_ROOM = ("out of memory", "received 2 results")
 
-#: Tables of ours that stand together in no other database.
+#: If all of these tables are in one schema, the database is Minutehand's own.
 OUR_TABLES = (
     "scheduled_action_revisions",
     "operation_steps",
@@ -42,7 +42,7 @@ OUR_TABLES = (
     "leases",
 )
 
-#: What a query that only reads does.
+#: The actions of SQLite that a read-only query needs.
 _ALLOWED = frozenset(
     {
         sqlite3.SQLITE_SELECT,
@@ -63,11 +63,11 @@ class Query:
     A query that runs.
 
     Args:
-        names: Of its columns.
+        names: Names of its columns.
 
-        fetch: Returns at most so many of the next rows.
+        fetch: Returns the next rows, at most as many as its argument says.
 
-        cancel: Ends it; may be called from any thread.
+        cancel: Ends the query; may be called from any thread.
     """
 
     names: tuple[str, ...]
@@ -84,7 +84,7 @@ class Query:
 
 
 def _measure(row: Row) -> int:
-    """Return about how many bytes *row* takes."""
+    """Return roughly how many bytes *row* takes."""
     return sum(
         len(value) if isinstance(value, str | bytes) else 16 for value in row
     ) + 16 * len(row)
@@ -93,20 +93,20 @@ def _measure(row: Row) -> int:
 @contextmanager
 def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[Query]:
     """
-    Run *query* in the database *url*, which can change nothing.
+    Run *query* in the database at *url*; the query cannot change anything.
 
     Args:
-        url: ``postgresql://`` or ``sqlite:///``, of an operator.
+        url: ``postgresql://`` or ``sqlite:///``, written by an operator.
 
         query: One statement, as the tenant wrote it.
 
-        seconds: After which the database itself gives up.
+        seconds: After this time the database itself cancels the query.
 
-        shown: What messages call the database; they never hold *url*.
+        shown: What messages call the database; they never contain *url*.
 
     Raises:
-        StepError: Permanent: the query is wrong, or the database is one of
-            Minutehand. Temporary: it is away, locked, or too slow.
+        StepError: Permanent: the query is wrong, or the database is Minutehand's own.
+            Temporary: the database is away, locked, or too slow.
     """
     opening = _open_sqlite if url.startswith("sqlite") else _open_postgresql
     try:
@@ -115,11 +115,11 @@ def open_query(url: str, query: str, *, seconds: int, shown: str) -> Iterator[Qu
     except psycopg.Error as error:
         if any(words in str(error) for words in _NO_ROOM) and error.sqlstate is None:
             raise MemoryError from error
-        # None: what libpq says of a URL it cannot read has all of it.
+        # from None: libpq's message about an unreadable URL contains the whole URL.
         raise _explain_postgresql(error, url, seconds, shown) from None
     except sqlite3.OperationalError as error:
         msg = f"{shown}: {_first_line(error)}"
-        # SQLite calls a missing table operational; a lock may pass.
+        # SQLite reports a missing table in the same class; only a lock may pass.
         raise StepError(msg, permanent="locked" not in str(error)) from error
     except (sqlite3.Error, sqlite3.Warning) as error:
         msg = f"{shown}: {_first_line(error)}"
@@ -130,9 +130,12 @@ def _explain_postgresql(
     error: psycopg.Error, url: str, seconds: int, shown: str
 ) -> StepError:
     if isinstance(error, psycopg.errors.QueryCanceled):
-        msg = f"{shown}: longer than {seconds} s (MINUTEHAND_SOURCE_TIMEOUT)."
+        msg = (
+            f"{shown}: reading it took longer than {seconds} s "
+            "(MINUTEHAND_SOURCE_TIMEOUT)."
+        )
         return StepError(msg, permanent=False)
-    # A database that is away may come back; a wrong query stays wrong.
+    # A database that is away may return; a wrong query stays wrong.
     passing = isinstance(error, psycopg.OperationalError)
     reason = _first_line(error).replace(url, "***")
     password = urlsplit(url).password
@@ -158,12 +161,12 @@ def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator
         if found.fetchone() is not None:
             raise _refuse_ours(shown)
         if connection.info.server_version >= 140000:
-            # The query ends soon after we do, however we end.
+            # The query ends soon after this process, however this process ends.
             connection.execute("set local client_connection_check_interval = '2s'")
-        # SET takes no parameters. Local: a pooler hands the session to others.
+        # SET takes no parameters. LOCAL, because a pooler may reuse the session.
         connection.execute(f"set local statement_timeout = '{seconds:d}s'".encode())
-        # A named cursor: the rows stay in the database until they are asked for, and
-        # nothing but a query can be declared.
+        # A named cursor: the rows stay in the database until they are fetched, and only
+        # a query can have one.
         with connection.cursor(name="minutehand") as cursor:
             cursor.execute(query.encode())
             names = tuple(column.name for column in cursor.description or ())
@@ -179,7 +182,7 @@ def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator
 
 @contextmanager
 def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[Query]:
-    del seconds  # SQLite lives in our process, which ends in time
+    del seconds  # SQLite runs in this process, which is ended in time
     path = Path(url.partition(":///")[2].partition("?")[0])
     if not path.is_file():
         # SQLite would make an empty database, and say later: no such table.
@@ -202,7 +205,7 @@ def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[Que
         cursor = connection.execute(query)
         names = tuple(column[0] for column in cursor.description or ())
         if not names:
-            msg = f"{shown}: the statement is no query."
+            msg = f"{shown}: the statement is not a query."
             raise StepError(msg, permanent=True)
         yield Query(names, cursor.fetchmany, connection.interrupt)
 
@@ -210,7 +213,7 @@ def _open_sqlite(url: str, query: str, seconds: int, shown: str) -> Iterator[Que
 def _authorize(
     action: int, _first: str | None, second: str | None, *_where: str | None
 ) -> int:
-    """Let SQLite read, and nothing else: no ATTACH, no PRAGMA, no extension."""
+    """Allow SQLite only to read: no ATTACH, no PRAGMA, no extension."""
     if action not in _ALLOWED:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_FUNCTION and second in _FORBIDDEN_FUNCTIONS:
@@ -219,14 +222,14 @@ def _authorize(
 
 
 def _simplify(value: object) -> object:
-    """Return JSON as its text: each row may have a shape of its own."""
+    """Return JSON as text, because each row may have a different shape."""
     return json.dumps(value, default=str) if isinstance(value, dict) else value
 
 
 def _refuse_ours(shown: str) -> StepError:
     msg = (
-        f"{shown} is a database of Minutehand itself, which is nobody's source. The "
-        "operator must name another in MINUTEHAND_SQL_CONNECTIONS."
+        f"{shown} is Minutehand's own database, which cannot be a source. The "
+        "operator must name another one in MINUTEHAND_SQL_CONNECTIONS."
     )
     return StepError(msg, permanent=True)
 

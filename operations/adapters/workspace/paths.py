@@ -1,4 +1,4 @@
-"""Names that users chose, as names of folders. Pure."""
+"""Make folder names from names that users chose. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import string
 from urllib.parse import quote
 
-#: Letters kept as they are. Capitals are not: on file systems that ignore case two
+#: Characters that are kept. Capitals are not: on file systems that ignore case, two
 #: domains would share a folder.
 _KEPT = string.ascii_lowercase + string.digits + "-_"
 
-#: What file systems allow is 255 bytes.
+#: Characters of a folder name; file systems allow 255 bytes.
 _LONGEST = 150
 
 
@@ -36,6 +36,6 @@ def encode_name(name: str) -> str:
 
 
 def _encode_letter(letter: str) -> str:
-    # quote() keeps letters and dots whatever it is told, so those are done by hand.
+    # quote() always keeps letters and dots, so these are encoded by hand.
     quoted = quote(letter, safe="")
     return quoted.lower() if quoted != letter else f"%{ord(letter):02x}"

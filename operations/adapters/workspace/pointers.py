@@ -1,8 +1,8 @@
 """
-Moves the pointers of a small app, each kind in one statement.
+Move the pointers of a small app, each kind in one statement.
 
-A pointer moves only if it changes, so a repetition moves nothing and what was live
-before is kept.
+A pointer moves only if it changes. So a repetition moves nothing, and the version that
+was live before is kept.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def has_staged(connection: sa.Connection, app: str, kind: str) -> bool:
 
 
 def explain_nothing_staged(app: str, kind: str) -> StepError:
-    """Make the error for a *kind* that has nothing staged."""
+    """Return the error for a *kind* that has nothing staged."""
     hint = (
-        'Ask for "refresh" before "publish".'
+        'Run "refresh" before "publish".'
         if kind == "data"
         else f'Apply a document "{kind}" first (minutehand apps apply).'
     )
@@ -42,7 +42,7 @@ def explain_nothing_staged(app: str, kind: str) -> StepError:
 
 
 def publish_data(connection: sa.Connection, app: str, now: datetime) -> list[Move]:
-    """Point live data at what is staged; return what moved, by name."""
+    """Make the staged data live; return the domains that moved, by name."""
     statement = (
         sa.update(domains)
         .where(
@@ -62,7 +62,7 @@ def publish_data(connection: sa.Connection, app: str, now: datetime) -> list[Mov
 
 
 def roll_back_data(connection: sa.Connection, app: str, now: datetime) -> list[Move]:
-    """Swap live data with what was live before; return what moved."""
+    """Swap live data with the data that was live before; return what moved."""
     statement = (
         sa.update(domains)
         .where(domains.c.app == app, domains.c.previous_version.is_not(None))
@@ -80,7 +80,7 @@ def roll_back_data(connection: sa.Connection, app: str, now: datetime) -> list[M
 def publish_document(
     connection: sa.Connection, app: str, kind: str, now: datetime
 ) -> list[Move]:
-    """Copy the staged document to live; return whether as a move."""
+    """Make the staged document live; return a move if that changed it."""
     statement = (
         sa.update(app_documents)
         .where(
@@ -102,7 +102,7 @@ def publish_document(
 def roll_back_document(
     connection: sa.Connection, app: str, kind: str, now: datetime
 ) -> list[Move]:
-    """Swap the live document with the one before."""
+    """Swap the live document with the one that was live before."""
     statement = (
         sa.update(app_documents)
         .where(

@@ -1,4 +1,4 @@
-"""Removes versions beyond those to keep, and files that no version names."""
+"""Remove versions beyond those to keep, and files to which no version refers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import domain_versions, domains
 
-#: A version this young stays whatever its rank: somebody may be about to read its
-#: file, which they found when it was still live. Who has opened it may read on.
+#: A version this young stays, whatever its rank: a reader may have found it while it
+#: was live, and be about to open its file. An open file can still be read.
 YOUNG = timedelta(minutes=15)
 
 
@@ -29,17 +29,18 @@ def prune_versions(
     Remove at most *limit* versions, beyond the newest *keep* of each domain.
 
     Args:
-        engine: Where versions are recorded.
+        engine: Of the database that records the versions.
 
-        root: Folder their paths are relative to.
+        root: Folder to which their paths are relative.
 
-        keep: At least 0. What is staged, live or was live before stays anyway.
+        keep: At least 0. Versions that are staged, live, or were live before always
+            stay.
 
         before: Aware UTC; versions made since then stay.
 
         limit: Rows of one transaction.
 
-        app: Of this small app alone. None: of all.
+        app: Only versions of this small app. None: of all apps.
 
     Returns:
         How many were removed.
@@ -87,15 +88,15 @@ def prune_versions(
     )
     with writing(engine) as connection:
         paths = connection.execute(statement).scalars().all()
-    # Rows first: a row without its file would be an error, a file without its row
-    # is found by prune_files.
+    # Rows first: a row without its file would be an error, but prune_files finds a file
+    # without its row.
     for path in paths:
         (root / path).unlink(missing_ok=True)
     return len(paths)
 
 
 def count_bytes(engine: sa.Engine, app: str) -> int:
-    """Return how large all versions of a small app are together."""
+    """Return the size of all versions of a small app together, in bytes."""
     statement = sa.select(sa.func.coalesce(sa.func.sum(domain_versions.c.bytes), 0))
     with reading(engine) as connection:
         total = connection.execute(statement.where(domain_versions.c.app == app))
@@ -104,9 +105,9 @@ def count_bytes(engine: sa.Engine, app: str) -> int:
 
 def prune_drafts(folder: Path, *, before: datetime) -> None:
     """
-    Remove what was half written into *folder* and not touched since *before*.
+    Remove half-written files in *folder* that have not changed since *before*.
 
-    Only for whoever may write there alone: the one heavy operation of its app.
+    Only the one heavy operation of the app may call this: nobody else writes there.
     """
     for path in _find_old(folder, before):
         if path.suffix != ".parquet":
@@ -115,14 +116,14 @@ def prune_drafts(folder: Path, *, before: datetime) -> None:
 
 def prune_files(engine: sa.Engine, root: Path, *, before: datetime, limit: int) -> int:
     """
-    Remove at most *limit* files no version names, untouched since *before*.
+    Remove at most *limit* files without a version, unchanged since *before*.
 
     Args:
-        engine: Where versions are recorded.
+        engine: Of the database that records the versions.
 
         root: Folder of the workspace; it may not exist yet.
 
-        before: Aware UTC; a draft that is being written is younger.
+        before: Aware UTC; drafts that are being written must be younger.
 
         limit: Files of one call.
 
@@ -147,7 +148,7 @@ def prune_files(engine: sa.Engine, root: Path, *, before: datetime, limit: int) 
 
 def _find_old(folder: Path, before: datetime) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
-        # Only what we write: never a file that somebody put here.
+        # Only our own files: never a file that somebody put here.
         if not path.name.endswith((".parquet", ".part", ".download")):
             continue
         changed_at = datetime.fromtimestamp(path.stat().st_mtime, tz=UTC)

@@ -1,9 +1,9 @@
 """
 The workspace: versions as Parquet files, pointers to them in the database.
 
-A file is written under a temporary name, synced and renamed before any row names
-it; a row is removed before its file. So a crash leaves at most a file that nobody
-names, which maintenance removes.
+A file is written under a temporary name, synced and renamed before a row refers to it;
+a row is removed before its file. So a crash leaves at most a file without a row, which
+maintenance removes.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from operations.running.platform_errors import blaming_platform, find_platform_e
 
 _CHUNK = 1 << 20
 
-#: Versions of each domain that stay besides those in use, while there is room.
+#: Versions of each domain that are kept besides those in use, while there is room.
 KEEP = Retention().versions
 
-#: Versions that a refresh removes after it: more than it makes, so that what an older
-#: program left becomes less, too.
+#: Versions that a refresh removes at its end: more than it makes, so that the number of
+#: versions that an older program left decreases, too.
 _PRUNED_AT_ONCE = 500
 
-#: Without room, versions stay only for as long as a reader takes to open one.
+#: Without room, versions are kept only as long as a reader needs to open one.
 _BARELY_READ = timedelta(minutes=1)
 
 _staged = domain_versions.alias("staged")
 _live = domain_versions.alias("live")
 
-#: What a version's row says, in the order of _make_version.
+#: Columns of a version that _make_version reads.
 _COLUMNS = (
     "version",
     "path",
@@ -87,9 +87,9 @@ class RealWorkspace:
         Args:
             engine: Of the worker's own process.
 
-            root: Shared by all workers; one small app has one folder in it.
+            root: Folder that all workers share; each small app has a folder in it.
 
-            most_bytes: Of all versions of one small app.
+            most_bytes: Largest size of all versions of one small app.
 
             keep: Versions of each domain besides those in use, while there is room.
         """
@@ -99,7 +99,7 @@ class RealWorkspace:
         self._root = root
 
     def fetch_domains(self, app: str) -> tuple[Domain, ...]:
-        """Return the domains of *app* there are now, by name."""
+        """Return the present domains of *app*, ordered by name."""
         statement = (
             sa.select(
                 domains.c.name,
@@ -162,17 +162,17 @@ class RealWorkspace:
             self._refuse_if_gone()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # What a killed worker left would fill the disk before maintenance comes.
+            # Drafts of killed workers could fill the disk before the daily maintenance.
             prune_drafts(folder, before=datetime.now(UTC) - YOUNG)
         except OSError as error:
             raise self._blame(error) from error
         return folder / f".{uuid4()}.part"
 
     def discard(self, paths: Sequence[Path]) -> None:
-        """Remove drafts that will not be staged; missing ones are fine."""
+        """Remove drafts that will not be staged; some may be missing."""
         for path in paths:
-            # Called when something went wrong, which must not be hidden: maintenance
-            # removes what stays.
+            # This is called after an error, which must not be hidden by another one.
+            # Maintenance removes what is left.
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
@@ -202,11 +202,11 @@ class RealWorkspace:
                     )
         except OSError as error:
             raise self._blame(error) from error
-        # Whatever went wrong, a renamed file stays: if the connection broke during
-        # the commit, a row may name it. If none does, maintenance removes it.
+        # A renamed file stays, whatever went wrong: if the connection broke during the
+        # commit, a row may refer to it. If none does, maintenance removes it.
 
-        # Not only once a day: a refresh each minute would leave 1,440 versions. What
-        # cannot be removed now, maintenance removes.
+        # Prune here, too, not only once a day: a refresh each minute would leave 1,440
+        # versions. Maintenance removes what cannot be removed now.
         with suppress(OSError, UnreachableError):
             self._prune_app(app, keep=self._keep, before=now - YOUNG)
         return numbers
@@ -222,7 +222,7 @@ class RealWorkspace:
         )
 
     def _check_room(self, app: str, drafts: Sequence[Draft], now: datetime) -> None:
-        """Refuse more than an app may have, after removing all that nobody needs."""
+        """Refuse *drafts* that exceed the limit of the app, after removing old data."""
         added = sum(draft.path.stat().st_size for draft in drafts)
         used = count_bytes(self._engine, app)
         if used + added > self._most_bytes:
@@ -277,7 +277,7 @@ class RealWorkspace:
     def _reserve(
         self, connection: sa.Connection, app: str, draft: Draft
     ) -> tuple[int, Path]:
-        """Return the next version number and its file, made empty: it is ours now."""
+        """Return the next version number and its file, reserved as an empty file."""
         newest = connection.execute(
             sa.select(sa.func.max(domain_versions.c.version)).where(
                 domain_versions.c.app == app, domain_versions.c.domain == draft.domain
@@ -289,14 +289,14 @@ class RealWorkspace:
             try:
                 path.open("xb").close()
             except FileExistsError:
-                # Left by a crash, or of a transaction that is not through yet;
-                # never overwrite it, for a row may name it soon.
+                # Left by a crash, or made by a transaction that is not committed yet.
+                # Never overwrite it: a row may refer to it soon.
                 number += 1
             else:
                 return number, path
 
     def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Return those of *kinds* of which *app* has anything staged."""
+        """Return those of *kinds* for which *app* has something staged."""
         with reading(self._engine) as connection:
             return tuple(kind for kind in kinds if has_staged(connection, app, kind))
 
@@ -309,7 +309,7 @@ class RealWorkspace:
         guard: Guard,
         notify: bool = False,  # noqa: ARG002 - docs/origin.md; nobody listens
     ) -> tuple[Move, ...]:
-        """Point live at what is staged, for *kinds*, in one transaction."""
+        """Make what is staged live, for *kinds*, in one transaction."""
         if "data" in kinds:
             self._check_files(app)
         moves: list[Move] = []
@@ -326,21 +326,21 @@ class RealWorkspace:
         return tuple(moves)
 
     def _check_files(self, app: str) -> None:
-        """Refuse to publish data that is gone, before anything moves."""
+        """Refuse to publish data whose file is gone, before any pointer moves."""
         for domain in self.fetch_domains(app):
             if domain.staged is not None and not domain.staged.path.is_file():
                 self._refuse_if_gone()
                 msg = (
                     f"domain {domain.name!r}: the file of staged version "
                     f"{domain.staged.number} is gone ({domain.staged.path}). "
-                    "Refresh it."
+                    "Refresh the domain."
                 )
                 raise StepError(msg, permanent=True)
 
     def roll_back(
         self, app: str, kinds: Sequence[str], *, now: datetime
     ) -> tuple[Move, ...]:
-        """Swap live with what was live before, for all of *kinds* that has a before."""
+        """Swap live with what was live before, for each of *kinds* that has both."""
         moves: list[Move] = []
         with writing(self._engine) as connection:
             for kind in kinds:
@@ -363,7 +363,7 @@ class RealWorkspace:
             self._refuse_if_gone()
             msg = (
                 f"domain {domain.name!r}: the file of live version {version.number} "
-                f"is gone ({version.path}). Refresh and publish it."
+                f"is gone ({version.path}). Refresh and publish the domain."
             )
             raise StepError(msg, permanent=True) from error
         except OSError as error:
@@ -374,10 +374,10 @@ class RealWorkspace:
 
     def _refuse_if_gone(self) -> None:
         """
-        Tell a workspace that is not mounted from one that has lost a file.
+        Refuse an empty workspace: it may not be mounted.
 
         Raises:
-            PlatformError: Nothing is in it, though there should be.
+            PlatformError: The workspace is empty, although versions are recorded.
         """
         try:
             if any(self._root.iterdir()):
@@ -390,10 +390,10 @@ class RealWorkspace:
             known = connection.execute(sa.select(domain_versions.c.app).limit(1))
             if known.first() is None:
                 return
-        # Written to, it would hide what is in it once it is mounted again.
+        # Files written now would disappear under the mount once it is back.
         msg = (
-            f"the workspace {self._root} is empty, and should have data in it: is it"
-            " mounted? If it was emptied on purpose, make a folder in it"
+            f"the workspace {self._root} is empty, but should contain data: is it"
+            " mounted? If it was emptied on purpose, create any folder in it"
         )
         raise PlatformError(msg)
 
@@ -401,18 +401,18 @@ class RealWorkspace:
         found = find_platform_error(error, folder=self._root, name="workspace")
         wrong = error.strerror or str(error)
         return found or PlatformError(
-            f"the workspace {self._root} does not serve: {wrong}"
+            f"the workspace {self._root} cannot be used: {wrong}"
         )
 
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
-        """Remove versions beyond the newest *keep* of each domain, but those in use."""
+        """Remove unused versions beyond the newest *keep* of each domain."""
         with blaming_platform(self._root, "workspace"):
             return prune_versions(
                 self._engine, self._root, keep=keep, before=now - YOUNG, limit=limit
             )
 
     def prune_files(self, *, before: datetime, limit: int) -> int:
-        """Remove at most *limit* files no version names, untouched since *before*."""
+        """Remove at most *limit* files without a version, unchanged since *before*."""
         with blaming_platform(self._root, "workspace"):
             return prune_files(self._engine, self._root, before=before, limit=limit)
 

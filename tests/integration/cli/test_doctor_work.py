@@ -405,4 +405,6 @@ def test_mail_server_that_does_not_serve_is_named(call: Call):
     later, _detail = find(call("doctor", "--json"), "mail")
 
     assert ("bad", "look") == (health, later)
-    assert detail.startswith("the mail server mail.example.org:25 has not served since")
+    assert detail.startswith(
+        "the mail server mail.example.org:25 has been unavailable since"
+    )

@@ -103,6 +103,6 @@ def test_what_refuses_all_is_a_conflict(call: Call):
     answer = call("mails", "resend", "--all", "--yes")
 
     assert 5 == answer.code
-    assert "left as it was: operation" in answer.out
+    assert "left as it was: the mails of operation" in answer.out
     late = ("--action", "hello", "--from", "2100-01-01T00:00Z")
     assert "No uncertain mail" in call("mails", "confirm", *late).out

@@ -28,7 +28,7 @@ def test_retry_beside_another_run_is_a_conflict_that_names_it(weekly: Call):
     retried = weekly("operations", "retry", old)
 
     assert (5, 0) == (refused.code, retried.code)
-    assert f"operation {new} of the action is under way" in refused.err
+    assert f"operation {new} of the same action is under way" in refused.err
 
 
 def test_user_of_an_action_of_time_is_a_wrong_call(weekly: Call):

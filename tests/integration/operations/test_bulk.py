@@ -313,7 +313,7 @@ def test_another_count_than_expected_is_refused(engine: sa.Engine):
         counted = count_selected(
             connection, Selection(), change=Change.CANCEL, expected_count=3
         )
-        with pytest.raises(ConflictError, match="match 3 now, and 2 were expected"):
+        with pytest.raises(ConflictError, match="now match 3, but 2 were expected"):
             count_selected(
                 connection, Selection(), change=Change.CANCEL, expected_count=2
             )

@@ -87,7 +87,7 @@ def test_others_wait_without_trying(server: Server):
 
     for sending in (first, second):
         assert Outcome.UNREACHABLE is sending.outcome
-        assert "has not served since" in sending.detail
+        assert "has been unavailable since" in sending.detail
         assert "timed out" in sending.detail
         assert sending.retry_in is not None
         assert timedelta(0) < sending.retry_in < timedelta(minutes=1)
@@ -206,7 +206,7 @@ def test_operations_outlast_a_server_that_hangs(
             assert run_once(engine, waiting, operation.id) is OperationState.PENDING
             row = get(engine, operation.id)
             assert (Reason.MAIL_SERVER_AWAY, 0) == (row.reason, row.attempt)
-            assert "has not served since" in str(row.error)
+            assert "has been unavailable since" in str(row.error)
             server.come_due()
         assert server.row is not None
         assert 5 == server.row.failures

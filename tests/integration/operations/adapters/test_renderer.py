@@ -88,7 +88,7 @@ def test_gigabytes_are_refused(renderer: ChildRenderer, source: str):
     """
     The template fails for good, by name and bound; the next one is rendered.
     """
-    with pytest.raises(StepError, match=r"template 'greedy'.*(256 MiB|s of comp)") as e:
+    with pytest.raises(StepError, match=r"template 'greedy'.*(256 MiB|s of CPU)") as e:
         renderer.render(Template("greedy", "s", source, None), [VALUES])
     rendered = renderer.render(Template("hello", "s", "Hi", None), [VALUES])
 
@@ -108,7 +108,7 @@ def test_hours_of_computing_are_refused(renderer: ChildRenderer, source: str):
     """
     Also in C code, which no signal handler interrupts, and while it is compiled.
     """
-    with pytest.raises(StepError, match=r"template 'slow'.*5 s of computing") as e:
+    with pytest.raises(StepError, match=r"template 'slow'.*5 s of CPU time") as e:
         renderer.render(Template("slow", "s", source, None), [VALUES])
 
     assert e.value.permanent
@@ -118,7 +118,7 @@ def test_hours_of_computing_are_refused(renderer: ChildRenderer, source: str):
     ("source", "reason"),
     [
         ("{{ user.age }}", "has no attribute 'age'"),
-        ("{{ " + "(" * 50_000 + ")" * 50_000 + " }}", "nested too deep"),
+        ("{{ " + "(" * 50_000 + ")" * 50_000 + " }}", "nested too deeply"),
         ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "too many statically nested"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "calls itself without end"),
         ("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "longer than"),

@@ -295,7 +295,7 @@ def test_resend_keeps_to_overlap(engine: sa.Engine):
     edit(engine, DAILY.id, overlap=Overlap.SKIP)
     record_all(engine, make_operation(1))
 
-    with pytest.raises(ConflictError, match="overlap is skip"):
+    with pytest.raises(ConflictError, match="overlap of the action is skip"):
         call(engine, resend_mails)
     resolved = resolve_mails(engine, MailSelection(), resend=True, by="ada")
 

@@ -215,5 +215,5 @@ def test_what_lines_up_says_behind_how_many(engine: sa.Engine):
         found = find_hindrances(connection, [first, second, third])
 
     assert {second, third} == set(found)
-    assert found[second].startswith("in line behind 0 of its own app")
-    assert found[third].startswith("in line behind 1 of its own app")
+    assert found[second].startswith("it waits behind 0 of its own app")
+    assert found[third].startswith("it waits behind 1 of its own app")

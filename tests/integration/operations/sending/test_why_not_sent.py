@@ -57,7 +57,7 @@ def test_another_heavy_operation_is_named(engine: sa.Engine):
     record_all(engine, FIRST, SECOND)
     claim_operation(engine, FIRST.id, worker="w")
 
-    assert [f"heavy operation {FIRST.id} of the app is not over"] == ask(engine)
+    assert [f"heavy operation {FIRST.id} of the same app has not ended"] == ask(engine)
 
 
 def test_the_former_run_is_named(engine: sa.Engine):
@@ -67,7 +67,8 @@ def test_the_former_run_is_named(engine: sa.Engine):
     record_all(engine, *IN_ORDER)
     edit(engine, IN_ORDER[0].id, state="queued")
 
-    assert [f"operation {IN_ORDER[0].id} of the action is not over"] == ask(engine)
+    expected = f"operation {IN_ORDER[0].id} of the same action has not ended"
+    assert [expected] == ask(engine)
 
 
 def test_the_time_of_the_next_attempt_is_named(engine: sa.Engine):
@@ -91,7 +92,7 @@ def test_a_worker_that_has_not_stopped_is_named(engine: sa.Engine):
         cancel(connection, FIRST.id, reason="canceled")
         reopen(connection, FIRST.id)
 
-    expected = "it was canceled and tried again, and its worker has not stopped yet"
+    expected = "it was canceled and retried, and its former worker has not stopped yet"
     assert [expected] == ask(engine)
 
 

@@ -61,7 +61,7 @@ def test_refusal_names_the_setting_that_would_allow_it():
     """
     guard = HostGuard((), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",))
 
-    with pytest.raises(ForbiddenUrlError, match=r"leads to 10.0.0.1.*MINUTEHAND_X"):
+    with pytest.raises(ForbiddenUrlError, match=r"resolves to 10.0.0.1.*MINUTEHAND_X"):
         guard.find_addresses(httpx2.URL("http://inner/"))
 
 

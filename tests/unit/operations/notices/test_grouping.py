@@ -218,7 +218,7 @@ def test_more_is_said_to_be_more():
     facts = notice.tell(SALES, NoticeKind.FAILED, now=NOW)
 
     assert "failed again (3 more)" in make_headline(facts)
-    assert "In all 4 by now." in make_text(facts)
+    assert "In total, there are 4 by now." in make_text(facts)
 
 
 def test_subject_is_bounded():
@@ -250,14 +250,15 @@ Cause: send_email: mail server refused
 First: 2026-11-23 06:00:00Z (2026-11-23 07:00:00 Europe/Paris)
 Last:  2026-11-23 06:01:00Z (2026-11-23 07:01:00 Europe/Paris)
 
-What helps:
+Commands that help:
     minutehand operations show 00000000-0000-0000-0000-000000000001
     minutehand operations list --action weekly --state failed
     minutehand operations retry 00000000-0000-0000-0000-000000000001"""
     assert expected == body
     expected = """\
-app.json of small app sales names this address.
-More of this cause is told in an hour at the earliest.
+You get this mail because app.json of small app sales names
+your address.
+The next mail about this cause comes in an hour at the earliest.
 """
     assert expected == footer
 
@@ -309,8 +310,8 @@ def test_recovery_says_what_is_over():
         'sales: "weekly update" works again, after: send_email: mail server refused'
         == make_headline(facts)
     )
-    assert "It had been 2 operations of small app sales." in make_text(facts)
-    assert "What helps" not in make_text(facts)
+    assert "has succeeded since: 2 operations of small app sales." in make_text(facts)
+    assert "Commands that help" not in make_text(facts)
 
 
 def test_event_is_for_programs():

@@ -25,7 +25,10 @@ def make_step_error(cause: BaseException) -> StepError:
     ("error", "said"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "is full"),
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), "is full (its quota)"),
+        (
+            OSError(errno.EDQUOT, "Disk quota exceeded"),
+            "is full (its quota is used up)",
+        ),
         (OSError(errno.EROFS, "Read-only file system"), "is read-only"),
         (OSError(errno.EMFILE, "Too many open files"), "too many files open"),
         (MemoryError(), "out of memory"),
@@ -84,7 +87,7 @@ def test_what_names_our_folder_is_ours(
     found = find_platform_error(make(tmp_path), folder=tmp_path, name="workspace")
 
     assert found is not None
-    assert f"the workspace {tmp_path} does not serve" in str(found)
+    assert f"the workspace {tmp_path} cannot be used" in str(found)
 
 
 def test_what_nobody_names_is_ours_if_our_folder_does_not_serve(tmp_path: Path):
@@ -94,7 +97,7 @@ def test_what_nobody_names_is_ours_if_our_folder_does_not_serve(tmp_path: Path):
     gone = tmp_path / "gone"
 
     with (
-        pytest.raises(PlatformError, match="gone does not serve: Input/output error"),
+        pytest.raises(PlatformError, match="gone cannot be used: Input/output error"),
         blaming_platform(gone, "workspace"),
     ):
         raise OSError(errno.EIO, "Input/output error")

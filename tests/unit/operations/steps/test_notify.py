@@ -99,7 +99,7 @@ def test_refused_webhook_keeps_no_mail_back(world: World):
     result = notify(make_context(world, webhook=HOOK), YES)
 
     assert 2 == result["sent"]
-    assert ["the webhook was not accepted: 410 Gone"] == result["warnings"]
+    assert ["the request was not accepted: 410 Gone"] == result["warnings"]
 
 
 def test_refused_webhook_alone_fails_for_good(world: World):

@@ -383,7 +383,7 @@ def test_our_own_database_is_refused_under_any_name(read: Read, database_url: st
     """
     url = database_url.replace("127.0.0.1", "localhost")
 
-    with pytest.raises(StepError, match="of Minutehand itself") as caught:
+    with pytest.raises(StepError, match="Minutehand's own database") as caught:
         read({"sql": "select 1", "connection": "c"}, make_connection(url))
 
     assert caught.value.permanent

@@ -143,7 +143,7 @@ def test_only_regular_files_are_read(folder: Path):
     for file in ("pipe.csv", "socket.csv", "data", ".", "data/a.csv/x"):
         with pytest.raises((StepError, OSError)) as caught:
             read(folder, file)
-        assert "regular" in str(caught.value) or "goes on" in str(caught.value)
+        assert "regular" in str(caught.value) or "continues" in str(caught.value)
 
 
 @pytest.mark.parametrize("file", [".env", ".git/config", "env.csv"])
@@ -171,7 +171,7 @@ def test_data_of_ours_below_the_folder_is_refused(folder: Path):
     os.link(database, folder / "hard.csv")
 
     for file in ("m.sqlite3", "workspace/other/1.parquet", "hard.csv"):
-        with pytest.raises(StepError, match="Minutehand itself"):
+        with pytest.raises(StepError, match="Minutehand's own data"):
             read(folder, file, private=(database, workspace, folder / "gone"))
 
 

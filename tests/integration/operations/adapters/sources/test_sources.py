@@ -111,7 +111,7 @@ def test_files_are_read(
         ({"file": "empty.csv"}, "empty.csv: the file is empty", True),
         ({"file": "data"}, 'Write "format"', True),
         ({"file": "bad.json", "format": "xlsx"}, "'xlsx' is not known", True),
-        ({"ftp": "x"}, "none of file, url, sql", True),
+        ({"ftp": "x"}, "none of file, url and sql", True),
         ({"sql": "select 1"}, '"connection" is missing', True),
         ({"sql": "select 1", "database": "x"}, '"connection" is missing', True),
         ({"sql": "select 1", "connection": "x"}, "has no such connection", True),
@@ -379,7 +379,7 @@ def read_named(web: WebServer, target: Path, **changes: Any) -> Reading | None:
     [
         ("http://169.254.169.254/latest/meta-data/", "169.254.169.254"),
         ("{url}/secret", "127.0.0.1"),
-        ("http://inner.example/", "leads to 127.0.0.1, which is not public"),
+        ("http://inner.example/", "resolves to 127.0.0.1, which is not a public"),
         ("//inner.example/", "MINUTEHAND_SOURCE_ALLOWED_HOSTS"),
         ("file:///etc/passwd", "Write https://"),
         ("/again", "more than 10 redirects"),
@@ -491,5 +491,5 @@ def test_spellings_of_an_address_are_resolved_before_they_are_judged(host: str):
     """
     guard = HostGuard((), setting="MINUTEHAND_X", resolve=resolve_host)
 
-    with pytest.raises(ForbiddenUrlError, match="not public"):
+    with pytest.raises(ForbiddenUrlError, match="not a public"):
         guard.find_addresses(httpx2.URL(f"http://{host}/"))

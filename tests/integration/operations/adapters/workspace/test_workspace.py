@@ -337,7 +337,7 @@ def test_workspace_that_cannot_be_made_is_ours(engine: sa.Engine, tmp_path: Path
     """
     (tmp_path / "file").touch()
 
-    with pytest.raises(PlatformError, match="does not serve: Not a directory"):
+    with pytest.raises(PlatformError, match="cannot be used: Not a directory"):
         RealWorkspace(engine, tmp_path / "file" / "data").draft_path(APP, "a")
 
 
@@ -407,7 +407,7 @@ def test_draft_that_does_not_fit_is_ours(
     path = workspace.draft_path(APP, "a")
 
     with (
-        pytest.raises(PlatformError, match="takes no file that large"),
+        pytest.raises(PlatformError, match="does not accept a file that large"),
         full_disk(),
         blaming_platform(path.parent, "workspace"),
     ):
