@@ -99,7 +99,7 @@ format: $(STAMP) ## Format the code and fix what can be fixed
 .PHONY: migration
 migration: $(STAMP) ## Write a migration from the tables of the code, and try it on both databases (m="...")
 	@$(BIN)/python -m migrations.new_migration "$${m:-}"
-	@$(BIN)/pytest --quiet tests/integration/test_migrations.py
+	@$(BIN)/pytest --quiet tests/integration/migrations
 
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -96,6 +97,16 @@ def test_files_and_functions_that_a_page_names_are_there(page: Path) -> None:
     ]
 
     assert gone == []
+
+
+@pytest.mark.parametrize("name", ["Makefile", ".ci/run"])
+def test_files_that_a_script_names_are_there(name: str) -> None:
+    """
+    A target that runs tests fails long after they were moved.
+    """
+    named = re.findall(r"(?<![\w./-])tests/[\w./-]*\w", (ROOT / name).read_text())
+
+    assert [] == [path for path in named if not (ROOT / path).exists()]
 
 
 def is_there(path: str, name: str | None) -> bool:
@@ -347,14 +358,37 @@ def test_every_field_of_an_action_is_described() -> None:
     )
 
 
+def test_defaults_of_an_action_are_those_of_the_page() -> None:
+    """
+    Where docs/actions.md gives one as JSON: to write it down changes nothing.
+    """
+    text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
+    rows = text.partition("\n## ")[0]
+    written = re.findall(r"^\| `(\w+)` \| `(.*?)` \|", rows, re.MULTILINE)
+    least = {
+        "name": "x",
+        "operations": {"maintenance": True},
+        "when": {"cron_rule": "@daily"},
+    }
+    document = {**least, **{name: json.loads(default) for name, default in written}}
+
+    assert written
+    assert read_action(json.dumps(least)) == read_action(json.dumps(document))
+
+
 def test_every_kind_of_when_is_described() -> None:
     """
-    docs/actions.md has a row for each.
+    docs/actions.md has a row for each, and so has the README.
     """
     text = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
     section = text.partition("\n## when\n")[2].partition("\n## ")[0]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
 
     assert sorted(KINDS) == sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    shown = re.findall(r"^\| [\w ]+ \| `({.*?})` \|", readme, re.MULTILINE)
+    assert set(KINDS) == {key for when in shown for key in json.loads(when)} & set(
+        KINDS
+    )
 
 
 def test_the_example_of_an_action_is_accepted() -> None:
