@@ -29,6 +29,8 @@ from models.database.engine import (
 from models.database.tables import LIVE, operations
 from models.decision import NewOperation
 from models.operation_state import (
+    FINAL_STATES,
+    TRANSITIONS,
     OperationState,
     Overlap,
     Reason,
@@ -99,7 +101,7 @@ _STATES = {state.value: state for state in OperationState}
 @cache
 def _insert_statement(dialect: str) -> sa.Executable:
     rows = json_rows(dialect, _COLUMNS)
-    final = rows.c.state.in_([OperationState.SKIPPED, OperationState.MISSED])
+    final = rows.c.state.in_(sorted(FINAL_STATES & TRANSITIONS[None]))
     selected = sa.select(
         *rows.c,
         db_now(),

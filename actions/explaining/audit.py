@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from cronsim import CronSimError
 
@@ -34,7 +34,14 @@ from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
 from models.operation_state import OperationState, Trigger
-from models.when import CronModel, IntervalModel, TimeModel, TimingModel
+from models.when import (
+    CalendarModel,
+    CronModel,
+    DueDateModel,
+    IntervalModel,
+    TimeModel,
+    TimingModel,
+)
 
 #: The window is as seen from the tick, which takes up to a minute to come.
 _TICK = timedelta(minutes=1)
@@ -260,19 +267,23 @@ def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datet
 
 
 def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[datetime]:
-    if isinstance(rule, CronModel):
-        yield from read_cron(rule, begin, end)
-    elif isinstance(rule, IntervalModel) and _is_elapsed(rule):
-        every = Duration.parse(rule.every).rest
-        anchor = _read_anchor(rule)
-        steps = max(0, -((anchor - begin) // every))
-        occurrence = anchor + steps * every
-        while occurrence < end:
-            if occurrence >= begin:
-                yield occurrence
-            occurrence += every
-    else:
-        yield from find_each(RULES[type(rule)](rule), begin, end)
+    match rule:
+        case CronModel():
+            yield from read_cron(rule, begin, end)
+        case IntervalModel() if _is_elapsed(rule):
+            every = Duration.parse(rule.every).rest
+            anchor = _read_anchor(rule)
+            steps = max(0, -((anchor - begin) // every))
+            occurrence = anchor + steps * every
+            while occurrence < end:
+                if occurrence >= begin:
+                    yield occurrence
+                occurrence += every
+        case IntervalModel() | DueDateModel() | CalendarModel():
+            # no other reader here: what is found is only compared with the record
+            yield from find_each(RULES[type(rule)](rule), begin, end)
+        case _:
+            assert_never(rule)
 
 
 def _is_elapsed(rule: IntervalModel) -> bool:

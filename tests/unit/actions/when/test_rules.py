@@ -21,15 +21,21 @@ def test_every_time_kind_has_a_rule() -> None:
     assert set(get_args(TimeModel)) == set(RULES)
 
 
-EACH_KIND = pytest.mark.parametrize(
-    "model",
-    [
-        CronModel(cron_rule="0 13 * * *", timezone="Europe/Paris"),
-        CalendarModel(calendar="13:00", timezone="Europe/Paris"),
-        DueDateModel(due_date="2026-11-21T13:00", timezone="Europe/Paris"),
-        IntervalModel(every="PT1H", anchor="2026-11-21T13:00", timezone="Europe/Paris"),
-    ],
-)
+MODELS = [
+    CronModel(cron_rule="0 13 * * *", timezone="Europe/Paris"),
+    CalendarModel(calendar="13:00", timezone="Europe/Paris"),
+    DueDateModel(due_date="2026-11-21T13:00", timezone="Europe/Paris"),
+    IntervalModel(every="PT1H", anchor="2026-11-21T13:00", timezone="Europe/Paris"),
+]
+
+EACH_KIND = pytest.mark.parametrize("model", MODELS)
+
+
+def test_every_time_kind_is_tried_here() -> None:
+    """
+    A kind that is added has a model among those of the tests below.
+    """
+    assert set(RULES) == {type(model) for model in MODELS}
 
 
 @EACH_KIND
