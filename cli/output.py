@@ -121,13 +121,34 @@ def print_table(
     empty: str,
 ) -> None:
     """Print *rows* for people, or say on standard error that there are none."""
-    table = make_table(columns)
-    for row in rows:
-        table.add_row(*(Text(each) if isinstance(each, str) else each for each in row))
-    if table.row_count:
+    cells = [[Text(e) if isinstance(e, str) else e for e in row] for row in rows]
+    if not cells:
+        print_note(empty)
+    elif find_least_width(columns, cells) <= out().width:
+        table = make_table(columns)
+        for row in cells:
+            table.add_row(*row)
         out().print(table)
     else:
-        print_note(empty)
+        for number, row in enumerate(cells):
+            if number:
+                out().print()
+            print_fields(zip(columns, (each or None for each in row), strict=True))
+
+
+def find_least_width(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> int:
+    """
+    Return the width below which a table of *rows* would break words.
+
+    Longer words than most, such as paths, may be broken: they would not fit anywhere.
+    """
+    width = 0
+    for column, *cells in zip(columns, *rows, strict=True):
+        whole = column in _WHOLE
+        texts = [column, *(each.plain for each in cells)]
+        pieces = texts if whole else [w[:_LONG_WORD] for t in texts for w in t.split()]
+        width += _GAP + max(map(len, pieces), default=0)
+    return width - _GAP
 
 
 def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
@@ -138,7 +159,7 @@ def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
         header_style="bold",
         title=title,
         title_justify="left",
-        padding=(0, 2, 0, 0),
+        padding=(0, _GAP, 0, 0),
     )
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
@@ -147,6 +168,12 @@ def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
 
 #: Columns of which half a value is no use.
 _WHOLE = frozenset({"id", "uid", "state"})
+
+#: Spaces between two columns.
+_GAP = 2
+
+#: Letters of a word that are kept together.
+_LONG_WORD = 20
 
 
 def print_fields(fields: Iterable[tuple[str, str | Text | None]]) -> None:

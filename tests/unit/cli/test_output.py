@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from rich.text import Text
 
-from cli.output import format_both
+from cli.output import find_least_width, format_both, out, print_table
 from models.units import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
@@ -67,3 +68,41 @@ def test_age_has_its_two_largest_units(seconds: float, shown: str):
     A length of time is told in two units at most.
     """
     assert shown == format_age(timedelta(seconds=seconds))
+
+
+ID = "08a93d38-5cf4-56ef-a6e2-06913dd2c173"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (48, f"id{' ' * 36}what\n{ID}  the weekly\n{' ' * 38}update\n"),
+        (43, f"id    {ID}\nwhat  the weekly update\n"),
+    ],
+)
+def test_table_that_would_break_words_is_a_block_for_each_row(
+    width: int,
+    shown: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """
+    A terminal that is too narrow for its columns shows names and values instead.
+    """
+    out.cache_clear()
+    monkeypatch.setattr(out(), "width", width)
+
+    print_table(("id", "what"), [(ID, "the weekly update")], empty="")
+
+    out.cache_clear()
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert shown.splitlines() == lines
+
+
+def test_long_words_may_be_broken():
+    """
+    A path in one cell does not make blocks of a table that fits otherwise.
+    """
+    rows = [(Text("bad"), Text("/srv" * 30))]
+
+    assert 3 + 2 + 20 == find_least_width(("", "found"), rows)
