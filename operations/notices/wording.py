@@ -152,7 +152,8 @@ def _tell_what(facts: Mapping[str, Any], kind: NoticeKind) -> str:
             what = (
                 f"{count}{where} may or may not have left.\n"
                 "Minutehand does not send such mails again by itself: somebody might\n"
-                "get one twice. Please find out, then confirm them or have them sent again."
+                "get one twice. Please find out, then confirm them or have them sent "
+                "again."
             )
         case NoticeKind.MISSED:
             what = f"{count}{where} {verb} missed, and will not be run."
