@@ -1,9 +1,9 @@
 """
-What a tick decides about a time-driven action: what runs, what not and why. Pure.
+What a tick decides about a time-driven action: what runs, what does not, and why. Pure.
 
-Every occurrence since the action was last looked at gets one decision here:
-dispatched, or recorded as missed. (Overlaps are decided where they are recorded,
-for that needs the operations that are live.)
+Every occurrence since the action was last decided gets one decision here: it runs, or
+it is recorded as missed. (Overlaps are decided when operations are recorded, since that
+needs the live operations.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from actions.occurrences import CatchUp, Schedule, Tally, parse_timing, tally
 from models.decision import Decision
 from models.fields.duration import Duration
 
-#: Of one tick: what becomes of a timing's occurrences since an instant.
+#: Shared within one tick: the tally for each timing and start.
 Memo = dict[object, Tally]
 
 
@@ -33,21 +33,21 @@ def decide_time(
     memo: Memo,
 ) -> Decision:
     """
-    Decide a time-driven action: every occurrence due in ``[next_due_at, now]``.
+    Decide every occurrence of a time-driven action in ``[next_due_at, now]``.
 
     Args:
-        action: As read.
+        action: As read from the database; has a timing.
 
         now: Aware UTC.
 
-        lookback: What is older goes to ``catch_up``.
+        lookback: Older occurrences are subject to ``catch_up``.
 
-        memo: Actions with the same rule share the answer.
+        memo: Lets actions with the same timing share the answer; filled here.
 
     Raises:
-        RuleError: The timing cannot be read any more.
+        RuleError: The timing can no longer be read.
     """
-    assert action.timing is not None  # the caller sends event-driven ones elsewhere
+    assert action.timing is not None  # run_tick passes event-driven ones elsewhere
     key = (action.timing, action.next_due_at)
     found = memo.get(key)
     if found is None:
@@ -62,7 +62,7 @@ def decide_time(
 def _sort_out(
     action: DueAction, schedule: Schedule, now: datetime, lookback: timedelta
 ) -> Tally:
-    """Part what the window holds from what an outage left behind."""
+    """Separate the occurrences within the look-back from those of an outage."""
     since = action.next_due_at
     if action.catch_up_within is not None:
         since = reach_back(now, Duration.parse(action.catch_up_within))

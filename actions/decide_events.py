@@ -30,7 +30,7 @@ _RESOLUTION = timedelta.resolution
 
 @dataclass(frozen=True, slots=True)
 class EventCandidate:
-    """An event that an action may wait for; times are aware UTC."""
+    """An event that may be due for an action; times are aware UTC."""
 
     user_id: str
     at: datetime
@@ -46,19 +46,20 @@ def decide_event(
     next_event_at: datetime | None,
 ) -> Decision:
     """
-    Decide an event-driven action: one occurrence for each event due by now.
+    Decide an event-driven action: one occurrence for each event that is due by *now*.
 
     Args:
-        action: As read.
+        action: As read from the database; has an event.
 
         candidates: Every event that can be due in ``[next_due_at, now]``, and every
-            later one whose instant plus the least of the delay has passed.
+            later event whose instant plus the shortest possible delay has passed.
 
         now: Aware UTC.
 
-        lookback: What is older goes to ``catch_up``.
+        lookback: Older occurrences are subject to ``catch_up``.
 
-        next_event_at: The first event later than all candidates, if there is one.
+        next_event_at: The instant of the first event after all candidates, aware UTC.
+            None: there is none.
     """
     delay = Duration.parse(action.delay or "PT0S")
     zone = load_zone(action.zone)
@@ -87,7 +88,7 @@ def decide_event(
 
 
 def _is_within(action: DueAction, occurrence: datetime) -> bool:
-    """Tell whether *occurrence* keeps to the bounds of an event-driven action."""
+    """Return whether *occurrence* is within the bounds of an event-driven action."""
     if action.starts_at is not None and occurrence < action.starts_at:
         return False
     return action.ends_at is None or occurrence < action.ends_at
@@ -99,7 +100,7 @@ def _sort_out_events(
     now: datetime,
     lookback: timedelta,
 ) -> list[NewOperation]:
-    """Run what the window holds; the rest by ``catch_up``, as for time."""
+    """Run what is within the look-back; ``catch_up`` decides about the rest."""
     late, outage, window = [], [], []
     for each in due:
         due_at, occurrence, event = each
@@ -109,7 +110,7 @@ def _sort_out_events(
             outage.append(each)
         else:
             window.append(each)
-    # What runs of an outage is one piece of it, so that what is missed is the rest.
+    # The occurrences of an outage that run are contiguous; the others are missed.
     begin, end = 0, 0
     if action.catch_up == "all":
         begin = _skip_older(outage, action, now)
@@ -125,8 +126,8 @@ def _sort_out_events(
         first, last = min(occurrences), max(occurrences)
         count = min(len(lost), CATCH_UP_LIMIT)
         row = make_missed(action, first, last, count, len(lost) > CATCH_UP_LIMIT)
-        # Two outages may begin with the same occurrence (of an event that was
-        # recorded between them), but never with the same instant to be sent.
+        # Two outages may begin with the same occurrence (if its event was recorded
+        # between them), but never with the same due_at.
         operations.append(replace(row, id=make_missed_id(action.uid, lost[0][0])))
     operations += [_make_operation(action, *each[1:]) for each in [*chosen, *window]]
     return operations

@@ -1,4 +1,4 @@
-"""An action that is due, and how what it missed is written down. Pure."""
+"""An action that is due, and the operations that are made from it. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from models.fields.duration import Duration
 from models.occurrence import make_missed_id, make_operation_id
 from models.operation_state import OperationState, Overlap, Queue, Reason, Trigger
 
-#: Missed occurrences are counted exactly up to this, then said to be "more"; and
-#: ``catch_up: all`` runs no more than this.
+#: Missed occurrences are counted exactly up to this number, beyond it "or more"; and
+#: ``catch_up: all`` runs no more than this number.
 CATCH_UP_LIMIT = 1000
 
 
 class ActionRevision(NamedTuple):
-    """An action as it was read, by name: all that is known of one in quarantine."""
+    """The identity of an action as it was read, even if the rest is unreadable."""
 
     uid: str
     revision: int
@@ -27,22 +27,23 @@ class ActionRevision(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class DueAction:
     """
-    What the tick reads of an action; no document is parsed for it.
+    The columns of an action that a tick reads; the document itself is not parsed.
 
     Args:
-        timing: Canonical JSON of a TimingModel; None if event-driven.
+        timing: Canonical JSON of a TimingModel. None: the action is event-driven.
 
-        event: Name of the event that an event-driven action waits for.
+        event: Name of the event that the action waits for. None: it is time-driven.
 
-        delay: ISO 8601 text, after the event; None: at once.
+        delay: ISO 8601 text, counted from the event. None: no delay.
 
-        zone: Of an event-driven action; its months step this calendar.
+        zone: IANA name; the months of an event-driven action's delay follow its
+            calendar.
 
-        next_due_at: The first instant not yet decided.
+        next_due_at: The first instant not yet decided, aware UTC.
 
         starts_at: Bound of an event-driven action, inclusive. None: no bound.
 
-        ends_at: The same, exclusive.
+        ends_at: Bound of an event-driven action, exclusive. None: no bound.
 
         wakes: See Decision.
     """
@@ -67,7 +68,7 @@ class DueAction:
 
 
 def reach_back(now: datetime, duration: Duration) -> datetime:
-    """Return the latest instant that *duration* takes to *now* or later."""
+    """Return the latest instant that is surely at least *duration* before *now*."""
     _least, most = delay_bounds(duration)
     return now - most
 
@@ -79,7 +80,7 @@ def make_operation(
     user_id: str | None = None,
     event_at: datetime | None = None,
 ) -> NewOperation:
-    """Return the run for *occurrence*, of the user and event behind it, if any."""
+    """Return the run for *occurrence*, and for the user and event behind it, if any."""
     return NewOperation(
         id=make_operation_id(action.uid, occurrence, user_id),
         action_uid=action.uid,
@@ -102,7 +103,7 @@ def make_missed(
     count: int,
     more: bool,  # noqa: FBT001 - one of the four figures of a missed row
 ) -> NewOperation:
-    """Return the one row for *count* occurrences from *first* to *last*, not run."""
+    """Return the one row that records *count* missed occurrences as a range."""
     return NewOperation(
         id=make_missed_id(action.uid, first),
         action_uid=action.uid,

@@ -1,8 +1,8 @@
 """
-Fetch the actions that are due and move them on; list and show them.
+Fetch the actions that are due, and advance them once they are decided.
 
-The cost of a tick follows what is due: every query here is served by an index
-over ``next_due_at``, whatever is registered.
+The cost of a tick depends on what is due, not on how many actions exist: the queries
+that look for due actions are served by an index over ``next_due_at``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from models.fields.duration import Duration
 from models.operation_state import Overlap, Queue
 from models.revision import Change
 
-#: Uids read ahead in turn order; bounds the memory of a tick.
+#: The most uids read ahead, in turn order; bounds the memory of a tick.
 TURNS_AHEAD = 20_000
 
 _RESOLUTION = timedelta.resolution
@@ -34,7 +34,7 @@ _RESOLUTION = timedelta.resolution
 _kept = scheduled_actions.c
 _IS_DUE = (
     _kept.next_due_at.is_not(None),
-    # bare, as in the index: SQLite proves nothing from "active = 1"
+    # Bare, as in the partial index: SQLite does not use the index for "active = 1".
     sa.text("scheduled_actions.active"),
     _kept.paused_at.is_(None),
     _kept.quarantined_at.is_(None),
@@ -44,7 +44,7 @@ _IS_DUE = (
 
 @cache
 def _turns_statement() -> sa.Select[str]:
-    # Materialized: to have them sorted by app, SQLite would walk through all there is.
+    # Materialized, or SQLite would scan all actions to have them sorted by app.
     due = (
         sa.select(_kept.uid, _kept.app, _kept.next_due_at)
         .where(*_IS_DUE, _kept.next_due_at <= sa.bindparam("now", type_=UtcDateTime))
@@ -62,19 +62,19 @@ def _turns_statement() -> sa.Select[str]:
 
 def fetch_turns(connection: sa.Connection, *, now: datetime) -> list[str]:
     """
-    Return the uids of actions that are due, the small apps taking turns.
+    Return the uids of actions that are due by *now*; small apps take turns.
 
-    So an app with 50,000 due actions does not delay another's ten. Within an app
-    the oldest come first. At most TURNS_AHEAD.
+    So an app with 50,000 due actions does not delay another app's ten. Within an app
+    the longest due come first. Returns at most TURNS_AHEAD.
     """
     return list(connection.scalars(_turns_statement(), {"now": now}).all())
 
 
-#: Fields of DueAction in the order in which its rows are read.
+#: Fields of DueAction, in the order of the selected columns.
 _DUE_FIELDS = tuple(DueAction.__dataclass_fields__)
 _QUEUE_AT, _OVERLAP_AT = map(_DUE_FIELDS.index, ("queue", "overlap"))
 
-#: By what is stored; calling an enum costs ten times as much.
+#: Enum members by stored value: a look-up costs a tenth of calling the enum.
 _QUEUES = {queue.value: queue for queue in Queue}
 _OVERLAPS = {overlap.value: overlap for overlap in Overlap}
 
@@ -82,8 +82,8 @@ _OVERLAPS = {overlap.value: overlap for overlap in Overlap}
 @cache
 def _due_statement(dialect: str) -> sa.Executable:
     uids = json_rows(dialect, {"uid": sa.Text()}, "uids")
-    # Materialized: found by their keys. From old statistics PostgreSQL believes that
-    # little is due, and would read all that is due anew for each chunk.
+    # Materialized, so that rows are found by their keys. With old statistics PostgreSQL
+    # believes that little is due, and would read all due rows again for each chunk.
     asked = (
         sa.select(scheduled_actions)
         .where(_kept.uid.in_(sa.select(uids.c.uid)))
@@ -102,14 +102,14 @@ def _due_statement(dialect: str) -> sa.Executable:
 def fetch_due(
     connection: sa.Connection, uids: Sequence[str], *, now: datetime
 ) -> list[DueAction]:
-    """Return those of *uids* that are still due, in that order, for the tick."""
+    """Return those of *uids* that are still due, in the order of *uids*."""
     rows = connection.execute(
         _due_statement(connection.dialect.name),
         {"uids": make_rows_json([{"uid": uid} for uid in uids]), "now": now},
     )
     found = []
     for row in rows.all():
-        # By position, in the order of the fields: this is done for each action due.
+        # By position, which is fast: this runs for each due action.
         values: list[Any] = list(row)
         values[_QUEUE_AT] = _QUEUES[values[_QUEUE_AT]]
         values[_OVERLAP_AT] = _OVERLAPS[values[_OVERLAP_AT]]
@@ -129,7 +129,7 @@ def _advance_statement(dialect: str) -> sa.Executable:
     }
     moved = json_rows(dialect, columns, "moved")
     next_due_at = moved.c.next_due_at
-    # Events that were recorded after the tick had read them: look again at those.
+    # Events were recorded after the tick had read the events: look at those next time.
     missed_some = sa.and_(
         _kept.wakes != moved.c.wakes,
         sa.or_(next_due_at.is_(None), next_due_at > _kept.woken_for),
@@ -147,11 +147,11 @@ def _advance_statement(dialect: str) -> sa.Executable:
 
 def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str]:
     """
-    Move actions on to the first instant not yet decided, and lock them.
+    Set the next due instant of the decided actions, and lock their rows.
 
     Returns:
-        The uids of those whose revision is still the one that was read. What was
-        decided about the others is void: they have changed since.
+        The uids of the actions whose revision is still the one that was read. The
+        others have changed, so the decisions about them are void.
     """
     rows = [
         {
@@ -171,7 +171,7 @@ def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str
 def fetch_due_revisions(
     connection: sa.Connection, uids: Sequence[str], *, now: datetime
 ) -> list[ActionRevision]:
-    """Return those of *uids* that are still due, whatever of them cannot be read."""
+    """Return those of *uids* that are still due, even if they cannot be parsed."""
     found = connection.execute(
         sa.select(_kept.uid, _kept.revision)
         .where(_kept.uid.in_(uids), *_IS_DUE, _kept.next_due_at <= now)
@@ -184,10 +184,19 @@ def quarantine(
     connection: sa.Connection, action: ActionRevision, reason: str, *, now: datetime
 ) -> bool:
     """
-    Take an action out of the tick until its admin posts it again.
+    Put an action into quarantine: ticks skip it until its admin posts it again.
+
+    Args:
+        connection: In a leader's transaction.
+
+        action: As it was read.
+
+        reason: For its admin.
+
+        now: Aware UTC.
 
     Returns:
-        False if it has changed since it was read.
+        False if the action has changed since it was read; nothing is written then.
     """
     locked = connection.execute(
         sa.select(_kept.uid)
@@ -207,7 +216,7 @@ def quarantine(
     return True
 
 
-#: What one or more actions wait for: which events, between which instants.
+#: Columns of what one or more actions wait for: which events, between which instants.
 _WANTED: dict[str, sa.types.TypeEngine[Any]] = {
     "number": sa.Integer(),
     "app": sa.Text(),
@@ -220,7 +229,7 @@ _WANTED: dict[str, sa.types.TypeEngine[Any]] = {
 
 @cache
 def _candidates_statement(dialect: str) -> sa.Executable:
-    """Find by index the events that actions may wait for: by instant, or by record."""
+    """Find candidates by two indexes: by the event's instant, and by when recorded."""
     wanted = json_rows(dialect, _WANTED, "wanted")
     asked = (events.c.app == wanted.c.app, events.c.name == wanted.c.event)
 
@@ -228,8 +237,8 @@ def _candidates_statement(dialect: str) -> sa.Executable:
         found: Any = events
         joined = sa.and_(*asked, *bounds)
         if dialect == "postgresql":
-            # It would rather read all events there are and compare each with all
-            # that is wanted. OFFSET 0 has it look into the index for each.
+            # PostgreSQL would scan all events and compare each with every row of
+            # "wanted". OFFSET 0 makes it use the index once for each row instead.
             found = sa.select(events).where(joined).offset(0).lateral()
             joined = sa.true()
         return (
@@ -242,7 +251,7 @@ def _candidates_statement(dialect: str) -> sa.Executable:
     return find(
         events.c.at >= wanted.c.at_from, events.c.at <= wanted.c.at_until
     ).union(
-        # The upper bound leaves nothing out; without it PostgreSQL expects too much.
+        # The upper bound excludes nothing, but gives PostgreSQL a better estimate.
         find(recorded_at >= wanted.c.recorded_from, recorded_at <= db_now())
     )
 
@@ -266,7 +275,7 @@ def fetch_events(
     connection: sa.Connection, actions: Sequence[DueAction], *, now: datetime
 ) -> tuple[Mapping[str, Sequence[EventCandidate]], Mapping[str, datetime | None]]:
     """
-    Return the events that may be due for each of *actions*, and the next one after.
+    Return the events that may be due for each action, and when the next one comes.
 
     Args:
         connection: Any.
@@ -274,10 +283,14 @@ def fetch_events(
         actions: Event-driven ones, each with its own delay.
 
         now: Aware UTC.
+
+    Returns:
+        By uid: the candidates; and the instant of the first event after them (aware
+        UTC), None if there is none.
     """
     if not actions:
         return {}, {}
-    # Many wait for the same: thousands of actions for who was not seen for a week.
+    # Thousands of actions may wait for the same events, which are then read once.
     numbers: dict[tuple[object, ...], int] = {}
     number_of: dict[str, int] = {}
     for action in actions:
@@ -306,11 +319,11 @@ def fetch_events(
 
 def recompute_due(connection: sa.Connection, *, now: datetime) -> int:
     """
-    Look at every action again from *now* on, after the clock was set back.
+    Recompute when every action is due next, after the clock was set back to *now*.
 
     Returns:
-        How many were moved. What ran before the clock was set back has its row,
-        and does not run again.
+        How many actions were changed. Occurrences that ran before the clock was set
+        back have their rows, and do not run again.
     """
     rows = connection.execute(
         sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from).where(
@@ -322,7 +335,7 @@ def recompute_due(connection: sa.Connection, *, now: datetime) -> int:
         try:
             schedule = parse_timing(row.timing)
         except ValueError:
-            continue  # in quarantine, or will be when it is due
+            continue  # it is in quarantine, or will be when it is due
         due = next_due(
             schedule,
             row.uid,

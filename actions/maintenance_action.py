@@ -1,8 +1,8 @@
 """
-The scheduler's own scheduled action: prune what is old, every day.
+The scheduler's own scheduled action: prune old rows and files, every day.
 
-It is an action like any other, of a small app of the scheduler's own, so it is
-listed, explained and paused like any other.
+It is an action like any other, in a small app of the scheduler's own, so it is listed,
+explained and paused like any other.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class ForeseenMaintenance:
     Args:
         action: As it would be stored.
 
-        created: False if it would be put in the place of another.
+        created: False if it would replace an existing one.
 
-        due: The action, if it would be due; else empty.
+        due: The action, if it would be due; otherwise empty.
     """
 
     action: ScheduledActionModel
@@ -56,15 +56,15 @@ def ensure_maintenance(
     check: Callable[[sa.Connection], object] = lambda _connection: None,
 ) -> None:
     """
-    Make the maintenance action what the settings say; does nothing if it is already.
+    Post or replace the maintenance action, unless it is as the settings say.
 
     Args:
         engine: Of the scheduler.
 
-        at: Local time of *timezone*, whole minutes.
+        at: Local time in *timezone*, whole minutes.
 
-        timezone: IANA name. By itself no reason to change the action: two schedulers
-            whose zones differ would otherwise change it whenever the other led.
+        timezone: IANA name. Another zone alone does not change the action: two
+            schedulers with different zones would otherwise change it back and forth.
 
         enabled: False keeps it listed, but inactive.
 
@@ -80,21 +80,21 @@ def foresee_maintenance(
     engine: sa.Engine, *, by: datetime, at: time, timezone: str, enabled: bool
 ) -> ForeseenMaintenance | None:
     """
-    Return what ``ensure_maintenance`` would change, and leave everything as it is.
+    Return what ``ensure_maintenance`` would change, without changing it.
 
     Args:
-        engine: Of this call.
+        engine: Any.
 
-        by: Aware UTC; tells whether the action would be due by then.
+        by: Aware UTC; the result says whether the action would be due by then.
 
         at: As for ``ensure_maintenance``.
 
-        timezone: The same.
+        timezone: As for ``ensure_maintenance``.
 
-        enabled: The same.
+        enabled: As for ``ensure_maintenance``.
 
     Returns:
-        None if the action is what the settings say.
+        None if nothing would change.
     """
     action = _make_action(at, timezone, enabled=enabled)
     with reading(engine) as connection:
@@ -120,8 +120,8 @@ def _make_action(at: time, timezone: str, *, enabled: bool) -> ScheduledActionMo
 
 
 def _ensure(connection: sa.Connection, action: ScheduledActionModel) -> Posted | None:
-    """Store *action* unless it is stored, or its operators deleted it."""
-    # Of several that start together, one goes on here; the others wait for its commit.
+    """Store *action* unless it is stored already, or was deleted by an operator."""
+    # If several schedulers start together, the others wait here for the first's commit.
     connection.execute(
         insert(small_apps)
         .values(uid=SYSTEM_APP, name="Minutehand itself")
@@ -144,7 +144,7 @@ def _fetch_stored(connection: sa.Connection) -> sa.Row[Any, Any] | None:
 
 
 def _is_other(stored: sa.Row[Any, Any], action: ScheduledActionModel) -> bool:
-    """Tell whether *stored* is to give way; what was deleted stays so."""
+    """Return whether *stored* is to be replaced; a deleted action stays deleted."""
     if stored.deleted_at is not None:
         return False
     wanted = action_document(action)

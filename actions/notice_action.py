@@ -1,9 +1,9 @@
 """
-The scheduled action behind the notices, and who asked to be told.
+The scheduled action behind the notices, and which apps asked for notices.
 
-A notice is an operation like any other, so it needs an action: one of the
-scheduler's own app, made when there is something to tell for the first time. Like
-any other it is listed, and paused or deleted by whoever wants to hear nothing.
+A notice is an operation like any other, so it needs an action. That one belongs to the
+scheduler's own app, and is made for the first notice. Like any other action it is
+listed; an operator who wants no notices pauses or deletes it.
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ from models.when import OnEventModel
 
 NOTICES_UID = "minutehand-notices"
 
-#: What the action waits for, as every action waits for something. Nobody can send it:
-#: the scheduler's own app has no users.
+#: Every action has a rule; this one waits for an event that nobody can send, since the
+#: scheduler's own app has no users.
 _EVENT = "app.trouble"
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """
-    What a look for failures starts from.
+    Where a look for failures starts.
 
     Args:
         now: The database's clock, aware UTC.
 
-        noticed_until: When the last look was. None: nobody was told until now.
+        noticed_until: When the last look was, aware UTC. None: there was none, or
+            nobody asked for notices then.
 
-        apps: Uid, zone (IANA name, or None) and document of those that ask for notices.
+        apps: Uid, zone (IANA name or None) and ``notices`` document of each app that
+            asked for notices.
     """
 
     now: datetime
@@ -49,7 +51,7 @@ class Watch:
 
 
 def fetch_watch(connection: sa.Connection) -> Watch:
-    """Return who asked to be told, and when was looked last; one statement."""
+    """Return which apps asked for notices, and when the last look was."""
     rows = connection.execute(
         sa.select(
             db_now(),
@@ -62,13 +64,13 @@ def fetch_watch(connection: sa.Connection) -> Watch:
         .where(leases.c.name == LEASE_NAME)
         .order_by(small_apps.c.uid)
     ).all()
-    now, until, *_ = rows[0]  # who looks holds the lease
+    now, until, *_ = rows[0]  # the leader's lease has a row
     apps = [(uid, zone, found) for _, _, uid, zone, found in rows if uid is not None]
     return Watch(now.astimezone(UTC), until, apps)
 
 
 def record_watch(connection: sa.Connection, until: datetime | None) -> None:
-    """Store until when was looked, or that nobody is told; check the lease first."""
+    """Store when the last look was; None: nobody asked. Check the lease first."""
     connection.execute(
         sa.update(leases).where(leases.c.name == LEASE_NAME).values(noticed_until=until)
     )
@@ -76,10 +78,10 @@ def record_watch(connection: sa.Connection, until: datetime | None) -> None:
 
 def ensure_notices(connection: sa.Connection) -> int | None:
     """
-    Return the revision of the action of notices, which is made if there is none.
+    Return the revision of the action of notices; make the action if there is none.
 
     Returns:
-        None if it was paused or deleted: nobody is to be told.
+        None if it was paused or deleted: no notices are to be sent.
     """
     kept = scheduled_actions.c
     stored = connection.execute(
@@ -105,7 +107,7 @@ def ensure_notices(connection: sa.Connection) -> int | None:
 
 
 def find_idle(connection: sa.Connection, uids: Sequence[str]) -> set[str]:
-    """Return those of *uids* that are not due again, so that nobody waits for them."""
+    """Return those of *uids* that will not run again, so no recovery will follow."""
     kept = scheduled_actions.c
     going_on = sa.and_(
         kept.deleted_at.is_(None),

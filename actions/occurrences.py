@@ -1,9 +1,9 @@
 """
-When a scheduled action is due. Pure: time in, occurrences out.
+When a scheduled action is due. Pure: instants in, occurrences out.
 
-Everything is derived from one question, "what is the first occurrence at or after
-this instant?", so looking back finds exactly what looking ahead promised. Every
-occurrence is aware UTC on a whole second.
+Everything is derived from one question, "what is the first occurrence at or after this
+instant?", so looking back finds exactly what looking ahead promised. Every occurrence
+is aware UTC, on a whole second.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
 from models.when import TimingModel
 
-#: Parsed schedules kept: the distinct timings of the actions that are due in one
-#: tick, at a few kilobytes each. A miss costs a parse, about 0.2 ms.
+#: How many parsed schedules are cached, at a few kilobytes each: enough for the
+#: distinct timings that are due in one tick. A miss costs about 0.2 ms.
 PARSED_TIMINGS = 4096
 
-#: Rules are only ever asked about these years, see Rule.next_from.
+#: Rules are only asked about this range; see Rule.next_from.
 _EARLIEST = datetime(1900, 1, 2, tzinfo=UTC)
 _LATEST = datetime(9990, 1, 1, tzinfo=UTC)
 
@@ -44,12 +44,12 @@ _MINUTE = timedelta(minutes=1)
 
 class Due(NamedTuple):
     """
-    An occurrence and when it is to be decided and sent, both aware UTC.
+    An occurrence, and when it is to be decided and sent; both aware UTC.
 
     Args:
-        occurrence: What the rules say; identity and ``effective_from`` use this.
+        occurrence: As the rules say; identity and ``effective_from`` use it.
 
-        due_at: The same plus the jitter of the action.
+        due_at: *occurrence* plus the jitter of the action.
     """
 
     occurrence: datetime
@@ -59,7 +59,7 @@ class Due(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """
-    The rules of one action, parsed: their union, less what is excluded.
+    The parsed rules of one action: their union, without the excluded days.
 
     Args:
         rules: At least one.
@@ -69,9 +69,9 @@ class Schedule:
         ends_at: Aware UTC, exclusive; bounds occurrences, so the jitter of the last
             one may reach past it. None: no upper bound.
 
-        excluded: Local days of each rule's own zone, as merge_days returns them.
+        excluded: Local days in each rule's own zone, as merge_days returns them.
 
-        jitter: Whole minutes, not negative: the longest delay of an occurrence.
+        jitter: The longest delay of an occurrence; whole minutes, not negative.
     """
 
     rules: tuple[Rule, ...]
@@ -93,8 +93,8 @@ class Schedule:
             instant: Aware, any zone.
 
         Returns:
-            Aware UTC, whole seconds; one for all rules that are due at the same
-            instant. None if nothing is due any more.
+            Aware UTC, whole seconds; rules that are due at the same instant make one
+            occurrence. None if nothing is due any more.
         """
         start = max(as_utc(instant), self.starts_at or _EARLIEST)
         if start > _LATEST:
@@ -113,10 +113,10 @@ class Schedule:
         """
         Return when *occurrence* is to be sent: some whole minutes later.
 
-        How many is a fixed share, computed from *uid*, of the jitter or of the time
-        to the next occurrence, whichever is shorter. So a thousand actions due at
-        07:00 are spread evenly, each keeps its minute, and none is ever overtaken
-        by its own next occurrence.
+        The delay is a fixed share, computed from *uid*, of the jitter or of the time to
+        the next occurrence, whichever is shorter. So a thousand actions due at 07:00
+        are spread evenly, each always keeps its minute, and no occurrence is overtaken
+        by the next one.
 
         Args:
             occurrence: One of this schedule, aware UTC.
@@ -138,22 +138,22 @@ class Schedule:
 
 
 def _share_of(minutes: int, uid: str) -> int:
-    """Return a number of ``[0, minutes]``; even over uids, fixed for each."""
+    """Return a number in ``[0, minutes]``: fixed for each uid, evenly distributed."""
     digest = hashlib.sha256(uid.encode()).digest()
-    # A share rather than a remainder: less room never means a later minute.
+    # A share rather than a remainder, so that less room never means a later minute.
     return int.from_bytes(digest[:8], "big") * (minutes + 1) >> 64
 
 
 def make_schedule(timing: TimingModel) -> Schedule:
     """
-    Return *timing* parsed.
+    Parse *timing*.
 
     Args:
         timing: Its bounds are aware; every interval has an anchor.
 
     Raises:
-        RuleError: If a rule, zone or duration cannot be read. What the door has let
-            in never raises.
+        RuleError: If a rule, zone or duration cannot be read. A timing that the door
+            accepted never raises, unless the time zone database has changed.
     """
     return Schedule(
         rules=tuple(RULES[type(rule)](rule) for rule in timing.when),
@@ -165,7 +165,7 @@ def make_schedule(timing: TimingModel) -> Schedule:
 
 
 def _read_jitter(text: str | None) -> timedelta:
-    """Return a jitter without its fraction of a minute; the door refuses one."""
+    """Parse a jitter, cut to whole minutes (the door refuses fractions)."""
     if text is None:
         return timedelta()
     return Duration.parse(text).rest // _MINUTE * _MINUTE
@@ -174,18 +174,18 @@ def _read_jitter(text: str | None) -> timedelta:
 @lru_cache(maxsize=PARSED_TIMINGS)
 def parse_timing(text: str) -> Schedule:
     """
-    Return the schedule of a stored timing; the same object for the same text.
+    Parse a stored timing; the same text gives the same object.
 
     Args:
         text: The canonical JSON of a TimingModel.
 
     Raises:
-        RuleError: If a rule cannot be read any more (a zone was withdrawn), on one
-            line for its admin.
+        RuleError: If a rule can no longer be read (its zone was withdrawn); one line,
+            for the admin.
     """
     try:
         return make_schedule(TimingModel.model_validate_json(text))
-    except ValueError as error:  # so are those of pydantic
+    except ValueError as error:  # pydantic's errors are ValueErrors, too
         raise RuleError(say(error)) from None
 
 
@@ -197,7 +197,7 @@ def next_due(
     effective_from: datetime | None = None,
 ) -> Due | None:
     """
-    Return the occurrence that is to be sent first after *after*.
+    Return the first occurrence that is to be sent after *after*.
 
     Args:
         schedule: Of the action.
@@ -206,8 +206,8 @@ def next_due(
 
         after: Aware, any zone; exclusive, compared with ``Due.due_at``.
 
-        effective_from: Aware; earlier occurrences do not count, whatever their
-            jitter. None: all count.
+        effective_from: Aware; earlier occurrences do not count, whatever their jitter.
+            None: all count.
 
     Returns:
         The occurrence and when it is to be sent; None if nothing is due any more.
@@ -215,8 +215,8 @@ def next_due(
     after = as_utc(after)
     floor = after.replace(microsecond=0)
     if schedule.jitter:
-        # An occurrence is sent before the next one comes, so only the last
-        # that has come can still be waiting for its minute.
+        # An occurrence is sent before the next one comes, so only the latest one can
+        # still be waiting for its minute.
         waiting = find_last(schedule, floor - schedule.jitter - _SECOND, after)
         if waiting is not None and (not effective_from or waiting >= effective_from):
             due_at = schedule.due_at(waiting, uid)
@@ -242,7 +242,7 @@ def find_due(
     effective_from: datetime | None = None,
 ) -> list[Due]:
     """
-    Return the occurrences that are to be sent in ``[start, now]``, oldest first.
+    Return the occurrences that are to be sent in ``[start, now]``, in order.
 
     Args:
         schedule: Of the action.
@@ -255,7 +255,7 @@ def find_due(
 
         limit: The most to return. None: all of them.
 
-        effective_from: As for next_due.
+        effective_from: As for ``next_due``.
     """
     dues = _walk(schedule, uid, start=start, effective_from=effective_from)
     return list(islice(takewhile(lambda due: due.due_at <= now, dues), limit))
@@ -264,12 +264,12 @@ def find_due(
 def _walk(
     schedule: Schedule, uid: str, *, start: datetime, effective_from: datetime | None
 ) -> Iterator[Due]:
-    """Yield what is due at or after *start*, in order and one by one."""
+    """Yield what is due at or after *start*, in order."""
     before_start = as_utc(start) - timedelta.resolution
     due = next_due(schedule, uid, after=before_start, effective_from=effective_from)
     while due is not None:
         yield due
-        # They are sent in the order of occurrences, so no search is needed here.
+        # They are sent in the order of occurrences, so this needs no search.
         following = schedule.next_from(due.occurrence + _SECOND)
         if following is None:
             return
@@ -278,16 +278,16 @@ def _walk(
 
 class CatchUp(NamedTuple):
     """
-    What is made up for of that which an outage left.
+    Which occurrences of an outage still run.
 
     Args:
         runs: "none", "latest" or "all", as in an action.
 
-        since: Aware UTC: nothing that was due earlier.
+        since: Occurrences due before this do not run, aware UTC.
 
-        until: Aware UTC: what was due by then is what the outage left.
+        until: Occurrences due by this belong to the outage, aware UTC.
 
-        limit: The most that run, and that are counted of what does not.
+        limit: The most that run; also the most that are counted as missed.
     """
 
     runs: str
@@ -297,7 +297,7 @@ class CatchUp(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """A range of occurrences that do not run; *more*: there are more than *number*."""
+    """A range of missed occurrences; *more*: there are more than *number*."""
 
     first: datetime
     last: datetime
@@ -307,18 +307,18 @@ class Missed(NamedTuple):
 
 class Tally(NamedTuple):
     """
-    The occurrences of one action, sorted by what becomes of them.
+    The occurrences of one action, divided into those that run and those that do not.
 
     Args:
         run: Those that run, oldest first.
 
-        missed: Those that an outage left and that do not run: at most one range
-            before and one after what is made up for.
+        missed: The occurrences of an outage that do not run: at most one range before
+            and one after those that do.
 
-        next_due_at: When the first is due that is none of these. None: never.
+        next_due_at: When the first later occurrence is due. None: there is none.
 
-        is_plain: Whether only the rules decided: no jitter, no outage. So it holds for
-            every action with these rules and the same start.
+        is_plain: Whether neither jitter nor an outage mattered, so that the tally holds
+            for every action with the same rules and the same start.
     """
 
     run: tuple[datetime, ...]
@@ -339,21 +339,21 @@ def tally(
     """
     Return what becomes of every occurrence that is due in ``[start, now]``.
 
-    What is due after ``catch_up.until`` runs. Of what is older *catch_up* chooses; that
-    costs no more, however much there is.
+    What is due after ``catch_up.until`` runs. *catch_up* decides about older
+    occurrences, at a cost that does not grow with their number.
 
     Args:
         schedule: Of the action.
 
         uid: Of the action; decides the jitter.
 
-        start: Aware UTC: the first instant not decided yet, and not after *now*.
+        start: The first instant not decided yet, aware UTC; not after *now*.
 
         now: Aware UTC.
 
-        effective_from: Aware UTC; as for next_due.
+        effective_from: Aware UTC; as for ``next_due``.
 
-        catch_up: Its ``until`` is not after *now*.
+        catch_up: Its ``until`` must not be after *now*.
     """
     if not schedule.jitter and start > catch_up.until:
         return _tally_plain(schedule, start, now)
@@ -369,14 +369,14 @@ def tally(
     missed: list[Missed] = []
     if start <= catch_up.until:
         if window and catch_up.runs == "latest":
-            catch_up = catch_up._replace(runs="none")  # the window has a later one
+            catch_up = catch_up._replace(runs="none")  # a later one runs anyway
         chosen, missed = _make_up_for(schedule, uid, start, effective_from, catch_up)
     run = tuple(due.occurrence for due in chosen + window)
     return Tally(run, tuple(missed), next_due_at)
 
 
 def _tally_plain(schedule: Schedule, start: datetime, now: datetime) -> Tally:
-    """Return what runs where there is neither jitter nor an outage: all of it."""
+    """Return the tally without jitter and outage: every occurrence runs."""
     run = []
     occurrence = schedule.next_from(start)
     while occurrence is not None and occurrence <= now:
@@ -393,9 +393,10 @@ def _make_up_for(
     catch_up: CatchUp,
 ) -> tuple[list[Due], list[Missed]]:
     """
-    Choose what runs of that which was due in ``[start, catch_up.until]``.
+    Return what runs and what is missed of ``[start, catch_up.until]``.
 
-    What is missed lies before or after what runs, so it is at most two ranges.
+    Missed occurrences lie before or after those that run, so they are at most two
+    ranges.
     """
     left = partial(
         find_due, schedule, uid, now=catch_up.until, effective_from=effective_from
@@ -417,7 +418,7 @@ def _make_up_for(
 def _find_last_due(
     schedule: Schedule, uid: str, after: datetime, until: datetime
 ) -> Due | None:
-    """Return the last occurrence after *after* that was due by *until*."""
+    """Return the last occurrence after *after* that was to be sent by *until*."""
     occurrence = find_last(schedule, after, until)
     while occurrence is not None:  # twice at most: jitter keeps the order
         due_at = schedule.due_at(occurrence, uid)
@@ -430,7 +431,7 @@ def _find_last_due(
 def _find_missed(
     schedule: Schedule, first: Due, last: Due, chosen: Sequence[Due], limit: int
 ) -> list[Missed]:
-    """Return what lies between *first* and *last*, before and after *chosen*."""
+    """Return the ranges from *first* to *last* that lie before and after *chosen*."""
     if not chosen:
         return [_count(schedule, first.occurrence, last.occurrence, limit)]
     missed = []
@@ -466,23 +467,22 @@ def get_scheduled_action_last_occurrence(
     Return the latest moment in ``(now - lookback, now]`` at which *action* was due.
 
     Args:
-        action: As the door read it. One that is driven by events has no occurrence
-            of its own, so the answer is None.
+        action: As the door read it. For an event-driven action the answer is None: it
+            has no occurrences of its own.
 
         now: Aware, any zone.
 
-        lookback: Longest downtime to make up for.
+        lookback: How far back to look.
 
-        created_at: Aware; anchors an interval without anchor. None: *now*.
+        created_at: Aware; the anchor of an interval that has none. None: *now*.
 
-        holidays: The days of each holiday calendar that *action* excepts.
+        holidays: The days of each holiday calendar that *action* excludes, by name.
 
     Returns:
-        Aware UTC, whole seconds, without jitter; None if it was not due.
+        Aware UTC, whole seconds, without jitter. None: it was not due.
 
     Raises:
-        InvalidDocumentError: If *action* excepts a calendar that is not among
-            *holidays*.
+        InvalidDocumentError: If *action* excludes a calendar that is not in *holidays*.
     """
     now = as_utc(now, "now")
     timing = make_timing(action, holidays=holidays or {}, created_at=created_at or now)

@@ -1,9 +1,9 @@
 """
-What becomes of scheduled actions when the database is a backup that was put back.
+What becomes of scheduled actions when the database is restored from a backup.
 
-What was due between the backup and now was decided, and run, in what was lost; or it
-was not. So it is written down as missed, once for each action, and nothing of it runs,
-whatever ``lookback`` and ``catch_up`` say. Each action then starts anew from now on.
+Occurrences between the backup and now may have run, but the record of that is lost. So
+they are recorded as missed, in one row for each action, and none of them runs, whatever
+``lookback`` and ``catch_up`` say. Then each action takes effect anew, from now on.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from models.decision import Decision, NewOperation
 from models.operation_state import OperationState
 from models.revision import Change
 
-#: Added to the fence: more leaders than can have been between a backup and now, so
-#: that no number names two of them, in logs or in rows.
+#: Added to the fence: more leaderships than can have begun between a backup and now, so
+#: that no number stands for two of them in logs or rows.
 FENCE_STEP = 1000
 
-#: Of a scheduler or worker, which renews its row far more often.
+#: A process whose sign of life is younger is alive; it renews its row far more often.
 _LIVES = timedelta(minutes=1)
 
 _CHUNK = 500
@@ -49,7 +49,7 @@ def lock_lease(connection: sa.Connection) -> None:
 
 
 def void_lease(connection: sa.Connection) -> None:
-    """End every leadership there may have been: what such a leader writes is void."""
+    """End every leadership that there may be: what such a leader writes is void."""
     connection.execute(
         sa.update(leases)
         .where(leases.c.name == LEASE_NAME)
@@ -64,7 +64,7 @@ def void_lease(connection: sa.Connection) -> None:
 
 
 def fetch_living(connection: sa.Connection) -> list[str]:
-    """Return role, name and host of the processes that showed a sign of life lately."""
+    """Return role, name and host of all processes that are alive, in words."""
     kept = processes.c
     rows = connection.execute(
         sa.select(kept.role, kept.name, kept.hostname)
@@ -75,7 +75,7 @@ def fetch_living(connection: sa.Connection) -> list[str]:
 
 
 def get_last_beat_at(connection: sa.Connection) -> datetime | None:
-    """Return when a scheduler or a worker last showed a sign of life, if one did."""
+    """Return the last sign of life of any scheduler or worker; None: there is none."""
     found = connection.execute(
         sa.select(
             sa.select(sa.func.max(leases.c.heartbeat_at)).scalar_subquery(),
@@ -90,20 +90,21 @@ def decide_as_missed(
     connection: sa.Connection, *, now: datetime, reason: str
 ) -> list[NewOperation]:
     """
-    Move every action that is due on to what comes after *now*.
+    Decide all that is due by *now* as missed, and advance the actions beyond it.
 
-    An action whose rule cannot be read is left to the first tick, which tells of it.
+    An action whose rule cannot be read is left to the first tick, which puts it into
+    quarantine.
 
     Args:
-        connection: In a transaction, while nobody ticks.
+        connection: In a transaction, while no scheduler leads.
 
         now: Aware UTC.
 
         reason: Begins with ``Reason.RESTORED``.
 
     Returns:
-        What is to be recorded of it, all missed: one row for each action, and one for
-        each event that was recorded late.
+        The operations to record, all missed: one for each action, and one for each
+        event that was recorded late.
     """
     found: list[NewOperation] = []
     tried: set[str] = set()
@@ -118,7 +119,7 @@ def decide_as_missed(
                 if decision.action_uid in moved
                 for row in decision.operations
             ]
-    assert all(row.state is OperationState.MISSED for row in found)  # nothing may run
+    assert all(row.state is OperationState.MISSED for row in found)  # none may run
     return found
 
 
@@ -132,7 +133,7 @@ def _decide(
     waiting = [action for action in due if action.event is not None]
     events, following = fetch_events(connection, waiting, now=now)
     decisions = []
-    no_time = timedelta(0)  # the window is empty: all is older
+    no_time = timedelta(0)  # every occurrence is older than this look-back
     for action in due:
         try:
             if action.event is None:
@@ -155,21 +156,22 @@ def start_anew(
     connection: sa.Connection, *, as_of: datetime, now: datetime, by: str | None
 ) -> int:
     """
-    Put every action in the tick into effect from *now* on, as a new revision.
+    Let every running action take effect anew from *now* on, as a new revision.
 
-    Those that are paused, inactive or in quarantine start anew when that ends.
+    Actions that are paused, inactive or in quarantine take effect anew when that ends.
 
     Args:
         connection: After ``decide_as_missed``, in the same transaction.
 
-        as_of: Those that came into effect since have been here already.
+        as_of: Aware UTC. Actions that took effect later are skipped: an earlier call
+            has restarted them.
 
         now: Aware UTC.
 
-        by: Who restored.
+        by: Who restored the backup.
 
     Returns:
-        How many.
+        How many actions were restarted.
     """
     kept = scheduled_actions.c
     found = connection.execute(

@@ -1,8 +1,8 @@
 """
 One tick: fetch what is due, decide, hand the decisions over, report.
 
-Every collaborator is an argument; time comes in as ``now``. Whatever goes wrong
-with one action stays with that action.
+Every collaborator is an argument, and so is the time (``now``). An error in one action
+does not affect the others.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from telemetry import ACTIONS_QUARANTINED, Event
 
 log = structlog.get_logger()
 
-#: Actions decided, recorded and sent together: enough that a transaction costs
-#: each of them little, and few enough that it ends long before any deadline.
+#: The most actions decided, recorded and sent together: enough to share the cost of a
+#: transaction, and few enough that it ends long before any deadline.
 CHUNK = 1000
 
-#: Of the first chunk; each is twice the one before, up to CHUNK. The first message
-#: of a large tick leaves within a tenth of a second.
+#: Size of the first chunk; each following one is twice as large, up to CHUNK. So the
+#: first message of a large tick leaves within a tenth of a second.
 FIRST_CHUNK = 125
 
 
 #: An action that could not be decided or recorded, and why, for its admin.
 Bad = tuple[ActionRevision, str]
 
-#: What no action is to blame for: leadership, an unreachable database, a schema or
-#: a statement that is wrong for all of them.
+#: Errors that are not one action's fault: lost leadership, an unreachable database, a
+#: schema or a statement that is wrong for all actions.
 _NOT_OF_ONE_ACTION = (
     MinutehandError,
     sa.exc.InternalError,
@@ -58,7 +58,20 @@ _NOT_OF_ONE_ACTION = (
 
 @dataclass(slots=True)
 class TickReport:
-    """What a tick did."""
+    """
+    What a tick did.
+
+    Args:
+        now: The instant that it decided up to, aware UTC.
+
+        due: How many actions were due.
+
+        recorded: How many operations were recorded.
+
+        sent: How many messages the broker took.
+
+        quarantined: Actions put into quarantine, each with the reason.
+    """
 
     now: datetime
     due: int = 0
@@ -69,7 +82,7 @@ class TickReport:
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What became of one chunk of decisions."""
+    """How many operations of one chunk were recorded, and how many were sent."""
 
     recorded: int
     sent: int
@@ -87,28 +100,28 @@ def run_tick(
     chunk: int = CHUNK,
 ) -> TickReport:
     """
-    Decide every occurrence that is due by *now*, the small apps taking turns.
+    Decide every occurrence that is due by *now*; small apps take turns.
 
     Args:
-        now: Aware UTC, the database's clock, read once for the whole tick.
+        now: Aware UTC, by the database's clock, read once for the whole tick.
 
-        engine: To read what is due.
+        engine: Reads what is due.
 
-        dispatch: Records decisions (and quarantines), commits, and sends.
+        dispatch: Records decisions and quarantines, commits, and sends.
 
-        lookback: Older occurrences go to ``catch_up``.
+        lookback: Older occurrences are subject to ``catch_up``.
 
-        chunk: Actions handed over at a time.
+        chunk: The most actions passed to *dispatch* at a time.
 
     Raises:
-        LeadershipLostError, UnreachableError: From *dispatch* or the database; what
-            was handed over before stays, the rest is found by the next tick.
+        LeadershipLostError, UnreachableError: From *dispatch* or the database. Chunks
+            that were dispatched before stay so; the next tick finds the rest.
     """
     report = TickReport(now)
     memo: Memo = {}
 
     def settle(uids: Sequence[str]) -> None:
-        """Decide *uids* and hand them over; in halves if one of them cannot be."""
+        """Decide and dispatch *uids*; on an error, by halves to find the culprit."""
         try:
             decisions = [
                 _decide(*each, now=now, lookback=lookback, memo=memo)
@@ -118,10 +131,10 @@ def run_tick(
         except _NOT_OF_ONE_ACTION:
             raise
         except Exception as error:
-            # One bad action must not stop the others: its admin sees why.
+            # One bad action must not stop the others, and its admin must see why.
             left = _read_left(engine, uids, now)
             if not left:
-                raise  # all is recorded: what failed came after
+                raise  # all are recorded, so the error came after that
             if len(left) > 1:
                 half = len(left) // 2
                 settle([action.uid for action in left[:half]])
@@ -178,7 +191,7 @@ def _decide(
 
 
 def _describe(error: Exception) -> str:
-    """Say what went wrong with an action; SQLAlchemy would name a thousand others."""
+    """Describe an error without SQLAlchemy's parameters, which name other actions."""
     if isinstance(error, ValidationError | RuleError):
         return say(error)
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
@@ -188,13 +201,13 @@ def _describe(error: Exception) -> str:
 def _take_turns(
     engine: sa.Engine, now: datetime, chunk: int
 ) -> Iterator[Sequence[str]]:
-    """Yield uids in chunks until nothing is due; each uid is offered once."""
+    """Yield uids in chunks until nothing more is due; each uid comes once."""
     offered: set[str] = set()
     size = min(FIRST_CHUNK, chunk)
     while True:
         with reading(engine) as connection:
             ahead = fetch_turns(connection, now=now)
-        # What is due still (it changed while we looked) waits for the next tick.
+        # An action that changed meanwhile and is due again waits for the next tick.
         uids = [uid for uid in ahead if uid not in offered]
         start = 0
         while start < len(uids):

@@ -1,9 +1,9 @@
 """
-Notice when a new tz database moves the instants of stored actions.
+Notice when a new time zone database moves the occurrences of stored actions.
 
-A government changes its clocks, tzdata is upgraded, and what was due at 06:00 UTC
-is due at 07:00. What was computed with the older rules is then wrong. So the rules
-of every zone in use are kept as they were; the next leader compares.
+A government changes its clocks, tzdata is upgraded, and an action that was due at 06:00
+UTC is now due at 07:00. The due instants computed with the older rules are then wrong.
+So the rules of every zone in use are stored, and the next leader compares them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ log = structlog.get_logger()
 #: How far ahead moved instants are reported.
 REPORTED = timedelta(days=366)
 
-#: Occurrences of a rule looked at; a minutely one has more, none of which move.
+#: The most occurrences of a rule that are compared. A rule with more of them, such as
+#: one that is due every minute, follows the clock, so they do not move.
 _LOOKED_AT = 2000
 
-#: Actions moved on in one statement.
+#: The most actions advanced in one statement.
 _CHUNK = 1000
 
 _kept = scheduled_actions.c
@@ -52,7 +53,7 @@ _kept = scheduled_actions.c
 
 @dataclass(frozen=True, slots=True)
 class MovedInstant:
-    """An occurrence that the new rules of its zone move; both aware UTC."""
+    """An occurrence that the new rules of its zone move; instants are aware UTC."""
 
     action_uid: str
     zone: str
@@ -62,7 +63,7 @@ class MovedInstant:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An action with a rule that the tz database in use has no reading for."""
+    """An action with a rule that cannot be read with the time zone database in use."""
 
     action_uid: str
     zone: str
@@ -76,7 +77,7 @@ def _read_zone_data(name: str) -> bytes:
 
 
 def remember_zones(connection: sa.Connection, names: Iterable[str]) -> None:
-    """Keep the rules of zones that are used for the first time."""
+    """Store the rules of zones that are used for the first time."""
     rows = [
         {"name": name, "data": _read_zone_data(name), "version": version("tzdata")}
         for name in sorted(set(names))
@@ -96,7 +97,7 @@ def find_moved(
     connection: sa.Connection, *, now: datetime, limit: int = 100
 ) -> list[MovedInstant]:
     """
-    Return instants of the coming year that the tz database in use has moved.
+    Return occurrences of the coming year that the time zone database in use moves.
 
     Args:
         connection: Any.
@@ -110,7 +111,7 @@ def find_moved(
         for row in _fetch_users_of(connection, name):
             schedule = _parse(row.timing)
             if isinstance(schedule, str):
-                continue  # told by find_unreadable
+                continue  # find_unreadable reports it
             for before, after in _compare(schedule, name, old, now):
                 moved.append(MovedInstant(row.uid, name, before, after))
                 if len(moved) >= limit:
@@ -120,10 +121,11 @@ def find_moved(
 
 def find_unreadable(connection: sa.Connection, *, limit: int = 100) -> list[Unreadable]:
     """
-    Return actions that the tz database in use leaves without a reading.
+    Return actions that cannot be read with the time zone database in use.
 
     Their zone is gone, or has a gap now where they are due. The next leader, or the
-    tick that finds them due, puts them into quarantine; those there are not returned.
+    tick that finds them due, puts them into quarantine. Actions that are in quarantine
+    already are not returned.
     """
     found: list[Unreadable] = []
     changed = [name for name, _old in _fetch_changed(connection)]
@@ -139,18 +141,18 @@ def find_unreadable(connection: sa.Connection, *, limit: int = 100) -> list[Unre
 
 def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]:
     """
-    Take over the tz database in use: recompute what it moves, and keep its rules.
+    Adopt the time zone database in use: recompute what it moves, and store its rules.
 
-    What it makes unreadable goes into quarantine, long before it is due. A zone that
-    is gone is passed over: it may be back with the next start, on another host.
+    Actions that become unreadable go into quarantine, long before they are due. A zone
+    that is gone is ignored: the next leader, on another host, may have it.
 
     Args:
         connection: In a leader's transaction.
 
-        after: Aware UTC: what was due by then is decided.
+        after: Aware UTC; everything due by then is decided already.
 
     Returns:
-        For each zone that has changed, how many actions were looked at again.
+        For each zone that has changed, how many actions were recomputed.
     """
     adopted: dict[str, int] = {}
     for name, _old in list(_fetch_changed(connection)):
@@ -173,7 +175,7 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
 def _recompute(
     connection: sa.Connection, rows: Sequence[sa.Row[Any]], after: datetime
 ) -> None:
-    """Move actions on to what is due after *after*; quarantine the unreadable."""
+    """Recompute what is due after *after*; put unreadable actions into quarantine."""
     decisions = []
     for row in rows:
         schedule = _parse(row.timing)
@@ -196,7 +198,7 @@ def _recompute(
 
 
 def _parse(timing: str) -> Schedule | str:
-    """Return a stored timing parsed, or why it cannot be read."""
+    """Return the schedule of a stored timing, or why it cannot be read."""
     try:
         return parse_timing(timing)
     except RuleError as error:
@@ -204,12 +206,12 @@ def _parse(timing: str) -> Schedule | str:
 
 
 def _is_ahead(row: sa.Row[Any]) -> bool:
-    """Tell whether an action has something to do, and is not in quarantine yet."""
+    """Return whether an action will be due, and is not in quarantine."""
     return row.next_due_at is not None and row.quarantined_at is None
 
 
 def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
-    """Yield the zones whose rules differ from those kept, with the kept ones."""
+    """Yield the zones whose rules differ from the stored ones, as they are stored."""
     known = get_zone_names()
     rows = connection.execute(
         sa.select(zones.c.name, zones.c.data).order_by(zones.c.name)
@@ -220,7 +222,7 @@ def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
 
 
 def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
-    """Return the zones that were in use and that the tz database does not have."""
+    """Return the stored zones that the time zone database in use does not have."""
     known = get_zone_names()
     names = connection.execute(sa.select(zones.c.name)).scalars()
     return [name for name in names if name not in known]
@@ -230,7 +232,7 @@ def _uses(name: str) -> tuple[sa.ColumnElement[bool], ...]:
     return (
         _kept.deleted_at.is_(None),
         _kept.timing.contains(f'"{name}"', autoescape=True)
-        # a calendar rule may name its zone itself
+        # A calendar rule may name its zone itself.
         | _kept.timing.contains(f' {name}"', autoescape=True),
     )
 
@@ -251,9 +253,9 @@ def _compare(
     schedule: Schedule, name: str, old: ZoneInfo, now: datetime
 ) -> Iterator[tuple[datetime, datetime]]:
     """
-    Yield what the older rules of a zone and the new ones put at another instant.
+    Yield the occurrences that the new rules of a zone move: before and after.
 
-    What follows the clock (each hour) or counts elapsed time stays where it is.
+    Rules that follow the clock (each hour) or count elapsed time do not move.
     """
     for rule in schedule.rules:
         if rule.zone.key != name:
@@ -261,9 +263,9 @@ def _compare(
         try:
             older = rule.in_zone(old)
         except RuleError:
-            continue  # a local time that the older rules did not have
+            continue  # its local time did not exist under the older rules
         later, earlier = _find(schedule, rule, now), _find(schedule, older, now)
-        # One wall-clock time is one occurrence, wherever the clocks put it.
+        # The same wall-clock time is the same occurrence, at whatever instant.
         was = {each.astimezone(old).replace(tzinfo=None): each for each in earlier}
         same = set(earlier)
         for after in later:

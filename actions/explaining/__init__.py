@@ -1,8 +1,8 @@
 """
-Why something ran, or did not: by reading the rules again, against what is recorded.
+Why actions ran, or did not: the rules, read again, against the recorded decisions.
 
-history fetches what an explanation needs, why answers for one instant, audit for a
-whole stretch of time. The readings here share as little as they can with those of the
-tick (cron_reading, expected_events), so that an error there is not repeated here. The
-faces come in, and the tests; the tick never does.
+history fetches what an explanation needs; why answers for one instant, audit for a
+whole period. cron_reading and expected_events share as little code as possible with the
+tick, so that its errors are not repeated here. The faces and the tests import this
+room; the tick never does.
 """

@@ -1,9 +1,9 @@
 """
-An independent check: what the rules say against what was recorded.
+An independent check of the recorded decisions against the rules.
 
-Reads cron rules anew (with cronsim) and intervals with plain arithmetic, not with the
-rules that the tick uses, so that a mistake there cannot hide itself here.
-Calendar rules have no second reader here; theirs is systemd, in the tests.
+It reads cron rules with cronsim and intervals with plain arithmetic, not with the code
+of the tick, so a mistake there shows here. Calendar rules have no second reader here;
+the tests compare them with systemd.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from models.when import (
     TimingModel,
 )
 
-#: The window is as seen from the tick, which takes up to a minute to come.
+#: The look-back counts from the tick, which comes up to a minute after the occurrence.
 _TICK = timedelta(minutes=1)
 
 
 class Fault(StrEnum):
     """What is wrong with a decision, or with its absence."""
 
-    MISS = "miss"  # due, and no decision
-    EXTRA = "extra"  # a decision, and not due
-    EARLY = "early"  # recorded before it was due
-    LATE = "late"  # recorded after the window, and not as caught up
-    DOUBLED = "doubled"  # two decisions about one occurrence
-    UNREADABLE = "unreadable"  # what was due from then on cannot be said
+    MISS = "miss"  # due, but not decided
+    EXTRA = "extra"  # decided, but not due
+    EARLY = "early"  # decided before it was due
+    LATE = "late"  # decided after the look-back, although nothing is caught up
+    DOUBLED = "doubled"  # decided twice
+    UNREADABLE = "unreadable"  # the rule cannot be read from that instant on
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +88,26 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
     lookback: timedelta = LOOKBACK,
 ) -> list[Finding]:
     """
-    Compare what one time-driven action should have got with what it got.
+    Compare the decisions about a time-driven action with its rules.
 
     Args:
         uid: Of the action.
 
-        revisions: All of them, in order.
+        revisions: All revisions of the action, in order.
 
-        decided: Its scheduled decisions about occurrences in the period, and every
-            missed row that may reach into it.
+        decided: Its decisions about occurrences in the period, and every missed row
+            that may overlap the period.
 
         since: Aware; inclusive.
 
-        until: Aware; exclusive. No later than the last tick.
+        until: Aware; exclusive. Not later than the last tick.
 
-        catches_up: Whether runs older than the window are allowed.
+        catches_up: Whether occurrences older than the look-back may run.
 
-        lookback: The window.
+        lookback: How old an occurrence may be and still simply run.
 
     Returns:
-        The faults, in order of occurrence; none if all is well.
+        The faults, in order of occurrence; empty if there are none.
     """
     findings: list[Finding] = []
     expected: set[datetime] = set()
@@ -138,7 +138,7 @@ def audit_action(  # noqa: PLR0913 - two sides of a comparison, and its bounds
         if count == 0:
             findings.append(Finding(Fault.MISS, uid, occurrence, "no decision"))
         elif count > 1 and covering:
-            detail = "recorded as missed, and decided on besides"
+            detail = "it was recorded as missed, and also decided on its own"
             findings.append(Finding(Fault.DOUBLED, uid, occurrence, detail))
     return sorted(findings, key=lambda each: (each.occurrence, each.fault))
 
@@ -154,28 +154,28 @@ def audit_event_action(  # noqa: PLR0913 - as above
     keeps: Keeps,
 ) -> list[Finding]:
     """
-    Compare what events should have led to with what they led to.
+    Compare the decisions about an event-driven action with the recorded events.
 
-    What is extra is not looked for: events are pruned, and a newer sign of life
-    replaces the one that an operation was recorded for.
+    Extra decisions are not looked for, because their events may be gone: events are
+    pruned, and a newer "last seen" replaces an older one.
 
     Args:
         uid: Of the action.
 
-        revisions: All of them, in order.
+        revisions: All revisions of the action, in order.
 
-        events: Those whose occurrences may lie in the period.
+        events: The events whose occurrences may lie in the period.
 
-        decided: As for ``audit_action``, those of events.
+        decided: As for ``audit_action``.
 
         since: Aware; inclusive.
 
-        until: Aware; exclusive. No later than the last tick.
+        until: Aware; exclusive. Not later than the last tick.
 
-        keeps: Whether the recipients of an action keep a user.
+        keeps: Returns whether the recipients of an action include a user.
 
     Returns:
-        The faults, in order of occurrence; none if all is well.
+        The faults, in order of occurrence; empty if there are none.
     """
     findings = [
         Finding(Fault.EARLY, uid, each.occurrence, f"operation {each.id}")
@@ -183,7 +183,7 @@ def audit_event_action(  # noqa: PLR0913 - as above
         if since <= each.occurrence < until and each.recorded_at < each.occurrence
     ]
     for each in find_undecided(revisions, events, decided, keeps=keeps):
-        # An event may be recorded, and not committed, while a tick looks.
+        # A tick does not see an event that is recorded but not committed yet.
         if since <= each.occurrence and each.due_at < until - _TICK:
             detail = f"no decision about user {each.user_id}"
             findings.append(Finding(Fault.MISS, uid, each.occurrence, detail))
@@ -201,7 +201,7 @@ def _judge(
     first = operations[0]
     if len(operations) > 1:
         ids = ", ".join(str(each.id) for each in operations)
-        yield Finding(Fault.DOUBLED, uid, occurrence, f"decided on by {ids}")
+        yield Finding(Fault.DOUBLED, uid, occurrence, f"operations {ids}")
     if occurrence not in expected:
         detail = f"the rule is not due then; operation {first.id}"
         yield Finding(Fault.EXTRA, uid, occurrence, detail)
@@ -218,7 +218,7 @@ def _judge(
 
 
 class _Term(NamedTuple):
-    """The part of the period in which a revision decided: ``[begin, end)``."""
+    """The part of the period in which a revision was in force: ``[begin, end)``."""
 
     number: int  # of the revision, from 0
     timing: str
@@ -229,7 +229,7 @@ class _Term(NamedTuple):
 def _find_terms(
     revisions: Sequence[Revision], since: datetime, until: datetime
 ) -> Iterator[_Term]:
-    """Yield the terms of the revisions that were in the tick, and of time."""
+    """Yield the terms of all active time-driven revisions that ticks looked at."""
     for number, revision in enumerate(revisions):
         if revision.timing is None or not revision.active:
             continue
@@ -243,7 +243,7 @@ def _find_terms(
 
 
 def _expect(uid: str, revisions: Sequence[Revision], term: _Term) -> Iterator[datetime]:
-    """Yield what was to be decided in *term*."""
+    """Yield the occurrences that should have been decided in *term*."""
     schedule = parse_timing(term.timing)
     timing = TimingModel.model_validate_json(term.timing)
     for occurrence in _read(timing, term.begin, term.end):
@@ -253,7 +253,7 @@ def _expect(uid: str, revisions: Sequence[Revision], term: _Term) -> Iterator[da
 
 
 def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datetime]:
-    """Yield the occurrences of *timing* in ``[begin, end)``, by our own reading."""
+    """Yield the occurrences of *timing* in ``[begin, end)``, read independently."""
     if timing.starts_at is not None:
         begin = max(begin, timing.starts_at)
     if timing.ends_at is not None:
@@ -291,7 +291,7 @@ def _is_elapsed(rule: IntervalModel) -> bool:
 
 
 def _read_anchor(rule: IntervalModel) -> datetime:
-    assert rule.anchor is not None  # asked by _is_elapsed
+    assert rule.anchor is not None  # _is_elapsed has checked it
     anchor = datetime.fromisoformat(rule.anchor)
     if anchor.tzinfo is None:
         anchor = anchor.replace(tzinfo=load_zone(rule.timezone))

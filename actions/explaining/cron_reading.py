@@ -1,10 +1,10 @@
 """
-The audit's own reading of a cron rule. Pure, and without the rules of the tick.
+The audit's own reading of a cron rule. Pure, and without the code of the tick.
 
-cronsim says what suits a rule on a clock that never changes; what happens where a
-zone's clocks do change is added here, from the rule as docs/time.md has it. cronsim
-would know that rule, too, but not for changes that are no whole hour, nor for a day
-that was left out.
+cronsim finds the times that match a rule on a clock that never changes. What happens
+when a zone's clocks change is added here, following docs/time.md. cronsim has such a
+rule as well, but not for changes by other than whole hours, nor for a date that a zone
+left out.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _MACROS = {
     "@hourly": "0 * * * *",
 }
 
-#: A larger leap, or one of just this forward, is a clock that somebody set.
+#: The rule for clock changes covers smaller leaps forward, and leaps back up to this.
 _LARGEST = timedelta(hours=3)
 
-#: Between two looks at a zone's offset; none has changed twice in that time.
+#: The distance between two looks at a zone's offset; none has changed twice within it.
 _STEP = timedelta(hours=3)
 
 _NONE = timedelta(0)
@@ -55,19 +55,19 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datet
     Yield the occurrences of *rule* in ``[begin, end)``, oldest first, aware UTC.
 
     Args:
-        rule: As the door let it in.
+        rule: As the door accepted it.
 
         begin: Aware, any zone.
 
         end: Aware, any zone.
 
     Raises:
-        CronSimError: cronsim does not know what the rule says.
+        CronSimError: cronsim cannot read the rule.
     """
     text = _MACROS.get(rule.cron_rule.strip().lower(), rule.cron_rule)
     is_fixed = not any(field.startswith("*") for field in text.split()[:2])
     zone = load_zone(rule.timezone)
-    # A change shortly before may still leave out what it repeats.
+    # The times that a change shortly before *begin* repeats must not be due again.
     start = begin.astimezone(UTC).replace(microsecond=0) - _LARGEST - _SECOND
     end = end.astimezone(UTC)
     offset = _get_offset(zone, start)
@@ -83,23 +83,23 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datet
 def _read_stretch(
     text: str, change: _Change, stop: datetime, *, is_fixed: bool
 ) -> Iterator[datetime]:
-    """Yield what is due from *change* until the next one, at *stop*."""
-    # What the clock shows, as if it were that of UTC.
+    """Yield the occurrences from *change* until the next one, at *stop*."""
+    # What the local clock shows, as if it were UTC.
     was, now = change.at + change.before, change.at + change.after
     if is_fixed and was < now < was + _LARGEST:
         first = now + (-timedelta(seconds=now.second) % _MINUTE)
         if any(_find_even(text, was, first)):
-            # Made up for in the first minute after; once, if it is due itself.
+            # What the gap left out is due in the first minute after it, but only once.
             yield first - change.after
             now = first + _MINUTE
     elif is_fixed and now < was <= now + _LARGEST:
-        now = was  # once, at the first pass
+        now = was  # repeated times were due in their first pass
     for local in _find_even(text, now, stop + change.after):
         yield local - change.after
 
 
 def _find_even(text: str, start: datetime, end: datetime) -> Iterator[datetime]:
-    """Yield what suits the fields in ``[start, end)`` on a clock that is even."""
+    """Yield the matching times in ``[start, end)`` on a clock that never changes."""
     for local in CronSim(text, start - _SECOND):
         if local >= end:
             return

@@ -1,8 +1,8 @@
 """
-What events should have led to: an independent reading of event-driven actions. Pure.
+The occurrences that events should have led to, read independently of the tick. Pure.
 
-Reads documents and events on its own, and not by what the tick derives from them;
-only months are counted by the same code.
+This reads documents and events directly, not the columns that the tick uses; only the
+counting of months is shared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from models.recipients import RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel, OnEventModel
 
-#: Whether the recipients of an action keep the user of an event, who may be gone.
+#: Returns whether an action's recipients include a user (by id), who may be gone.
 Keeps = Callable[[RecipientFilterModel | None, str], bool]
 
 
@@ -47,12 +47,12 @@ class EventRule:
 
     @cached_property
     def delay(self) -> Duration:
-        """From the event to the occurrence."""
+        """The time from the event to the occurrence."""
         text = "PT0S" if isinstance(self.when, OnEventModel) else self.when.delay
         return Duration.parse(text)
 
     def get_occurrence(self, event: RecordedEvent) -> datetime | None:
-        """Return the occurrence of *event*; None if it is not waited for."""
+        """Return the occurrence of *event*; None if the rule does not wait for it."""
         if event.name != self.event:
             return None
         if self.delay.months:
@@ -69,7 +69,7 @@ class EventRule:
 
 
 def read_event_rule(document: Mapping[str, Any] | None) -> EventRule | None:
-    """Return what *document* waits for; None if it is of time, or cannot be read."""
+    """Return the rule of *document*; None if it is time-driven or unreadable."""
     if document is None:
         return None
     try:
@@ -83,7 +83,7 @@ def read_event_rule(document: Mapping[str, Any] | None) -> EventRule | None:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """An occurrence to be decided; times are aware UTC."""
+    """An occurrence that should be decided; times are aware UTC."""
 
     occurrence: datetime
     user_id: str
@@ -95,12 +95,12 @@ def find_expected(
     revisions: Sequence[Revision], events: Sequence[RecordedEvent]
 ) -> Iterator[Expected]:
     """
-    Yield what is to be decided about *events* under each revision, in its time.
+    Yield the occurrences of *events* that each revision should decide.
 
     Args:
-        revisions: All of them, in order.
+        revisions: All revisions of the action, in order.
 
-        events: Of any name; whose recipients are not looked at.
+        events: Of any name. Whether the recipients include their users is not checked.
     """
     for number, revision in enumerate(revisions):
         rule = read_event_rule(revision.document)
@@ -129,16 +129,16 @@ def find_undecided(
     keeps: Keeps,
 ) -> Iterator[Expected]:
     """
-    Yield what is expected and neither has an operation nor lies in a missed range.
+    Yield the expected occurrences without an operation and outside all missed ranges.
 
     Args:
-        revisions: All of them, in order.
+        revisions: All revisions of the action, in order.
 
-        events: Those recorded, of any name.
+        events: The recorded events, of any name.
 
         decided: The decisions about their occurrences.
 
-        keeps: Users change; it may know them as they are now only.
+        keeps: May judge users as they are now, although they may have changed since.
     """
     known = {(each.occurrence, each.user_id) for each in decided}
     ranges = [each.missed_range for each in decided if each.missed_range is not None]

@@ -1,4 +1,4 @@
-"""Fetch what an explanation or an audit needs: revisions, decisions, last tick."""
+"""Fetch what explanations and audits need: revisions, decisions, events, last tick."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REVISION = (
     _revised.active,
     _revised.effective_from,
     _revised.undecided_from,
-    # those of time have their timing, and may be many
+    # Time-driven revisions have a timing instead, and there may be many of them.
     sa.case((_revised.timing.is_(None), _revised.document)),
     _revised.changed_by,
     _revised.note,
@@ -79,10 +79,10 @@ def fetch_history(
         until: Aware.
 
     Raises:
-        NotFoundError: There never was such an action.
+        NotFoundError: There has never been an action with this uid.
     """
     kept = scheduled_actions.c
-    # One that is paused on its own stays so with its app, if that is paused.
+    # When its own pause ends, the action stays paused with its app or the installation.
     held = sa.and_(
         kept.pause_scope.is_(None),
         sa.or_(
@@ -131,10 +131,10 @@ def fetch_history(
 @dataclass(frozen=True, slots=True)
 class ActionHistory:
     """
-    What an audit compares, of one action.
+    What an audit compares, for one action.
 
     Args:
-        events: Those that the action waits for; none if it is of time.
+        events: The events that the action waits for; none if it is time-driven.
     """
 
     uid: str
@@ -156,17 +156,17 @@ class ActionHistory:
 
 
 class _Action(NamedTuple):
-    """What is read of an action to audit it."""
+    """The columns of an action that an audit reads."""
 
     uid: str
     app: str
     catch_up: str
 
 
-#: Actions that an audit reads in one transaction, if they have few decisions.
+#: The most actions that an audit reads in one transaction.
 _BATCH = 500
 
-#: Decisions that it holds in memory at a time; at least those of one action.
+#: The most decisions that it holds in memory, unless a single action has more.
 _DECISIONS = 20_000
 
 
@@ -182,21 +182,22 @@ def fetch_histories(
     """
     Yield every action with its decisions about ``[since, until)``, app by app.
 
-    Read in batches, each in a transaction that is over before its first action is
-    yielded: whoever thinks about them holds up nobody, and nobody ends the session.
+    They are read in batches. The transaction of a batch ends before its first action is
+    yielded, so a slow caller neither blocks others nor runs into a time limit for idle
+    transactions.
 
     Args:
         engine: Any.
 
-        since: Aware.
+        since: Aware, inclusive.
 
-        until: Aware.
+        until: Aware, exclusive.
 
-        app: Uid of a small app; None: of all.
+        app: Uid of a small app. None: all apps.
 
-        batch: Actions of one transaction at most.
+        batch: The most actions of one transaction.
 
-        decisions: Of one transaction at most, unless one action has more.
+        decisions: The most decisions of one transaction, unless one action has more.
     """
     after = ("", "")
     while True:
@@ -232,7 +233,7 @@ def _choose(
     until: datetime,
     decisions: int,
 ) -> Sequence[_Action]:
-    """Return the first of *actions*: as many as have so many *decisions* together."""
+    """Return the first of *actions* that have at most *decisions* together."""
     rows = connection.execute(
         sa.select(operations.c.action_uid, sa.func.count().label("decided"))
         .where(
@@ -290,7 +291,7 @@ def _fetch_events(
     since: datetime,
     until: datetime,
 ) -> tuple[RecordedEvent, ...]:
-    """Return the events that *revisions* make occurrences of in ``[since, until)``."""
+    """Return the events that may lead to occurrences in ``[since, until)``."""
     rules = [
         rule
         for revision in revisions
@@ -313,9 +314,9 @@ def _fetch_events(
 
 
 def _concerns(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
-    """Match decisions about ``[since, until)``, and missed rows that may reach in."""
+    """Match decisions about ``[since, until)``, and missed rows that may overlap it."""
     occurrence = operations.c.occurrence
-    # A missed row is found by the first of its range, which may lie far back.
+    # A missed row has the first occurrence of its range, which may lie far back.
     return sa.or_(
         sa.and_(occurrence >= since, occurrence < until),
         sa.and_(operations.c.state == OperationState.MISSED, occurrence < until),

@@ -1,4 +1,4 @@
-"""What is recorded of an action: its revisions, and the decisions about it. Pure."""
+"""What is recorded about an action: revisions, decisions and events. Pure."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Revision:
     """
-    A state of an action; times are aware UTC.
+    An action as it was after one change; times are aware UTC.
 
     Args:
-        change: Why it is there, a ``Change``.
+        change: What made it, a ``Change``.
 
-        timing: None if event-driven.
+        timing: Canonical text. None: the action is event-driven.
 
-        document: As posted, if event-driven; else None.
+        document: As posted. None: the action is time-driven.
 
-        undecided_from: The first instant that was not decided when it took over. What
-            was due from then on is decided under this revision, or not at all. None:
-            nothing more was due.
+        undecided_from: The first instant that was not decided when this revision took
+            over. Whatever was due from then on is decided under this revision or not
+            at all. None: nothing more was due.
 
-        changed_by: Who made it; None: not kept.
+        changed_by: Who made the change. None: not recorded.
 
-        note: What they said of it, such as why they paused it.
+        note: Their note, such as why they paused the action.
     """
 
     number: int
@@ -48,13 +48,13 @@ class Revision:
 
     @property
     def is_out(self) -> bool:
-        """Whether it takes the action out of the tick."""
+        """Whether ticks no longer look at the action under this revision."""
         return self.change in EXITS or not self.active
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedOperation:
-    """A decision as it was recorded, and what became of it; times are aware UTC."""
+    """A recorded decision and its outcome; times are aware UTC."""
 
     id: UUID
     action_uid: str
@@ -82,13 +82,13 @@ class RecordedOperation:
 
 def find_exit(revisions: Sequence[Revision]) -> Revision | None:
     """
-    Return the revision that took an action out of the tick, if it is still out.
+    Return the revision since which ticks do not look at the action; None: they do.
 
-    An edit in between does not resume what is paused; only a new start (see
-    ``effective_from``) ends a quarantine.
+    An edit does not resume a paused action. A quarantine ends only when the rule takes
+    effect anew (see ``effective_from``).
 
     Args:
-        revisions: Those up to the moment in question, in order.
+        revisions: All revisions up to the instant in question, in order; not empty.
     """
     started_at = revisions[-1].effective_from
     for revision in reversed(revisions):
@@ -115,20 +115,20 @@ def is_left_to(
     revisions: Sequence[Revision], number: int, occurrence: datetime, due_at: datetime
 ) -> bool:
     """
-    Tell whether an occurrence was for the revision *number* to decide.
+    Return whether an occurrence was to be decided under the revision *number*.
 
-    Each decides what is due in its time: what was not decided when it took over, up
-    to what is not when the next one does.
+    A revision decides what was undecided when it took over, up to what is still
+    undecided when the next one takes over.
 
     Args:
-        revisions: All of them, in order.
+        revisions: All revisions of the action, in order.
 
-        number: Counted from 0.
+        number: Index into *revisions*.
 
-        occurrence: Not before the revision is in effect, aware UTC; for an
-            event-driven action the same as *due_at*.
+        occurrence: Aware UTC, not before the revision took effect; for an event-driven
+            action the same as *due_at*.
 
-        due_at: When it was to be sent: *occurrence* and jitter.
+        due_at: When it was to be sent: *occurrence* plus jitter.
     """
     revision = revisions[number]
     if number:
@@ -155,7 +155,7 @@ def find_superseding(
 
         occurrence: Aware UTC; for an event-driven action the same as *due_at*.
 
-        due_at: When it was to be sent: *occurrence* and jitter.
+        due_at: When it was to be sent: *occurrence* plus jitter.
     """
     for revision in later:
         if revision.is_out or revision.effective_from > occurrence:

@@ -1,8 +1,8 @@
 """
-Why something ran, or did not, at an instant. Pure.
+Why an action ran at an instant, or did not run. Pure.
 
-Answers from the revisions of the action and the decisions that were recorded:
-there is no instant, past or future, without an answer.
+The answer comes from the action's revisions and its recorded decisions; every instant,
+past or future, has one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from models.revision import Change
 _MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
 
-#: How far the nearest due instants are looked for.
+#: How far back the previous occurrence is looked for.
 _NEAREST_WITHIN = timedelta(days=366 * 5)
 
 
@@ -60,17 +60,18 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class History:
     """
-    All that is known of an action around an instant.
+    All that is known about an action around an instant.
 
     Args:
-        next_due_at: The first instant that is not decided; None: never again.
+        next_due_at: The first instant that is not decided yet. None: it is never due
+            again.
 
-        events: Those that may have led to occurrences of that minute.
+        events: The events that may have led to occurrences in that minute.
 
-        hindrances: What those of the operations wait for that are not claimed yet.
+        hindrances: What each unclaimed operation is waiting for.
 
-        paused_until: When a pause that it is in ends by itself; None: it is in none, or
-            in one without an end.
+        paused_until: When the action's pause ends by itself. None: it is not paused, or
+            the pause has no end.
     """
 
     uid: str
@@ -90,10 +91,10 @@ class History:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    Why, for people and for programs.
+    Why an action ran, or did not, for people and for programs.
 
     Args:
-        operation_id: If there is one.
+        operation_id: The operation that the answer is about. None: there is none.
 
         lag: From the occurrence to the start of the run.
 
@@ -123,7 +124,7 @@ class Answer:
         }
 
 
-#: The answer for an action that is out of the tick, by the change that took it out.
+#: The answer for an action that no tick looks at, by the change that took it out.
 EXIT_WORDS = {
     Change.DELETED: (Verdict.DELETED, "the action was deleted"),
     Change.PAUSED: (Verdict.PAUSED, "the action was paused"),
@@ -133,10 +134,10 @@ EXIT_WORDS = {
 
 def explain(history: History, at: datetime) -> list[Answer]:
     """
-    Answer why the action ran or did not in the minute of *at*.
+    Say why the action ran in the minute of *at*, or did not run.
 
     Args:
-        history: Its decisions cover that minute.
+        history: Of the action; its decisions must cover that minute.
 
         at: Aware, any zone.
 
@@ -167,45 +168,46 @@ def _explain_operation(history: History, operation: RecordedOperation) -> Answer
     why = "" if operation.reason is None else f" ({operation.reason})"
     match state:
         case OperationState.PENDING:
-            holds = history.hindrances.get(operation.id, "the next look of the leader")
+            cause = "the leader sends it within a second"
+            cause = history.hindrances.get(operation.id, cause)
             verdict = Verdict.WAITING
-            text = f"recorded{who}, waits to be sent{why}: {holds}"
+            text = f"it is recorded{who} and waits to be sent{why}: {cause}"
         case OperationState.QUEUED:
             verdict = Verdict.WAITING
             taken = _explain_queue(history, operation)
-            text = f"sent{who} to queue {operation.queue}, {taken}"
+            text = f"it was sent{who} to queue {operation.queue}, {taken}"
             if line := history.hindrances.get(operation.id):
                 text += f"; it is {line}"
         case OperationState.RUNNING:
-            verdict, text = Verdict.RUNNING, f"runs{who} now"
+            verdict, text = Verdict.RUNNING, f"it is running{who} now"
         case OperationState.SUCCEEDED | OperationState.FAILED:
             verdict, text = Verdict.RAN, f"it {state}{who}{why}"
         case OperationState.CANCELED:
-            verdict, text = Verdict.CANCELED, f"was canceled{who}{why}"
+            verdict, text = Verdict.CANCELED, f"it was canceled{who}{why}"
         case OperationState.SKIPPED:
-            verdict, text = Verdict.SKIPPED, f"was skipped{who}{why}"
+            verdict, text = Verdict.SKIPPED, f"it was skipped{who}{why}"
         case OperationState.MISSED:
-            verdict, text = Verdict.MISSED, f"was missed{who}{why}"
+            verdict, text = Verdict.MISSED, f"it was missed{who}{why}"
         case _:
             assert_never(state)
     if operation.recorded_at < operation.occurrence:
-        text += f"; {_told_ahead(operation)}"
+        text += f"; it was {_describe_early_tick(operation)}"
     return Answer(verdict, text, operation.id, lag)
 
 
-def _told_ahead(operation: RecordedOperation) -> str:
-    """Say of a decision that was made before its time why it could be."""
+def _describe_early_tick(operation: RecordedOperation) -> str:
+    """Say how a decision could be made before its occurrence: by a ``tick --at``."""
     at = f"{operation.recorded_at:%F %T}Z"
-    return f"decided at {at} by a tick that was told another time"
+    return f"decided at {at} by a tick for a later instant (tick --at)"
 
 
 def _explain_queue(history: History, operation: RecordedOperation) -> str:
     claimed_at = history.last_claims.get(operation.queue)
     if claimed_at is None:
-        return "and no worker has ever taken anything from it: is one running?"
+        return "from which no worker has ever taken anything. Check: minutehand status"
     if operation.sent_at is not None and claimed_at < operation.sent_at:
-        return f"and no worker has taken anything from it since {claimed_at:%F %T}Z"
-    return "whose workers are busy"
+        return f"from which no worker has taken anything since {claimed_at:%F %T}Z"
+    return "and the workers of that queue are busy"
 
 
 def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer:
@@ -216,7 +218,10 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
         verdict, text = (
             (Verdict.NOT_EFFECTIVE, f"the action did not exist before {since}")
             if first.number == 1
-            else (Verdict.UNEXPLAINED, f"what it was before {since} has been pruned")
+            else (
+                Verdict.UNEXPLAINED,
+                f"the revisions of the action before {since} have been pruned",
+            )
         )
         return Answer(verdict, text)
     revision = in_force[-1]
@@ -234,7 +239,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
     previous = find_last(schedule, minute - _NEAREST_WITHIN, minute - _SECOND)
     following = schedule.next_from(minute + _MINUTE)
-    text = "the rule is not due at this minute"
+    text = "the rule is not due in this minute"
     if gone_at is not None:
         text += f"; the action was deleted at {gone_at:%F %T}Z"
         if following is not None and following >= gone_at:
@@ -252,7 +257,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
 
 
 def _get_deleted_at(history: History) -> datetime | None:
-    """Return when the action was deleted, if it was; nothing comes after that."""
+    """Return when the action was deleted, if it was; no revision follows that."""
     last = history.revisions[-1]
     return last.recorded_at if last.change == Change.DELETED else None
 
@@ -260,7 +265,7 @@ def _get_deleted_at(history: History) -> datetime | None:
 def _explain_event_absence(
     history: History, minute: datetime, in_force: Sequence[Revision]
 ) -> Answer:
-    """Say why no event made an operation of that minute."""
+    """Say why no event led to an operation in that minute."""
     revision = in_force[-1]
     out = _explain_out(history, revision, in_force, minute)
     if out is not None:
@@ -276,17 +281,17 @@ def _explain_event_absence(
             )
             if verdict is Verdict.UNEXPLAINED:
                 verdict = Verdict.NOT_DUE
-                text = "the recipients leave the user out, or the user is gone"
+                text = "the recipients do not include the user, or the user is gone"
             return Answer(verdict, f"user {event.user_id}: {text}", operation_id)
     bounds = _explain_bounds(rule, minute)
     if bounds is not None:
         return bounds
     so_far = "no event so far leads" if minute > history.now else "no event led"
-    return Answer(Verdict.NOT_DUE, f"{so_far} to an occurrence at this minute")
+    return Answer(Verdict.NOT_DUE, f"{so_far} to an occurrence in this minute")
 
 
 def _explain_bounds(rule: EventRule | None, minute: datetime) -> Answer | None:
-    """Say that there is nothing before ``starts_at``, or from ``ends_at`` on."""
+    """Return the answer for a minute before ``starts_at`` or after ``ends_at``."""
     if rule is None:
         return None
     starts_at, ends_at = rule.action.starts_at, rule.action.ends_at
@@ -302,11 +307,11 @@ def _explain_bounds(rule: EventRule | None, minute: datetime) -> Answer | None:
 def _explain_out(
     history: History, revision: Revision, in_force: Sequence[Revision], at: datetime
 ) -> tuple[Verdict, str] | None:
-    """Say why an action is out of the tick under *revision* *at* an instant, if so."""
+    """Say why no tick looked at the action *at* an instant; None: ticks did."""
     left = find_exit(in_force)
     until = history.paused_until
     if left is not None and left.change == Change.PAUSED and until is not None:
-        # No revision says yet that a pause with an end will be over.
+        # No revision tells yet that a pause with an end will have ended by then.
         left = None if until <= at and left is find_exit(history.revisions) else left
     if left is not None:
         verdict, text = EXIT_WORDS[Change(left.change)]
@@ -315,12 +320,12 @@ def _explain_out(
             detail = f": {history.quarantine_reason}"
         if verdict is Verdict.PAUSED:
             why = "" if left.note is None else f" ({left.note})"
-            detail += f"{why}; what comes due meanwhile is not made up for"
+            detail += f"{why}; occurrences during a pause never run"
         return verdict, f"{text} at {left.recorded_at:%F %T}Z{detail}"
     if not revision.active:
         return (
             Verdict.INACTIVE,
-            f"the action is not active since revision {in_force[-1].number}",
+            f"the action has been inactive since revision {in_force[-1].number}",
         )
     return None
 
@@ -339,15 +344,15 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
         return *out, None
     effective = occurrence if revision.timing is not None else due_at
     if effective < revision.effective_from:
-        text = f"the rule is in effect since {revision.effective_from:%F %T}Z only"
+        text = f"the rule takes effect only at {revision.effective_from:%F %T}Z"
         return Verdict.NOT_EFFECTIVE, text, None
     if due_at > history.now:
         following = history.next_due_at
         passed_over = following is None or following > due_at
         if passed_over and revision.timing is not None:
-            text = "a tick that was told a later time has passed over it"
+            text = "a tick for a later instant (tick --at) has passed over it"
             return Verdict.MISSED, text, None
-        return Verdict.WILL_RUN, "due then, unless the action changes", None
+        return Verdict.WILL_RUN, "it is due then, unless the action changes", None
     later = [r for r in history.revisions if r.number > revision.number]
     superseding = find_superseding(later, effective, due_at)
     if superseding is not None:
@@ -355,37 +360,38 @@ def _explain_undone(  # noqa: PLR0911 - one return for each answer
     tick = history.last_tick_at
     if tick is None or due_at > tick:
         since = "never" if tick is None else f"{tick:%F %T}Z"
-        return Verdict.UNDECIDED, f"no scheduler has ticked since (last: {since})", None
-    text = "no decision is recorded; it may have been pruned. Run: minutehand audit"
+        text = f"no scheduler has ticked since then (last tick: {since})"
+        return Verdict.UNDECIDED, text, None
+    text = "no decision is recorded; it may have been pruned. Check: minutehand audit"
     return Verdict.UNEXPLAINED, text, None
 
 
 def _explain_missed(
     operation: RecordedOperation, first: datetime, last: datetime
 ) -> str:
-    """Say why what was due from *first* to *last* did not run."""
+    """Say why the occurrences from *first* to *last* did not run."""
     if operation.reason is not None and operation.reason.startswith(Reason.RESTORED):
         return (
-            f"what was due from {first:%F %T}Z to {last:%F %T}Z lies between a backup "
-            f"and the moment it was put back, {operation.recorded_at:%F %T}Z: it may "
-            "have run in what was lost"
+            f"the occurrences from {first:%F %T}Z to {last:%F %T}Z lie between a "
+            f"backup and its restoration at {operation.recorded_at:%F %T}Z; they may "
+            "have run in the time that was lost"
         )
     if operation.recorded_at < last:
         return (
-            f"what was due from {first:%F %T}Z to {last:%F %T}Z was "
-            f"{_told_ahead(operation)}, which looked back no further"
+            f"the occurrences from {first:%F %T}Z to {last:%F %T}Z were "
+            f"{_describe_early_tick(operation)}, and were too old for it"
         )
     return (
-        f"nobody led from {first:%F %T}Z to {last:%F %T}Z, "
-        "and catch_up does not make up for it"
+        f"no scheduler led from {first:%F %T}Z to {last:%F %T}Z, and catch_up does not "
+        "include these occurrences"
     )
 
 
 def _explain_superseding(history: History, by: Revision) -> tuple[Verdict, str]:
-    """Say what took over before an occurrence was decided."""
+    """Say which revision took over before an occurrence was decided."""
     out = _explain_out(history, by, [by], by.recorded_at)
     if out is not None:
         verdict, text = out
-        return verdict, f"{text}, before this was decided"
-    text = f"superseded by the edit at {by.recorded_at:%F %T}Z (revision {by.number})"
-    return Verdict.SUPERSEDED, f"{text}, which came before it was decided"
+        return verdict, f"{text}, before this occurrence was decided"
+    text = f"the edit at {by.recorded_at:%F %T}Z (revision {by.number}) superseded it"
+    return Verdict.SUPERSEDED, f"{text} before it was decided"

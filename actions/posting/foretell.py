@@ -1,8 +1,7 @@
 """
-What follows from a post: what it changes, when it will run, what may not be meant.
+What follows from a post: what it changes, when it runs, what may be a mistake.
 
-For whoever posts. Each function does the post itself, so that a refusal is the same
-with and without a dry run.
+Each function does the post itself, so a refusal is the same with and without a dry run.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from models.timing import make_timing
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """
-    A post, and the action as it stands after it.
+    A post, and the action after it.
 
     Args:
-        posted: What was done.
+        posted: The result of the post.
 
-        row: Of ``scheduled_actions``.
+        row: The action's row of ``scheduled_actions``.
 
-        is_stored: False: it was rolled back, so a new action has no uid yet.
+        is_stored: False: the post was rolled back, so a new action has no uid yet.
     """
 
     posted: Posted
@@ -45,7 +44,7 @@ class Outcome:
 
     @property
     def state(self) -> str:
-        """Why it does not run, in a word; "active" if it does."""
+        """The state of the action: "active", or why it does not run, in a word."""
         return get_action_state(self.row)
 
     def find_next(self, *, count: int) -> list[datetime]:
@@ -53,7 +52,7 @@ class Outcome:
         return find_next(self.row, count=count)
 
     def as_json(self, *, count: int) -> dict[str, object]:
-        """Return the documented object, with *count* occurrences at most."""
+        """Return the documented object, with at most *count* occurrences."""
         has_uid = self.is_stored or not self.posted.created
         return {
             "uid": self.posted.uid if has_uid else None,
@@ -66,12 +65,12 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Difference:
     """
-    What a post would do, and how the dispatches of the near future would differ.
+    What a post would do, and how the occurrences of the near future would change.
 
     Args:
-        posted: As if it had been stored.
+        posted: The result, as if the action had been stored.
 
-        changes: From now on, for ``COMPARED``.
+        changes: Of the occurrences from now on, for ``COMPARED``.
     """
 
     posted: Posted
@@ -96,7 +95,7 @@ def post_with_outcome(
     lookback: timedelta,
     by: str | None,
 ) -> Outcome:
-    """Store *action* as ``post_action`` does, and return what comes of it."""
+    """Store *action* as ``post_action`` does, and return the outcome."""
     posted = post_action(
         connection, app, action, replace=replace, lookback=lookback, by=by
     )
@@ -114,7 +113,7 @@ def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry 
     dry_run: bool = False,
 ) -> list[Outcome]:
     """
-    Store all of *actions* as ``post_actions`` does, and return what comes of each.
+    Store all of *actions* as ``post_actions`` does, and return the outcome of each.
 
     Args:
         connection: In a transaction of its own.
@@ -123,13 +122,13 @@ def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry 
 
         actions: As the door read them.
 
-        replace: As ``post_actions`` takes it.
+        replace: As for ``post_actions``.
 
-        lookback: The same.
+        lookback: As for ``post_actions``.
 
-        by: The same.
+        by: As for ``post_actions``.
 
-        dry_run: Leave everything as it is, after all.
+        dry_run: Whether to roll the post back in the end.
     """
     savepoint = connection.begin_nested()
     posted = post_actions(
@@ -150,7 +149,7 @@ def foretell_post(
     lookback: timedelta,
 ) -> Difference:
     """
-    Return what storing *action* would change; everything stays as it is.
+    Return what storing *action* would change, without storing it.
 
     Args:
         connection: In a transaction of its own.
@@ -159,9 +158,9 @@ def foretell_post(
 
         action: As the door read it.
 
-        replace: As ``post_action`` takes it.
+        replace: As for ``post_action``.
 
-        lookback: The same.
+        lookback: As for ``post_action``.
 
     Raises:
         NotFoundError, ConflictError, InvalidDocumentError: As ``post_action``.
@@ -183,18 +182,18 @@ def foretell_post(
 
 def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem]:
     """
-    Return what is accepted of *action*, and may not be what was meant.
+    Return what in *action* is accepted, but may be a mistake.
 
     Args:
-        known: Of its small app: see ``fetch_references``.
+        known: The names that its small app has; see ``fetch_references``.
 
         action: As the door read it.
 
     Returns:
-        That nobody gets its mails; then each name that the app does not have.
+        First, steps whose mails nobody gets; then each name that the app does not have.
     """
     silent = [
-        Problem("/recipients", f"they name nobody, so {step} reaches nobody.", "")
+        Problem("/recipients", f"nobody is named, so {step} reaches nobody.", "")
         for step in action.mails_to_nobody
     ]
     return [*silent, *find_unknown(known, action)]
@@ -215,4 +214,4 @@ def _read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
     try:
         return parse_timing(row.timing)
     except RuleError:
-        return None  # nothing of it would ever run
+        return None  # an unreadable rule never runs

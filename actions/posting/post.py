@@ -1,7 +1,7 @@
 """
-Store what admins post, and change it: post, replace, delete.
+Store the actions that admins post: post, replace and delete them.
 
-What the tick needs is derived from the document here, once. Each change is a
+The columns that a tick needs are derived from the document here, once. Each change is a
 new revision; a decision about an older revision writes nothing.
 """
 
@@ -44,13 +44,14 @@ from models.when import AfterEventModel, DueDateModel, OnEventModel, TimingModel
 #: The small app whose actions are the scheduler's own; they go to the default queue.
 SYSTEM_APP = "minutehand"
 
-#: Actions in one statement; far below what either database takes as parameters.
+#: The most actions in one statement; far fewer than either database has parameters for.
 _CHUNK = 500
 
-#: At most this many superseded occurrences are named.
+#: The most superseded occurrences that are listed.
 SUPERSEDED_SHOWN = 100
 
-#: Derived columns that say when an action is due; the rest may change at any time.
+#: The derived columns that say when an action is due. If one of them changes, the
+#: schedule takes effect anew.
 _SCHEDULE = ("timing", "event", "delay", "zone", "starts_at", "ends_at")
 
 _RESOLUTION = timedelta.resolution
@@ -59,11 +60,16 @@ _RESOLUTION = timedelta.resolution
 @dataclass(frozen=True, slots=True)
 class Posted:
     """
-    What a post did.
+    The result of a post.
 
     Args:
-        superseded: Occurrences that were due under the older rule and not yet
-            decided when this one took over; they will not run.
+        created: False: it replaced an action.
+
+        next_due_at: The first instant not yet decided, aware UTC. None: it is never
+            due, or already was for the last time.
+
+        superseded: Occurrences that were due under the old rule, but not decided when
+            the new one took over; they will not run. Aware UTC.
     """
 
     uid: str
@@ -75,7 +81,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One action to be stored: its columns, and the row that gives way to it."""
+    """One action to be stored: its columns, and the row that it replaces."""
 
     uid: str
     old: sa.Row[Any] | None
@@ -86,7 +92,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What all actions of one post have in common."""
+    """What all actions of one post share."""
 
     app: str
     now: datetime
@@ -106,7 +112,7 @@ def post_action(
     by: str | None = None,
 ) -> Posted:
     """
-    Store *action* as an action of *app*, from now on.
+    Store *action* as an action of *app*; it takes effect now.
 
     Args:
         connection: In a transaction of its own.
@@ -115,7 +121,7 @@ def post_action(
 
         action: As the door read it.
 
-        replace: Whether an action of the same name (or uid) gives way to it.
+        replace: Whether to replace an action of the same name (or uid).
 
         lookback: A due date older than this is refused.
 
@@ -126,8 +132,7 @@ def post_action(
 
         ConflictError: The name or uid is taken.
 
-        InvalidDocumentError: A due date that has passed, or an unknown holiday
-            calendar.
+        InvalidDocumentError: Its due date has passed, or a holiday calendar is unknown.
     """
     pause = hold_pause(connection, app)
     taken = Taken(connection, app, [action])
@@ -146,13 +151,13 @@ def post_actions(
     by: str | None = None,
 ) -> list[Posted]:
     """
-    Store all of *actions* as ``post_action`` does, or none; new ones in few statements.
+    Store all of *actions* as ``post_action`` does, or none, in few statements.
 
     Raises:
         NotFoundError, ConflictError: As ``post_action``.
 
-        InvalidDocumentError: As ``post_action``, or two of *actions* have one name or
-            uid. Pointers begin with the number of the action, from 0.
+        InvalidDocumentError: As ``post_action``, or two of *actions* have the same name
+            or uid. Pointers begin with the index of the action.
     """
     refuse_repeated(actions)
     pause = hold_pause(connection, app)
@@ -178,7 +183,7 @@ def _begin(
     by: str | None,
     pause: Pause | None,
 ) -> _Moment:
-    """Read the clock, once what gives way is locked: a tick may have held it."""
+    """Read the clock, after the old rows are locked: a tick may have delayed that."""
     now = read_clock(connection)
     return _Moment(app, now, fetch_holidays(connection, app), lookback, by, pause)
 
@@ -186,13 +191,13 @@ def _begin(
 def _prepare(
     moment: _Moment, action: ScheduledActionModel, old: sa.Row[Any] | None
 ) -> _Change:
-    """Work out what *action* is to be in the place of *old*."""
+    """Return how *action* is to be stored, in place of *old* if there is one."""
     created_at = moment.now if old is None else old.created_at
     timing = make_timing(action, created_at=created_at, holidays=moment.holidays)
     text = None if timing is None else timing_text(timing)
     derived = derive(moment.app, action, text)
     uid = action.uid or (str(uuid4()) if old is None else old.uid)
-    # What is in quarantine starts again too, whether or not its rule is another.
+    # An action in quarantine takes effect anew, even with the same rule.
     changed = (
         old is None
         or old.quarantined_at is not None
@@ -223,14 +228,14 @@ def _store(
             change_action(
                 connection, each.uid, Change.REPLACED, by=moment.by, **each.values
             )
-    # an app that is paused has them paused
+    # In a paused app a new action is paused at once, which is a second revision.
     first = 1 if moment.pause is None else 2
     return [
         Posted(
             uid=each.uid,
             revision=first if each.old is None else each.old.revision + 1,
             created=each.old is None,
-            # what the older row says of it holds, unless the schedule is another
+            # The old value still holds, unless the schedule took effect anew.
             next_due_at=each.values.get(
                 "next_due_at", each.old and each.old.next_due_at
             ),
@@ -247,11 +252,11 @@ def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) 
     try:
         connection.execute(sa.insert(scheduled_actions), rows)
     except sa.exc.IntegrityError:
-        # another post came between our look and our write
-        taken = f"name {new[0].values['name']!r} or uid {new[0].uid!r}"
+        # Another post was faster, after we had looked for taken names.
+        taken = f"the name {new[0].values['name']!r} or the uid {new[0].uid!r}"
         if len(new) > 1:
             taken = f"a name or uid of these {len(new):,} actions"
-        msg = f"{taken} was taken at this moment."
+        msg = f"{taken} was taken by another post at the same moment. Post again."
         raise ConflictError(msg) from None
     uids = [each.uid for each in new]
     log_posted(connection, uids, by=moment.by)
@@ -263,14 +268,14 @@ def derive(
     app: str, action: ScheduledActionModel, timing: str | None
 ) -> dict[str, object]:
     """
-    Return the columns that the tick reads in place of the document.
+    Return the columns that a tick reads instead of the document.
 
     Args:
         app: Uid of the small app.
 
         action: As the door read it.
 
-        timing: The canonical text of its timing. None: it follows an event.
+        timing: The canonical text of its timing. None: it is event-driven.
     """
     event, delay, zone = None, None, "UTC"
     if isinstance(action.when, OnEventModel):
@@ -288,7 +293,7 @@ def derive(
         "event": event,
         "delay": delay,
         "zone": zone,
-        # those of a rule of time are in its timing
+        # The bounds of a time-driven action are in its timing.
         "starts_at": None if event is None else action.starts_at,
         "ends_at": None if event is None else action.ends_at,
         "catch_up": action.catch_up.runs,
@@ -300,10 +305,10 @@ def delete_action(
     connection: sa.Connection, uid: str, *, by: str | None = None
 ) -> None:
     """
-    Delete an action; its operations and revisions stay, its uid is never used again.
+    Delete an action; its operations and revisions stay, and its uid stays taken.
 
     Raises:
-        NotFoundError: No such action, or deleted before.
+        NotFoundError: There is no such action, or it was deleted before.
     """
     lock_action(connection, uid)
     now = read_clock(connection)
@@ -315,7 +320,7 @@ def delete_action(
 def fetch_holidays(
     connection: sa.Connection, app: str
 ) -> Mapping[str, list[tuple[date, date]]]:
-    """Return the newest version of each holiday calendar of *app*: its day ranges."""
+    """Return the day ranges of the newest version of each holiday calendar, by name."""
     rows = connection.execute(
         sa.select(holidays.c.name, holidays.c.days)
         .where(holidays.c.app == app)
@@ -335,13 +340,13 @@ def _refuse_past_due_date(
     if schedule.next_from(oldest + _RESOLUTION) is None:
         rule = timing.when[0]
         assert isinstance(rule, DueDateModel)  # all of them are, see above
-        message = f"{rule.due_date} has passed, so this would never run."
-        hint = "Write a date to come, or run it now: minutehand actions run."
+        message = f"{rule.due_date} has passed, so the action would never run."
+        hint = "Write a future date, or run it now: minutehand actions run."
         raise InvalidDocumentError((Problem("/when/due_date", message, hint),))
 
 
 def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:
-    """Return what was due under *old* and not decided before it gave way."""
+    """Return the occurrences that were due under *old* and never decided."""
     out = old.paused_at is not None or old.quarantined_at is not None
     idle = out or not old.active
     if idle or old.timing is None or old.next_due_at is None or old.next_due_at > now:
@@ -349,7 +354,7 @@ def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:
     try:
         schedule = parse_timing(old.timing)
     except RuleError:
-        return ()  # what cannot be read was never due
+        return ()  # an unreadable rule is never due
     due = find_due(
         schedule,
         old.uid,

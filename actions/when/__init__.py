@@ -1,4 +1,4 @@
-"""The kinds of time rules: RULES names what parses each. Pure."""
+"""The kinds of time rules; RULES has the function that parses each. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actions.when.interval import make_interval_rule
 from actions.when.rule import Rule
 from models.when import CalendarModel, CronModel, DueDateModel, IntervalModel
 
-#: What makes a Rule of each time kind of models/when.py; a test compares the two.
+#: Makes the Rule of each time kind in models/when.py; a test checks for missing ones.
 RULES: dict[type[BaseModel], Callable[[Any], Rule]] = {
     CronModel: make_cron_rule,
     DueDateModel: make_due_date_rule,

@@ -1,9 +1,10 @@
 """
 When a calendar rule is due. Pure.
 
-systemd's rules, but for the hours in which the clocks change, where they follow
-the rule of this house: fixed hour and minute happen once (local_time.py), a ``*``
-in either follows the clock: instants that exist, both passes of an hour.
+These are systemd's rules, except in the hours in which the clocks change. There they
+follow Minutehand's own rule: with a fixed hour and minute, a local time happens once
+(local_time.py); with a ``*`` in either, the rule follows the clock, in both passes of a
+repeated hour and never in a gap.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SECOND = timedelta(seconds=1)
 #: Local times differ from UTC by less than this.
 _LARGEST_OFFSET = timedelta(hours=24)
 
-#: Rules read once and shared; reading one costs a hundred times a look-up.
+#: How many parsed rules are cached: parsing costs a hundred times a look-up.
 _KEPT_RULES = 4_096
 
 
@@ -35,9 +36,9 @@ class CalendarRule:
     A calendar rule in a zone.
 
     Args:
-        expression: What it asks for.
+        expression: The days and times that it asks for.
 
-        zone: In which it is read; the one that the rule itself names, if it does.
+        zone: In which it is read; the zone that the rule itself names, if it names one.
     """
 
     expression: CalendarExpression
@@ -47,8 +48,8 @@ class CalendarRule:
         """
         Return the first occurrence at or after *instant*, as ``Rule`` demands.
 
-        Goes from one even stretch of the zone's clocks to the next. Stretches that
-        hold no match are leapt over, so a few rounds always suffice.
+        The search goes from one even stretch of the zone's clocks to the next, and
+        leaps over stretches without a match, so a few rounds always suffice.
         """
         if instant.microsecond:
             instant = instant.replace(microsecond=0) + _SECOND
@@ -59,7 +60,7 @@ class CalendarRule:
             if not self.expression.follows_clock and self._is_clock_change(stretch):
                 if instant == stretch.starts_at and self._is_due_in_gap(stretch):
                     return instant
-                # What repeats has happened in the first pass.
+                # Repeated local times were due in the first pass.
                 floor = max(floor, stretch.left)
 
             local = find_next_local(self.expression, floor)
@@ -70,12 +71,12 @@ class CalendarRule:
             if stretch.following >= floor:
                 if local is None:
                     return None
-                # Nothing matches in between, but local may lie just after a change.
+                # Nothing matches before *local*, which may lie just after a change.
                 leap = local.replace(tzinfo=UTC) - _LARGEST_OFFSET
                 instant = max(instant, leap)
 
     def in_zone(self, zone: ZoneInfo) -> CalendarRule:
-        """Return the same expression in *zone*, whatever zone it names itself."""
+        """Return the same expression in *zone*, even if the rule names another."""
         return replace(self, zone=zone)
 
     def without_clock_changes(self) -> CalendarRule:
@@ -84,12 +85,12 @@ class CalendarRule:
 
     @staticmethod
     def _is_clock_change(stretch: Stretch) -> bool:
-        # Back by exactly three hours still is one, as in the daemon and cron.py.
+        # Back by exactly three hours is still one, as in Debian's cron and cron.py.
         shift = stretch.first - stretch.left
         return -NO_CLOCK_CHANGE <= shift < NO_CLOCK_CHANGE
 
     def _is_due_in_gap(self, stretch: Stretch) -> bool:
-        """Return whether a local time matches that *stretch* leapt over."""
+        """Return whether the gap at the start of *stretch* left out a match."""
         if stretch.left >= stretch.first:
             return False
 
@@ -99,10 +100,10 @@ class CalendarRule:
 
 def make_calendar_rule(model: CalendarModel) -> CalendarRule:
     """
-    Return the rule that *model* describes; the zone in the rule beats that of *model*.
+    Return the rule that *model* describes; a zone in its text beats *model*'s zone.
 
     Raises:
-        RuleError: If a zone is unknown, or the rule is none or can never be due.
+        RuleError: If a zone is unknown, or the rule is unreadable or never due.
 
     >>> rule = make_calendar_rule(CalendarModel(calendar="Mon 9:00 Asia/Tokyo"))
     >>> str(rule.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
@@ -130,8 +131,8 @@ def find_next_local(expression: CalendarExpression, floor: datetime) -> datetime
         floor: Naive local time on a whole second.
 
     Returns:
-        Naive local time, whether or not it exists in any zone; None if there is
-        none up to the year 9990.
+        Naive local time, whether or not it exists in any zone. None: nothing matches
+        up to the year 9990.
     """
     date = _find_date(expression, floor.year, floor.month, floor.day)
     if date is None:
@@ -153,7 +154,7 @@ def find_next_local(expression: CalendarExpression, floor: datetime) -> datetime
 def _find_date(
     expression: CalendarExpression, year: int, month: int, day: int
 ) -> tuple[int, int, int] | None:
-    """Return the first matching date from there on; *day* may be 32."""
+    """Return the first matching date at or after the given one; *day* may be 32."""
     while year <= LAST_YEAR:
         if expression.years is not None:
             index = bisect_left(expression.years, year)
@@ -177,7 +178,7 @@ def _find_date(
 def _find_time(
     expression: CalendarExpression, hour: int, minute: int, second: int
 ) -> tuple[int, int, int] | None:
-    """Return the first matching time of day from there on."""
+    """Return the first matching time of day at or after the given one."""
     hours, minutes, seconds = expression.hours, expression.minutes, expression.seconds
     at_hour = bisect_left(hours, hour)
     if at_hour < len(hours) and hours[at_hour] == hour:

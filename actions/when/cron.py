@@ -1,8 +1,8 @@
 """
-When a cron rule is due. Pure: time in, occurrence out.
+When a cron rule is due. Pure: instant in, occurrence out.
 
-Days are found on the calendar, then placed on the line of instants by Debian
-cron's rule for clock changes; docs/time.md has the table of all cases.
+Local times are found on the calendar and then converted to instants by Debian cron's
+rule for clock changes; docs/time.md has the table of all cases.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from models.when import CronModel
 #: No rule is asked about later years, and datetime ends soon after.
 _LAST_YEAR = 9995
 
-#: Longer than any clock change, so that a local time further away than this
-#: cannot be reached, or come back, by one.
+#: Longer than any clock change, so none can skip to or repeat a local time that is
+#: further away.
 _BEYOND_SHIFTS = timedelta(days=2)
 
 _MINUTE = timedelta(minutes=1)
@@ -34,10 +34,10 @@ _FEBRUARY = 2
 _DECEMBER = 12
 _WEEK = 7
 
-#: Days of each month but a leap February; index 0 is unused.
+#: Days of each month, except a leap February; index 0 is unused.
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-#: Rules kept parsed, some hundred bytes each.
+#: How many parsed rules are cached, at some hundred bytes each.
 _KEPT_RULES = 4096
 
 
@@ -52,8 +52,8 @@ class CronRule:
         """
         Return the first occurrence at or after *instant*, as ``Rule`` demands.
 
-        Goes from clock change to clock change, but leaps to the next day that suits
-        the rule; a rule for 29 February costs a few dozen steps.
+        The search goes from clock change to clock change, but leaps to the next
+        matching day; a rule for 29 February costs a few dozen steps.
 
         Args:
             instant: Aware UTC, between the years 1900 and 9990.
@@ -72,8 +72,8 @@ class CronRule:
             if local < stretch.last:
                 return found
 
-            # Not before the clocks change; and unless they change soon, no change
-            # brings back a local time that suits the rule.
+            # Not before the clocks change. Unless they change soon, no change before
+            # *found* can repeat a matching local time, so leap close to it.
             change_is_far = stretch.ends_at - instant > _BEYOND_SHIFTS
             instant = stretch.ends_at
             if change_is_far:
@@ -88,28 +88,28 @@ class CronRule:
         return self.in_zone(load_zone("UTC"))
 
     def _next_local(self, stretch: Stretch, local: datetime) -> datetime | None:
-        """Return the first local time from *local* on, as if *stretch* never ended."""
+        """Return the first match at or after *local*, as if *stretch* never ended."""
         shift = stretch.first - stretch.left
         if not shift or not self.expression.is_fixed:
             return self._first_at(local)
 
-        # Up to here all fixed times have had their turn before the clocks changed.
+        # Fixed times up to here were due before the clocks changed.
         settled = _ceil_minute(stretch.left)
         if shift > _NO_SHIFT:
             first = _ceil_minute(stretch.first)
             if local > first or shift >= NO_CLOCK_CHANGE:
                 return self._first_at(local)
-            # The first minute after the gap stands for all that were left out.
+            # The first minute after the gap stands for all matches in the gap.
             found = self._first_at(settled)
             return None if found is None else max(found, first)
 
-        # The daemon's limits: exactly three hours back still is a clock change.
+        # Debian's limit: exactly three hours back is still a clock change.
         if shift < -NO_CLOCK_CHANGE:
             return self._first_at(local)
         return self._first_at(max(local, settled))
 
     def _first_at(self, local: datetime) -> datetime | None:
-        """Return the first local time at or after *local*, a minute, that suits."""
+        """Return the first match at or after *local*, which is a whole minute."""
         expression = self.expression
         year, month, day = local.year, local.month, local.day
         if month in expression.months:
@@ -135,7 +135,7 @@ class CronRule:
         return None
 
     def _time_from(self, hour: int, minute: int) -> tuple[int, int] | None:
-        """Return the first time of day at or after *hour*:*minute*; None: next day."""
+        """Return the first match at or after *hour*:*minute*. None: none that day."""
         hours, minutes = self.expression.hours, self.expression.minutes
         index = bisect_left(hours, hour)
         if index == len(hours):
@@ -149,7 +149,7 @@ class CronRule:
         return hours[index + 1], minutes[0]
 
     def _on(self, year: int, month: int, days: int) -> datetime:
-        """Return the first time of the first of *days*, a mask that is not 0."""
+        """Return the first match on the first day of the mask *days* (not 0)."""
         day = (days & -days).bit_length() - 1
         hour, minute = self.expression.hours[0], self.expression.minutes[0]
         return datetime(year, month, day, hour, minute)  # noqa: DTZ001 - local time
@@ -196,8 +196,8 @@ def get_cron_last_occurrence(
     """
     Return the latest moment in ``(now - lookback, now]`` at which *rule* was due.
 
-    Found by looking ahead, so it is one of those that ``next_from`` promised: in
-    the hour that the clocks repeat, a fixed time was due at its first pass only.
+    It is found with ``next_from``, so it is one of the occurrences that were promised:
+    in an hour that the clocks repeat, a fixed time was due in the first pass only.
 
     Args:
         rule: Five crontab fields or a macro.
@@ -206,10 +206,10 @@ def get_cron_last_occurrence(
 
         now: Aware, any zone. Seconds count: at 07:00:00.0 a 07:00 rule is due.
 
-        lookback: Longest downtime to make up for.
+        lookback: How far back to look.
 
     Returns:
-        Aware UTC on a whole minute of local time, or None if *rule* was not due.
+        Aware UTC on a whole minute of local time. None: *rule* was not due.
 
     Raises:
         RuleError: If *rule* cannot be read.

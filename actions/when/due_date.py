@@ -1,7 +1,7 @@
 """
 When a due date is due: once. Pure.
 
-What the text may be, and which instant it means, is in models/fields/instants.py.
+models/fields/instants.py says which texts are allowed and which instant they mean.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class DueDateRule:
     Args:
         due_at: Aware UTC, whole seconds.
 
-        zone: In which its author reads it; does not move *due_at*.
+        zone: In which the text was read; it does not move *due_at*.
 
-        text: As its author wrote *due_at*. None: as an instant, whatever the zone.
+        text: *due_at* as its author wrote it. None: it is an instant in any zone.
     """
 
     due_at: datetime
@@ -42,7 +42,7 @@ class DueDateRule:
         return replace(self, due_at=due_at, zone=zone)
 
     def without_clock_changes(self) -> None:
-        """Return None: what the door has let in exists, and comes once."""
+        """Return None: a date that the door accepted exists and happens once."""
 
 
 def make_due_date_rule(model: DueDateModel) -> DueDateRule:
@@ -50,8 +50,8 @@ def make_due_date_rule(model: DueDateModel) -> DueDateRule:
     Return the rule that *model* describes.
 
     Raises:
-        RuleError: If the zone is unknown or the date unreadable, without a time of
-            day, outside the years 1970 to 9990, or a local time that never comes.
+        RuleError: If the zone is unknown, or the date is unreadable, has no time of
+            day, lies outside the years 1970 to 9990, or does not exist in the zone.
 
     >>> model = DueDateModel(due_date="2026-12-01T09:00", timezone="Europe/Paris")
     >>> str(make_due_date_rule(model).due_at)

@@ -1,8 +1,8 @@
 """
-When an action that waits for an event is due. Pure: time in, occurrence out.
+When an action that waits for an event is due. Pure: instant in, occurrence out.
 
-The instant of the event and the delay make the occurrence, and with it the
-identity of the run; when the event was recorded only decides when it can be sent.
+The instant of the event plus the delay is the occurrence, which identifies the run.
+When the event was recorded only matters for when the run can be sent.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from zoneinfo import ZoneInfo
 
 from models.fields.duration import Duration, add_months
 
-#: Events recorded later than this after they were due are history, not news: the
-#: run is recorded as missed (docs/previews.md, "Events").
+#: If an event is recorded later than this after its occurrence, it is history rather
+#: than news, and the run is recorded as missed (docs/previews.md, "Events").
 LATEST_RECORDING = timedelta(days=1)
 
-#: No two UTC offsets of the tz database lie further apart (-12:00 and +14:00), so
-#: no local calendar strays further from elapsed time.
+#: The distance between the extreme UTC offsets of the time zone database, -12:00 and
+#: +14:00: no local calendar strays further from elapsed time.
 _OFFSET_SPREAD = timedelta(hours=26)
 
-#: Every position in the cycle of leap years, the century without one included, from
-#: which a delay of at most 100 years can start.
+#: Start years that cover every position in the cycle of leap years, including the
+#: century year without a leap day, for delays of at most 100 years.
 _START_YEARS = range(1896, 2009)
 
 _SECOND = timedelta(seconds=1)
@@ -31,18 +31,18 @@ _SECOND = timedelta(seconds=1)
 
 def event_occurrence(event_at: datetime, delay: Duration, zone: ZoneInfo) -> datetime:
     """
-    Return the occurrence that an event makes: *event_at* plus *delay*.
+    Return the occurrence that an event leads to: *event_at* plus *delay*.
 
     Args:
         event_at: Aware UTC, fractions of a second allowed.
 
-        delay: Months step the local calendar of *zone*; days have 24 hours. Zero
-            for ``on``.
+        delay: Months follow the local calendar of *zone*; days have 24 hours. Zero for
+            ``on``.
 
-        zone: Of the rule; matters only if *delay* has months.
+        zone: Of the rule; only matters if *delay* has months.
 
     Returns:
-        Aware UTC, cut to the second, so that the identity survives any storage.
+        Aware UTC, cut to whole seconds, which any storage keeps exactly.
 
     >>> from datetime import UTC
     >>> seen_at = datetime(2025, 6, 1, 10, tzinfo=UTC)
@@ -59,25 +59,26 @@ def event_due_at(occurrence: datetime, recorded_at: datetime) -> datetime:
 
 
 def is_recorded_late(occurrence: datetime, recorded_at: datetime) -> bool:
-    """Say if the event came more than a day too late, so that the run is missed."""
+    """Return whether the event was recorded so late that the run counts as missed."""
     return recorded_at - occurrence > LATEST_RECORDING
 
 
 def delay_bounds(delay: Duration) -> tuple[timedelta, timedelta]:
     """
-    Return the least and the most that ``occurrence - event_at`` can be.
+    Return a lower and an upper bound of ``occurrence - event_at``.
 
-    An index knows instants, not months: whatever is due between *a* and *b* has its
-    event in ``[a - most, b - least]``, and ``event_occurrence`` decides about those.
+    Database indexes have instants, not months. So the events of occurrences between *a*
+    and *b* are looked for in ``[a - most, b - least]``, and ``event_occurrence`` then
+    decides about each.
 
     Args:
-        delay: Of the action, any zone.
+        delay: Of the action; the bounds hold in any zone.
 
     Returns:
-        Both within a day or so of the truth, never inside it.
+        Least and most; each may be a day or two too wide, but never too narrow.
     """
     if not delay.months:
-        # The occurrence is cut to the second, so it can be a little early.
+        # The occurrence is cut to whole seconds, so it can be slightly early.
         return delay.rest - _SECOND, delay.rest
 
     fewest, most = _days_of(delay.months)
@@ -87,11 +88,11 @@ def delay_bounds(delay: Duration) -> tuple[timedelta, timedelta]:
 
 @cache
 def _days_of(months: int) -> tuple[int, int]:
-    """Return the fewest and the most days of so many calendar months."""
+    """Return the fewest and the most days that *months* calendar months can have."""
     counts = set()
     for year in _START_YEARS:
         for month in range(1, 13):
-            # The last day is the one that a shorter month clamps.
+            # The last day is the one that a shorter month cuts off.
             for day in (1, monthrange(year, month)[1]):
                 start = datetime(year, month, day)  # noqa: DTZ001 - a calendar day
                 counts.add((add_months(start, months) - start).days)

@@ -1,8 +1,8 @@
 """
 Local days on which nothing is due (``except``). Pure.
 
-A rule that is due every minute of an excluded year must cost one search, not
-half a million, so excluded days come in merged ranges that are jumped over whole.
+A rule that is due every minute of an excluded year must cost one search, not half a
+million. So excluded days are merged into ranges, and each range is skipped as a whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECOND = timedelta(seconds=1)
 
 
 def get_last_excluded_day(day: date, excluded: tuple[DayRange, ...]) -> date | None:
-    """Return the last day of the merged range that holds *day*; None if none does."""
+    """Return the last day of the merged range with *day*; None: it is not excluded."""
     index = bisect_right(excluded, day, key=lambda days: days[0]) - 1
     if index < 0 or excluded[index][1] < day:
         return None
@@ -34,9 +34,9 @@ def find_day_start(day: date, zone: ZoneInfo, *, after: datetime) -> datetime:
     Args:
         day: Local date of *zone*.
 
-        zone: Where midnight is looked for. A midnight that does not exist is the
-            first instant after the gap; one that comes twice counts twice, so that
-            a date that the clocks leave and enter again is not missed.
+        zone: Whose midnight is meant. For a midnight that does not exist, it is the
+            first instant after the gap. A midnight that comes twice counts twice, so
+            that a date that the clocks leave and enter again is not missed.
 
         after: Aware UTC, on an earlier local day.
 
@@ -47,7 +47,7 @@ def find_day_start(day: date, zone: ZoneInfo, *, after: datetime) -> datetime:
     first = first_instant_at(midnight, zone)
     if first > after:
         return first
-    # The date was left again by clocks set back over midnight.
+    # The clocks were set back over midnight, so the day begins a second time.
     second = midnight.replace(tzinfo=zone, fold=1).astimezone(UTC)
     return max(second, after + _SECOND)
 
@@ -63,10 +63,10 @@ def find_allowed(
 
         instant: Aware UTC.
 
-        excluded: As merge_days returns them. At most one search for each range.
+        excluded: As merge_days returns them; each range costs at most one search.
 
     Returns:
-        Aware UTC; None if the rule is never due again.
+        Aware UTC. None: the rule is never due again.
     """
     occurrence = rule.next_from(instant)
     if not excluded:

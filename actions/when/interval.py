@@ -1,9 +1,8 @@
 """
 When an interval is due: a fixed grid from its anchor. Pure.
 
-The n-th occurrence is always counted from the anchor and never from the one
-before, so neither slow runs nor short months shift the grid: 31 January, 28
-February, 31 March.
+The n-th occurrence is always counted from the anchor, never from the previous one, so
+neither slow runs nor short months shift the grid: 31 January, 28 February, 31 March.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ class IntervalRule:
     The rule *anchor* + n times *every*, n = 0, 1, 2, ...
 
     Args:
-        every: Its months step the local calendar of *zone* (fixed-time rule, see
-            local_time.py), its rest is added as elapsed time.
+        every: Its months follow the local calendar of *zone* (as fixed times, see
+            local_time.py); the rest is added as elapsed time.
 
         anchor: The first occurrence; aware UTC, whole seconds.
 
-        zone: Whose calendar has the months.
+        zone: Whose calendar the months follow.
 
-        text: As its author wrote *anchor*. None: as an instant, whatever the zone.
+        text: *anchor* as its author wrote it. None: it is an instant in any zone.
     """
 
     every: Duration
@@ -57,12 +56,12 @@ class IntervalRule:
         return due_at if due_at.year <= LAST_YEAR else None
 
     def in_zone(self, zone: ZoneInfo) -> IntervalRule:
-        """Return the grid from what the text of the anchor names in *zone*."""
+        """Return the same grid, from the anchor's text as read in *zone*."""
         anchor = self.anchor if self.text is None else parse_due_date(self.text, zone)
         return replace(self, anchor=anchor, zone=zone)
 
     def without_clock_changes(self) -> IntervalRule | None:
-        """Return the same calendar steps in UTC; None if time elapses in them."""
+        """Return the same calendar steps in UTC; None if *every* has elapsed time."""
         if not self.every.months or self.every.rest:
             return None
         local = self.anchor.astimezone(self.zone).replace(tzinfo=UTC)
@@ -73,7 +72,7 @@ class IntervalRule:
             count = -((self.anchor - instant) // self.every.rest)
             return self.anchor + count * self.every.rest
 
-        # Calendar steps are even on the average: guess, then walk a step or two.
+        # Calendar steps are even on average: guess, then correct by a step or two.
         step = self.every.months * _MEAN_MONTH + self.every.rest
         count = (instant - self.anchor) // step
         while count > 0 and not self._is_before(count - 1, instant):
@@ -88,9 +87,9 @@ class IntervalRule:
         return due_at is not None and due_at < instant
 
     def _at(self, count: int) -> datetime | None:
-        """Return occurrence *count*; None if a shift of hours leapt over it."""
+        """Return occurrence *count*; None if a large clock shift left it out."""
         if not count:
-            # The anchor is given, even where it is the second pass of its hour.
+            # The anchor is an instant, even in the second pass of a repeated hour.
             return self.anchor
 
         local = self.anchor.astimezone(self.zone).replace(tzinfo=None)
@@ -104,8 +103,8 @@ def make_interval_rule(model: IntervalModel) -> IntervalRule:
     Return the rule that *model* describes.
 
     Raises:
-        RuleError: If the zone is unknown, ``every`` no duration of a minute or more,
-            or ``anchor`` missing or no instant of the years 1970 to 9990.
+        RuleError: If the zone is unknown, ``every`` is not a duration of a minute or
+            more, or ``anchor`` is missing or not an instant of the years 1970 to 9990.
 
     >>> model = IntervalModel(every="P1M", anchor="2027-01-31T00:00:00Z")
     >>> from datetime import UTC
@@ -115,8 +114,8 @@ def make_interval_rule(model: IntervalModel) -> IntervalRule:
     zone = load_zone(model.timezone)
     every = parse_interval(model.every)
     if model.anchor is None:
-        # Whoever stores an action fills it in; without, the grid would have no place.
+        # Posting fills in a missing anchor; without one, the grid has no position.
         msg = f"The interval {model.every!r} has no anchor."
-        raise RuleError(msg, "Write when it starts: '2026-01-01T00:00:00Z'.")
+        raise RuleError(msg, "Write when it starts, such as '2026-01-01T00:00:00Z'.")
 
     return IntervalRule(every, parse_due_date(model.anchor, zone), zone, model.anchor)

@@ -1,10 +1,10 @@
 """
-Where local times of a rule fall when the clocks change. Pure.
+At which instants the local times of a rule happen when the clocks change. Pure.
 
-The rule of this house, that of Debian's cron: a fixed local time happens once.
-In a gap it is the first instant after it, in a repeated hour the first pass. A
-shift of three hours or more (a date that never came) is no clock change, and
-nothing is made up for: what it leaps over does not happen.
+Minutehand follows Debian's cron: a fixed local time happens once. If it is in a gap, it
+happens at the first instant after the gap; in a repeated hour, in the first pass. A
+shift of three hours or more (such as a date that a zone left out) is not a clock
+change: the local times that it skips do not happen at all.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from zoneinfo import ZoneInfo
 
 from models.fields.wall_clock import first_instant_at
 
-#: A leap this large or larger is no clock change, nor is going back by more.
-#: Source: Debian's cron(8), and its source for shifts of exactly three hours.
+#: A leap forward of this or more is not a clock change, nor is a leap back of more than
+#: this. Source: Debian's cron(8), and its source code for exactly three hours.
 NO_CLOCK_CHANGE = timedelta(hours=3)
 
 _NO_SHIFT = timedelta()
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
-#: Years of zones kept: a fleet's zones for this year and the next, and previews.
+#: How many years of zones are cached: all zones in use, for this year and the next, and
+#: what previews ask for.
 _KEPT_YEARS = 2048
 
-#: Days before and after a year that its stretches reach, so that a shift at New
-#: Year is seen from both sides.
+#: How far the stretches of a year reach beyond it, so that a shift at New Year is seen
+#: from both sides.
 _MARGIN = timedelta(days=3)
 
 
@@ -44,8 +45,8 @@ def resolve_fixed(local: datetime, zone: ZoneInfo) -> datetime | None:
         zone: In which *local* is read.
 
     Returns:
-        Aware UTC: the first pass if *local* repeats, the first instant after the
-        gap if it does not exist, None if that gap has three hours or more.
+        Aware UTC: the first pass if *local* repeats; the first instant after the gap if
+        it does not exist. None: that gap is three hours or more.
 
     >>> paris = ZoneInfo("Europe/Paris")
     >>> str(resolve_fixed(datetime(2026, 3, 29, 2, 30), paris))
@@ -73,21 +74,21 @@ class Stretch:
     A stretch of time in which the clocks of a zone run evenly.
 
     Args:
-        starts_at: Aware UTC, included.
+        starts_at: Aware UTC, inclusive.
 
-        ends_at: Aware UTC, not included. Not always a clock change: the search for
-            stretches ends somewhere, and then the clocks just run on.
+        ends_at: Aware UTC, exclusive. Not always a clock change: at the end of the
+            searched year the clocks just run on.
 
         offset: Of local time from UTC.
 
-        left: Naive; what the clocks would have shown at *starts_at*, had nothing
-            changed there. Less than *first*: a gap; more: times that repeat.
+        left: Naive; what the clocks would have shown at *starts_at* without a change
+            there. If it is less than *first*, there is a gap; if more, times repeat.
 
-        first: Naive; what they show at *starts_at*.
+        first: Naive; what the clocks show at *starts_at*.
 
-        last: Naive; what they would show at *ends_at*, had nothing changed there.
+        last: Naive; what the clocks would show at *ends_at* without a change there.
 
-        following: Naive; what they show at *ends_at*.
+        following: Naive; what the clocks show at *ends_at*.
     """
 
     starts_at: datetime
@@ -101,7 +102,7 @@ class Stretch:
 
 def get_stretch(zone: ZoneInfo, instant: datetime) -> Stretch:
     """
-    Return the stretch of *zone* that holds *instant*.
+    Return the stretch of *zone* that contains *instant*.
 
     Args:
         zone: Whose clocks.
@@ -119,8 +120,8 @@ def _get_stretches(
     """
     Return the stretches of *year* and their starts.
 
-    zoneinfo does not tell its transitions, so each day is looked at, once a year
-    and zone. Two changes that cancel out within a day would be missed; there are none.
+    zoneinfo does not expose its transitions, so each day is checked, once for each
+    zone and year. Two changes that cancel out within a day would be missed; none exist.
     """
     begin = datetime(year, 1, 1, tzinfo=UTC) - _MARGIN
     end = datetime(year + 1, 1, 1, tzinfo=UTC) + _MARGIN
@@ -160,7 +161,7 @@ def _offset_at(instant: datetime, zone: ZoneInfo) -> timedelta:
 
 
 def _find_change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first instant whose offset is no longer that of *before*."""
+    """Return the first second after *before* with another offset."""
     old = _offset_at(before, zone)
     low, high = 0, (after - before) // _SECOND
     while high - low > 1:

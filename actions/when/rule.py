@@ -1,4 +1,4 @@
-"""What every time kind can answer; a new kind that cannot is told by mypy. Pure."""
+"""What every time kind must answer; mypy reports a new kind that cannot. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 
 class Rule(Protocol):
     """
-    A time kind, parsed: answers when it is due next, by its clock and by others.
+    A parsed rule: says when it is due next, in its own zone and in others.
 
-    All occurrences (ranges, the look-back, previews) are derived from
-    ``next_from``, so the look-back finds exactly what the look-ahead promised.
-    Immutable and hashable, so that actions with the same rule share it.
+    All occurrences (of ranges, the look-back and previews) are derived from
+    ``next_from``, so the look-back finds exactly what the look-ahead promised. A rule
+    is immutable and hashable, so actions with the same rule share it.
     """
 
     @property
@@ -29,28 +29,28 @@ class Rule(Protocol):
             instant: Aware UTC, between the years 1900 and 9990.
 
         Returns:
-            Aware UTC datetime, whole seconds; None if the rule is never due again.
-            Never raises for an accepted rule and costs a bounded time.
+            Aware UTC, whole seconds. None: the rule is never due again. Never raises
+            for an accepted rule, and takes a bounded time.
         """
         ...
 
     def in_zone(self, zone: ZoneInfo) -> Self:
         """
-        Return this rule as it would be, had its author written it for *zone*.
+        Return this rule as if its author had written it for *zone*.
 
-        An instant that was given with its offset stays where it is.
+        An instant that was written with an offset does not move.
 
         Raises:
-            RuleError: A local time that was given never comes in *zone*.
+            RuleError: A local time in the rule does not exist in *zone*.
         """
         ...
 
     def without_clock_changes(self) -> Self | None:
         """
-        Return this rule on a clock that is never changed, for notes to compare with.
+        Return this rule on a clock that never changes; notes compare the two.
 
         Returns:
-            Its local times given as if they were UTC. None: clock changes do not
-            touch a rule of this kind.
+            The rule with its local times taken as UTC. None: clock changes do not
+            affect it.
         """
         ...

@@ -16,7 +16,7 @@ _SECOND = timedelta(seconds=1)
 
 
 class Series(Protocol):
-    """A Rule or a Schedule: all that the searches below ask for."""
+    """A Rule or a Schedule: what the searches below need of them."""
 
     def next_from(self, instant: datetime) -> datetime | None:
         """Return the first occurrence at or after *instant*; None if none is left."""
@@ -24,7 +24,7 @@ class Series(Protocol):
 
 
 def find_each(series: Series, start: datetime, end: datetime) -> Iterator[datetime]:
-    """Yield the occurrences in ``[start, end)`` one by one; both aware, any zone."""
+    """Yield the occurrences in ``[start, end)`` in order; bounds aware, any zone."""
     end = as_utc(end)
     occurrence = series.next_from(as_utc(start))
     while occurrence is not None and occurrence < end:
@@ -54,9 +54,10 @@ def count_occurrences(
     series: Series, start: datetime, end: datetime, *, limit: int = 1000
 ) -> int:
     """
-    Return how many occurrences lie in ``[start, end)``, but never more than *limit*.
+    Return how many occurrences lie in ``[start, end)``, but at most *limit*.
 
-    So *limit* as an answer means "that many or more"; ask with one more to tell.
+    So the answer *limit* means "that many or more"; call with *limit* plus one to
+    distinguish the two.
     """
     return sum(1 for _ in islice(find_each(series, start, end), limit))
 
@@ -65,7 +66,7 @@ def find_last(series: Series, after: datetime, until: datetime) -> datetime | No
     """
     Return the latest occurrence in ``(after, until]``; None if there is none.
 
-    A binary search: ``next_from`` never decreases, so some 30 questions suffice
+    This is a binary search, since ``next_from`` never decreases: some 30 calls suffice
     for a year of a rule that is due every second.
 
     Args:
@@ -76,13 +77,14 @@ def find_last(series: Series, after: datetime, until: datetime) -> datetime | No
         until: Aware, any zone; inclusive.
     """
     until = as_utc(until)
-    # Occurrences are whole seconds, so the first that can be later is the next one.
+    # Occurrences are on whole seconds, so the next second is the first candidate.
     latest = series.next_from(as_utc(after).replace(microsecond=0) + _SECOND)
     if latest is None or latest > until:
         return None
 
-    # Nothing is due in [empty_from, until]; the search closes the space between.
+    # Nothing is due in [empty_from, until]; the search narrows the range before it.
     empty_from = until.replace(microsecond=0) + _SECOND
+    # First try the very next second: mostly there is no other occurrence.
     probe = latest + _SECOND
     while probe < empty_from:
         found = series.next_from(probe)
@@ -90,7 +92,6 @@ def find_last(series: Series, after: datetime, until: datetime) -> datetime | No
             empty_from = probe
         else:
             latest = found
-        # In a first step the second right after: mostly there is but one.
         probe = latest + max((empty_from - latest) // _SECOND // 2, 1) * _SECOND
     return latest
 
@@ -100,8 +101,8 @@ def as_utc(instant: datetime, name: str = "instant") -> datetime:
     Return *instant* in UTC.
 
     Raises:
-        ValueError: If it has no offset, which names it as *name*: Python would read
-            it in the zone of the host.
+        ValueError: If it has no UTC offset: Python would read it in the zone of the
+            host. The message calls it *name*.
     """
     if instant.tzinfo is UTC:
         return instant

@@ -361,7 +361,7 @@ def test_why_names_who_paused_and_until_when(engine: sa.Engine):
     if moment > history.revisions[-1].recorded_at:
         paused = explain(history, moment)[0]
         assert Verdict.PAUSED is paused.verdict
-        for word in ("by ada@host", "deploy", "with its app", "not made up for"):
+        for word in ("by ada@host", "deploy", "with its app", "never run"):
             assert word in paused.text
     assert Verdict.WILL_RUN is after.verdict
 

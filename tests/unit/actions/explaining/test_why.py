@@ -85,7 +85,11 @@ def test_a_run_is_answered_with_its_operation_and_lag() -> None:
         ({"state": "running"}, Verdict.RUNNING, "now"),
         ({"state": "pending"}, Verdict.WAITING, "waits to be sent"),
         ({"state": "queued"}, Verdict.WAITING, "no worker has taken anything"),
-        ({"state": "queued", "queue": "heavy"}, Verdict.WAITING, "is one running?"),
+        (
+            {"state": "queued", "queue": "heavy"},
+            Verdict.WAITING,
+            "no worker has ever taken anything",
+        ),
     ],
 )
 def test_each_state_has_its_answer(
@@ -238,7 +242,7 @@ def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
 
     assert Verdict(change) == answer.verdict
     assert "at 2026-11-09 07:20:00Z" in answer.text
-    assert answer.text.endswith("before this was decided")
+    assert answer.text.endswith("before this occurrence was decided")
 
 
 def test_an_edit_does_not_explain_what_was_decided_before_it() -> None:
@@ -331,8 +335,8 @@ def test_what_was_decided_before_its_time_is_no_outage() -> None:
     answer = ask(make_history(make_missed(MONDAY - timedelta(days=8))))
 
     assert Verdict.MISSED == answer.verdict
-    assert "by a tick that was told another time" in answer.text
-    assert "nobody led" not in answer.text
+    assert "by a tick for a later instant (tick --at)" in answer.text
+    assert "no scheduler led" not in answer.text
 
 
 def test_a_run_before_its_time_says_so() -> None:
@@ -344,7 +348,7 @@ def test_a_run_before_its_time_says_so() -> None:
     answer = ask(make_history(early))
 
     assert Verdict.RAN == answer.verdict
-    assert "decided at 2026-11-08 07:00:00Z by a tick that was told" in answer.text
+    assert "decided at 2026-11-08 07:00:00Z by a tick for a later" in answer.text
 
 
 def test_what_a_tick_has_passed_over_will_not_run() -> None:
@@ -358,14 +362,17 @@ def test_what_a_tick_has_passed_over_will_not_run() -> None:
 
 def test_what_waits_to_be_sent_says_for_what() -> None:
     """
-    What the table knows is named; else it is the next look of the leader.
+    What the table knows is named; else the leader is about to send it.
     """
     pending = make_operation(state="pending")
     free = ask(make_history(pending))
     held = ask(replace(make_history(pending), hindrances={pending.id: "no scheduler"}))
 
-    assert "recorded, waits to be sent: the next look of the leader" == free.text
-    assert "recorded, waits to be sent: no scheduler" == held.text
+    assert (
+        "it is recorded and waits to be sent: the leader sends it within a second"
+        == free.text
+    )
+    assert "it is recorded and waits to be sent: no scheduler" == held.text
 
 
 DELETED_AT = MONDAY + timedelta(days=3)

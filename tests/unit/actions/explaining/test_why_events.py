@@ -80,7 +80,7 @@ def test_an_event_whose_delay_has_not_passed_will_run():
     """
     answer = ask(now=DUE - MINUTE, last_tick_at=DUE - MINUTE)
 
-    expected = (Verdict.WILL_RUN, "user ann: due then, unless the action changes")
+    expected = (Verdict.WILL_RUN, "user ann: it is due then, unless the action changes")
     assert expected == (answer.verdict, answer.text)
 
 
@@ -98,7 +98,7 @@ def test_a_user_who_is_left_out_is_named():
     answer = ask()
 
     assert Verdict.NOT_DUE == answer.verdict
-    assert "user ann: the recipients leave the user out" in answer.text
+    assert "user ann: the recipients do not include the user" in answer.text
 
 
 def test_a_missed_range_covers_the_events_within():
