@@ -1,4 +1,4 @@
-"""Scheduled actions as faces show them: what they are, how they stand, what is next."""
+"""Scheduled actions as faces show them: their document, state and next occurrences."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class ShownAction:
         state: ``active``, or why it does not run: ``inactive``, ``paused``,
             ``quarantined`` or ``deleted``.
 
-        event: What it waits for. None: it is driven by time.
+        event: The event that it waits for. None: it is time-driven.
 
-        delay: ISO 8601, after the event.
+        delay: ISO 8601, counted from the event.
 
         following: The next occurrences, as many as were asked for; none if it waits for
             events, does not run, or cannot be read.
 
         effective_from: Occurrences before this never run.
 
-        pause: Its own, or that of its small app or the installation.
+        pause: Its own pause, or that of its small app or the installation.
 
-        problem: Why its stored rule cannot be read; None: it can.
+        problem: Why its stored rule cannot be read. None: it can be read.
 
         document: As it was posted.
     """
@@ -76,18 +76,18 @@ class ShownAction:
 
     @property
     def sentence(self) -> str:
-        """When it runs, in words; or that it cannot be read, and why."""
+        """When it runs, in words; or that its rule cannot be read, and why."""
         if self.problem is not None:
             return f"cannot be read: {self.problem}"
         try:
             return describe(ScheduledActionModel.model_validate(self.document))
         except (ValidationError, MinutehandError):
-            # It is listed because it cannot be read: quarantined.
+            # A quarantined action is listed although it cannot be read.
             return "cannot be read"
 
     @property
     def waits_for_event(self) -> bool:
-        """Whether it runs, and nobody knows when."""
+        """Whether it is active and waits for an event."""
         return self.event is not None and self.state == "active"
 
     def as_json(self) -> dict[str, object]:
@@ -118,7 +118,7 @@ class ShownAction:
 
 @dataclass(frozen=True, slots=True)
 class ListedAction:
-    """An action, and what became of the latest decision about it, if there is one."""
+    """An action with the outcome of its latest operation, if there is one."""
 
     action: ShownAction
     last: LastRun | None
@@ -135,7 +135,7 @@ class ListedAction:
 
 @dataclass(frozen=True, slots=True)
 class DetailedAction:
-    """An action with its last run and its latest revisions, the latest first."""
+    """An action with its last run and its latest revisions, newest first."""
 
     action: ShownAction
     last: LastRun | None
@@ -177,9 +177,9 @@ def fetch_listed_actions(
 
         app: Uid of a small app. None: those of all.
 
-        deleted: Deleted ones, too.
+        deleted: Whether to include deleted actions.
 
-        count: The most occurrences of each.
+        count: The most occurrences to return for each.
 
     Raises:
         NotFoundError: No such small app.
@@ -200,18 +200,18 @@ def fetch_detailed_action(
     revisions: int,
 ) -> DetailedAction:
     """
-    Return the action whose uid or name is *given*, with what happened to it.
+    Return the action whose uid or name is *given*, with its last run and revisions.
 
     Args:
         connection: Any.
 
-        given: Uid (also of a deleted one) or name.
+        given: Uid (a deleted action's, too) or name.
 
-        app: Uid of a small app; only its actions count. None: those of all.
+        app: Uid of a small app, to search only there. None: in all apps.
 
-        count: The most occurrences.
+        count: The most occurrences to return.
 
-        revisions: The most revisions.
+        revisions: The most revisions to return.
 
     Raises:
         NotFoundError, ConflictError: As ``find_action``.

@@ -1,7 +1,7 @@
 """
-Small apps as faces show them: what they have, and what goes on in them.
+Small apps as faces show them: what belongs to them, and what is going on in them.
 
-Addresses of sources and webhooks are shown without what may be a key in them.
+Addresses of sources and webhooks are shown without the parts that may hold a secret.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from operations.running.estimates import Working, fetch_working
 @dataclass(frozen=True, slots=True)
 class Activity:
     """
-    What goes on in a small app.
+    What is going on in a small app.
 
     Args:
-        pause: Its own; None: it has none.
+        pause: The app's own pause. None: it has none.
 
-        working: The heavy operation that a worker has of it; None: none has.
+        working: The heavy operation of the app that a worker runs. None: there is none.
     """
 
     pause: Pause | None
@@ -51,10 +51,10 @@ class Activity:
 @dataclass(frozen=True, slots=True)
 class ListedApp:
     """
-    A small app, and how many of each it has.
+    A small app, and the numbers of its users, domains and actions.
 
     Args:
-        timezone: IANA name; None: that of the installation.
+        timezone: IANA name. None: that of the installation applies.
     """
 
     uid: str
@@ -84,9 +84,9 @@ class ShownDomain:
     A domain, with the versions of its data.
 
     Args:
-        source: As anybody may see it.
+        source: Without secrets.
 
-        published_at: When the live version became so, aware UTC.
+        published_at: When the live version was published, aware UTC.
     """
 
     name: str
@@ -97,7 +97,7 @@ class ShownDomain:
 
     @property
     def place(self) -> str:
-        """Where its data come from: a file, an address or a query."""
+        """The place that its data come from: a file, an address or a query."""
         return next(
             str(value)
             for key, value in self.source.items()
@@ -117,7 +117,7 @@ class ShownDomain:
 
 @dataclass(frozen=True, slots=True)
 class ShownNotices:
-    """Who is told of failures: addresses, and a webhook as anybody may see it."""
+    """Who gets notices of failures: mail addresses, and a webhook without secrets."""
 
     mail: Sequence[str]
     webhook: str | None
@@ -135,18 +135,18 @@ class ShownNotices:
 @dataclass(frozen=True, slots=True)
 class DetailedApp:
     """
-    A small app with what it has; its users are counted, not listed.
+    A small app with all that belongs to it; its users are counted, not listed.
 
     Args:
-        timezone: IANA name; None: that of the installation.
+        timezone: IANA name. None: that of the installation applies.
 
-        source_folder: Below which the files of its sources lie; None: it has none.
+        source_folder: The folder of its sources' files. None: it has none.
 
-        notices: None: nobody of the app is told of failures.
+        notices: None: nobody in the app gets notices of failures.
 
-        groups: How many members each has.
+        groups: The number of members, by group.
 
-        names: Of its templates, documents and holiday calendars, by part.
+        names: The names of its templates, documents and holiday calendars, by part.
     """
 
     uid: str
@@ -181,7 +181,7 @@ class DetailedApp:
 
 
 def fetch_listed_apps(connection: sa.Connection) -> list[ListedApp]:
-    """Return the small apps by uid."""
+    """Return the small apps, sorted by uid."""
     working = fetch_working(connection)
     return [
         ListedApp(
@@ -199,7 +199,7 @@ def fetch_listed_apps(connection: sa.Connection) -> list[ListedApp]:
 
 def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
     """
-    Return a small app with what it has.
+    Return a small app with all that belongs to it.
 
     Raises:
         NotFoundError: No such small app.
@@ -232,7 +232,7 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
 
 def hide_secrets(url: str) -> str:
     """
-    Return *url* without user info, the values of its query, and its fragment.
+    Mask the user info and the query values of *url*, and cut off its fragment.
 
     >>> hide_secrets("https://ada:pw@example.com/rates?token=s3cret&day=1")
     'https://***@example.com/rates?token=***&day=***'
@@ -242,7 +242,7 @@ def hide_secrets(url: str) -> str:
     names = [each.partition("=") for each in parts.query.split("&")]
     return parts._replace(
         netloc=f"***@{host}" if at else host,
-        # A part without a name may be a key by itself.
+        # A part without a name may itself be a key.
         query="&".join(f"{name}=***" if sign else "***" for name, sign, _ in names)
         if parts.query
         else "",
@@ -251,7 +251,7 @@ def hide_secrets(url: str) -> str:
 
 
 def _hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *source* as anybody may see it: a database URL may hold a password."""
+    """Return *source* without secrets: a database URL may hold a password."""
     shown = {key: value for key, value in source.items() if key != "database"}
     if "url" in shown:
         shown["url"] = hide_secrets(shown["url"])
@@ -259,7 +259,7 @@ def _hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_notices(notices: Mapping[str, Any] | None) -> ShownNotices | None:
-    """Return who is told of failures; the query of a webhook may hold a key."""
+    """Return who gets notices of failures; the query of a webhook may hold a key."""
     if notices is None:
         return None
     webhook = notices.get("webhook")

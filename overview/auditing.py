@@ -1,4 +1,4 @@
-"""All actions compared with what was recorded of them; explaining/audit has one."""
+"""Audit all actions; explaining/audit compares a single one with its records."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from models.recipients import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import User, keeps_triggering_user
 
-#: What is looked at unless asked otherwise.
+#: The default length of the audited period.
 DEFAULT_PERIOD = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     """
-    What an audit found; times are aware UTC.
+    The result of an audit; times are aware UTC.
 
     Args:
-        findings: Each occurrence that is not as its rule says.
+        findings: One for each fault.
 
-        audited: How many actions were looked at.
+        audited: How many actions were compared.
 
         since: Inclusive.
 
         until: Exclusive; never later than *ticked_at*.
 
-        ticked_at: Nothing that comes later is decided yet.
+        ticked_at: The last tick; later occurrences are not decided yet.
 
-        is_ahead: Whether all that was asked for is later, so that nothing was looked
-            at.
+        is_ahead: Whether the whole period lies after *ticked_at*, so that nothing was
+            compared.
     """
 
     findings: tuple[Finding, ...]
@@ -59,18 +59,18 @@ def audit_all(
     lookback: timedelta,
 ) -> Audit:
     """
-    Compare what was recorded with what the rules say.
+    Compare the recorded operations with the rules.
 
     Args:
-        engine: Only read, app by app, in as many transactions.
+        engine: Only read from, in several transactions.
 
-        since: Aware; None: DEFAULT_PERIOD before *until*.
+        since: Aware, inclusive. None: DEFAULT_PERIOD before *until*.
 
-        until: Aware; None, or later than the last tick: the last tick.
+        until: Aware, exclusive. None, or later than the last tick: the last tick.
 
         app: Uid of a small app. None: all of them.
 
-        lookback: The window of the installation.
+        lookback: The look-back of the installation.
     """
     with reading(engine) as connection:
         now = read_clock(connection)
@@ -109,9 +109,9 @@ def audit_all(
 
 
 def _make_keeps(engine: sa.Engine, now: datetime) -> Callable[[str], Keeps]:
-    """Ask the recipients of actions about the users of an app, who may be gone."""
+    """Return what tells whether an action's recipients include a user, by app."""
 
-    # Actions come app by app, so the users of one are enough.
+    # Actions come app by app, so it is enough to cache the users of one app.
     @lru_cache(maxsize=1)
     def fetch(app: str) -> dict[str, User]:
         with reading(engine) as connection:

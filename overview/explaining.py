@@ -1,4 +1,4 @@
-"""Why an action ran at an instant, or did not, with what its operations wait for."""
+"""Why an action ran at an instant, or did not, and what its operations wait for."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from models.operation_state import OperationState
 from models.units import show_instant
 from operations.sending.why_not_sent import find_hindrances
 
-#: A leader sends what waits each second; after this something is wrong.
+#: A leader sends every second; an operation that waits longer meets some trouble.
 _PATIENCE = timedelta(seconds=10)
 
-#: Decisions read around the instant; an explanation looks at one minute.
+#: Decisions this close to the instant are read; an explanation covers one minute.
 _AROUND = timedelta(minutes=1)
 
 
 def explain_instant(connection: sa.Connection, uid: str, at: datetime) -> list[Answer]:
     """
-    Say why an action ran in the minute of *at*, or did not.
+    Explain why an action ran in the minute of *at*, or did not run.
 
     Args:
         connection: Any.
@@ -37,7 +37,7 @@ def explain_instant(connection: sa.Connection, uid: str, at: datetime) -> list[A
         One answer for each operation of that minute, else exactly one.
 
     Raises:
-        NotFoundError: There never was such an action.
+        NotFoundError: There has never been an action with this uid.
     """
     since, until = at - _AROUND, at + _AROUND
     history = fetch_history(connection, uid, since=since, until=until)
@@ -46,7 +46,7 @@ def explain_instant(connection: sa.Connection, uid: str, at: datetime) -> list[A
 
 
 def _find_hindrances(connection: sa.Connection, history: History) -> dict[UUID, str]:
-    """Return what keeps each operation from running: rows, or programs."""
+    """Return what keeps each waiting operation from running, in words."""
     waiting = [
         each
         for each in history.operations
@@ -65,11 +65,11 @@ def _find_hindrances(connection: sa.Connection, history: History) -> dict[UUID, 
 
 
 def _describe_program(connection: sa.Connection) -> str:
-    """Say why what may be sent is not: nobody leads, or the broker does not take it."""
+    """Say why an operation that may be sent is not: no leader, or no broker."""
     if fetch_leader(connection) is None:
         return "no scheduler leads. Start one: minutehand scheduler"
     failure = get_send_failure(connection)
     if failure is not None:
         since = show_instant(failure.since)
         return f"the scheduler has failed to send since {since}: {failure.error}"
-    return "a scheduler leads, so the broker may not take it. Ask: minutehand doctor"
+    return "a scheduler leads, but has not sent it. Check: minutehand doctor"

@@ -1,8 +1,9 @@
 """
-What waits, what went wrong lately and who takes what: the figures behind every face.
+What is waiting, what failed lately, which worker takes what: the figures of every face.
 
 Each function takes a connection and returns plain data. The queries use the partial
-indexes of what is live and what failed, so that they cost what waits, not what is kept.
+indexes over live and failed operations, so their cost grows with the backlog and not
+with the history.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ from models.operation_state import (
 )
 from operations.fleet.processes import Role, Seen
 
-#: What counts as lately.
+#: How far "lately" reaches back.
 LATELY = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """
-    What is not final of one app in one queue and state.
+    The live operations of one app in one queue and state.
 
     Args:
         count: How many operations.
 
-        waiting_since: When the oldest was to be sent that no worker has taken, aware
-            UTC. None: none of them waits; those that run do not, nor those whose
-            next attempt is still to come.
+        waiting_since: When the oldest operation that no worker has taken was to be
+            sent, aware UTC. None: none of them is waiting. Running operations are not,
+            nor are those whose next attempt is still to come.
     """
 
     queue: Queue
@@ -61,10 +62,10 @@ class Backlog:
 
 
 def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
-    """Return what is not final, by queue, app and state."""
+    """Return the live operations, by queue, app and state."""
     kept = operations.c
-    # What was never tried waits since it was recorded: a message that was lost and
-    # sent again has waited since its first.
+    # An operation that was never tried has waited since it was recorded, even if its
+    # message was lost and sent again in between.
     since = sa.case((kept.attempt == 0, kept.recorded_at), else_=kept.send_at)
     waits = sa.and_(kept.state != OperationState.RUNNING, kept.send_at <= db_now())
     rows = connection.execute(
@@ -86,23 +87,23 @@ def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
 
 
 def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
-    """Return since when the oldest of *backlog* waits; None if nothing does."""
+    """Return since when the oldest operation has waited; None if none is waiting."""
     return min((b.waiting_since for b in backlog if b.waiting_since), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """
-    Operations that wait because what we run on does not serve.
+    Operations that wait for the platform, such as for space on a full disk.
 
     Args:
         count: How many operations.
 
-        apps: Of how many apps.
+        apps: How many apps they belong to.
 
         since: When the first of them was recorded, aware UTC.
 
-        error: What one of them met, in full.
+        error: The full error of one of them.
     """
 
     count: int
@@ -112,7 +113,7 @@ class Held:
 
 
 def fetch_held(connection: sa.Connection) -> Held | None:
-    """Return what waits for the platform; None: nothing does."""
+    """Return what is waiting for the platform; None if nothing is."""
     kept = operations.c
     count, apps, since, error = connection.execute(
         sa.select(
@@ -136,7 +137,7 @@ class Trouble:
     Args:
         state: ``failed``, ``missed`` or ``uncertain``.
 
-        reason: As the operations have it; of mails, the step.
+        reason: That of the operations; for mails, the step.
 
         count: How many operations, or mails.
 
@@ -187,7 +188,7 @@ def fetch_troubles(
 
 
 def count_uncertain(connection: sa.Connection) -> int:
-    """Return how many mails nobody knows of whether they were sent, however old."""
+    """Return the number of uncertain mails, however old."""
     return connection.execute(
         sa.select(sa.func.count())
         .select_from(deliveries)
@@ -196,7 +197,7 @@ def count_uncertain(connection: sa.Connection) -> int:
 
 
 class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own
-    """The seconds from the first to the second instant, inside a statement."""
+    """SQL expression: the seconds from the first instant to the second."""
 
     type = sa.Float()
     inherit_cache = True
@@ -218,13 +219,13 @@ def _sqlite_seconds(element: seconds_between, compiler: Any, **options: Any) -> 
 @dataclass(frozen=True, slots=True)
 class Spread:
     """
-    How long the operations of a queue took that were recorded lately.
+    How long recently recorded operations of a queue took, counted by bounds.
 
     Args:
-        start_lag: For each of the bounds that were asked for: how many began so many
-            seconds after they were recorded, or sooner; last, how many began.
+        start_lag: For each bound, how many operations began within so many seconds
+            after they were recorded; the last number is how many began at all.
 
-        run_time: The same from their beginning to their end.
+        run_time: The same for the seconds from their start to their end.
     """
 
     start_lag: Sequence[int]
@@ -234,7 +235,7 @@ class Spread:
 def fetch_spread(
     connection: sa.Connection, bounds: Sequence[float], *, within: timedelta = LATELY
 ) -> dict[Queue, Spread]:
-    """Return the spread of what was recorded *within* that time, for *bounds* in s."""
+    """Count what was recorded *within* that time, by *bounds* (seconds, ascending)."""
     kept = operations.c
     lag = seconds_between(kept.recorded_at, kept.started_at)
     ran = seconds_between(kept.started_at, kept.finished_at)
@@ -261,9 +262,9 @@ def count_finished(
     """
     Return how many operations became final *within* that time, by state and reason.
 
-    Of failed and missed ones that is so, whenever they were recorded. Others count if
-    they were recorded within it: an index on every end would cost each operation.
-    Reasons are without what follows a colon.
+    Failed and missed operations count by when they became final. All others count only
+    if they were also recorded within that time: an index over every end would cost each
+    operation. Reasons are cut at the first colon.
     """
     kept = operations.c
     others = sorted(FINAL_STATES - TROUBLED_STATES)
@@ -282,7 +283,7 @@ def count_finished(
 
 
 def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
-    """Return the queues on which something will be sent as things are."""
+    """Return the queues of all actions that will run, unless something changes."""
     kept = scheduled_actions.c
     will_run = (
         kept.active,
@@ -301,7 +302,7 @@ def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
 
 
 def find_takers(seen: Sequence[Seen], queue: Queue) -> list[Seen]:
-    """Return the workers that are alive and take from *queue*."""
+    """Return the living workers that take from *queue*."""
     return [
         each
         for each in seen

@@ -1,8 +1,8 @@
 """
-How answers are written as JSON, the same by every face.
+How every face writes answers as JSON.
 
-What the dataclasses of overview, actions and operations give with ``as_json`` are the
-documented objects; instants and ids in them are still themselves, and become text here.
+The ``as_json`` of the dataclasses in overview, actions and operations returns the
+documented object, with instants and ids as Python objects; they become text here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def write_json(value: object, *, indent: int | None = None) -> str:
     Return *value* as JSON: instants as RFC 3339 in UTC, ids as text.
 
     Args:
-        value: Dicts, lists and what JSON has; instants (aware) and UUIDs too.
+        value: Anything that JSON has, and aware datetimes and UUIDs.
 
-        indent: Blanks a level. None: all on one line.
+        indent: Spaces per level. None: all on one line.
 
     Raises:
-        TypeError: It holds something else.
+        TypeError: *value* contains something else.
 
     >>> write_json({"by": "Zoë", "at": datetime.fromisoformat("2026-11-23T07:00+01")})
     '{"by": "Zoë", "at": "2026-11-23T06:00:00Z"}'

@@ -1,9 +1,9 @@
 """
 Metrics of work, read from the database when Prometheus asks for them.
 
-Read in the thread that answers, on a connection of its own, and kept for some seconds,
-so that they cost the tick nothing, however many ask. Only the leader gives them: the
-same figures from each scheduler would be added up.
+They are read in the thread that answers the request, on a connection of its own, and
+cached for some seconds, so they never delay a tick, however often they are asked for.
+Only the leader serves them: Prometheus would add up the same figures of each scheduler.
 """
 
 from __future__ import annotations
@@ -64,25 +64,25 @@ from telemetry import (
 
 log = structlog.get_logger()
 
-#: Who asks again before that is told the same.
+#: How long figures are cached.
 KEPT_S = 10.0
 
-#: Of each database call; Prometheus waits ten seconds for all by default.
+#: Deadline of each database call. Prometheus waits ten seconds for all, by default.
 DEADLINE = timedelta(seconds=2)
 
-#: Nothing more is asked after that.
+#: No further query is begun after this long.
 GIVE_UP_S = 5.0
 
-#: Seconds, for the start lag and the run time.
+#: Upper bounds of the buckets of start lag and run time, in seconds.
 BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 7200)
 
-#: Apps with metrics of their own, if all are asked for: each is dozens of series.
+#: The most apps with metrics of their own if "all" is set: each has dozens of series.
 MOST_APPS = 200
 
 ALL_APPS = ("all",)
 OTHERS = "other"
 
-#: States of trouble, for which an app has a series from the start.
+#: States of trouble; an app has a series for each of them from the start.
 _TROUBLES = ("failed", "missed", "uncertain")
 
 _LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
@@ -90,16 +90,16 @@ _LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
 
 class WorkMetrics(Collector):
     """
-    Gives the metrics of work while this process leads.
+    Serves the metrics of work while this process leads.
 
     Args:
         settings: Of this process.
 
-        leads: Tells whether it does; called from any thread.
+        leads: Returns whether this process leads; called from any thread.
 
-        monotonic: Seconds.
+        monotonic: A clock, in seconds.
 
-        deadline: Of each statement, if the settings do not ask for a shorter one.
+        deadline: For each statement, unless the settings ask for a shorter one.
     """
 
     def __init__(
@@ -124,15 +124,15 @@ class WorkMetrics(Collector):
         self._read_at = float("-inf")
 
     def describe(self) -> Iterator[Metric]:
-        """Give the names, for which the database is not asked."""
+        """Yield the metrics without values; the database is not read."""
         for gauge in METRICS_OF_WORK.values():
             yield from gauge.describe()
 
     def collect(self) -> Iterator[Metric]:
-        """Give what is known, read anew if it is too old; nothing from a standby."""
+        """Yield the cached metrics, read again if too old; nothing from a standby."""
         if not self._leads():
             return
-        # Who comes while another reads is told what was known before.
+        # While another thread reads, callers get the cached metrics.
         if self._lock.acquire(blocking=not self._known):
             try:
                 if self._monotonic() - self._read_at >= KEPT_S:
@@ -143,7 +143,7 @@ class WorkMetrics(Collector):
         yield from self._known
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._engine.dispose()
 
     def _read(self) -> list[Metric]:
@@ -167,7 +167,7 @@ class WorkMetrics(Collector):
 
     def _check_time(self, give_up_at: float) -> None:
         if self._monotonic() > give_up_at:
-            msg = f"not all was read within {GIVE_UP_S:g} s"
+            msg = f"the metrics could not be read within {GIVE_UP_S:g} s"
             raise UnreachableError(msg)
 
     def _fill_apps(self, connection: sa.Connection) -> None:
@@ -187,7 +187,7 @@ class WorkMetrics(Collector):
 
 @contextmanager
 def giving_metrics(settings: Settings, *, leads: Callable[[], bool]) -> Iterator[None]:
-    """Give the metrics of work with those of this process, if it serves any."""
+    """Serve the metrics of work with those of this process, if it serves metrics."""
     if settings.metrics_port is None:
         yield
         return
@@ -236,7 +236,7 @@ def _fill_ends(connection: sa.Connection) -> None:
         for reason in sorted(known):
             FINISHED_LATELY.labels(state.value, reason).set(0)
     for (state, reason), count in count_finished(connection).items():
-        # What somebody wrote as they liked must not become a series each.
+        # Free text must not become a series of its own each time.
         label = reason if reason in known or not reason else OTHERS
         FINISHED_LATELY.labels(state.value, label).inc(count)
 
@@ -251,7 +251,7 @@ def _fill_apps(
     backlog: Sequence[Backlog],
     troubles: Sequence[Trouble],
 ) -> None:
-    """Fill the series of the apps in *named*; those of all the others are added up."""
+    """Fill the series of the apps in *named*, and one for the sum of all others."""
     by_app: dict[str, list[Backlog]] = defaultdict(list)
     for each in backlog:
         by_app[each.app if each.app in named else OTHERS].append(each)

@@ -1,9 +1,9 @@
 """
 An operation with its steps, for every face.
 
-Before a claim there are no rows of steps: those that will run are foreseen from the
-document of the action's revision. How long steps took before says when one that runs
-may end.
+Before an operation is claimed it has no rows of steps; the steps that will run are then
+taken from the document of the action's revision. From how long a step usually takes
+follows when a running one may end.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from operations.running.estimates import Usual, estimate_steps
 @dataclass(frozen=True, slots=True)
 class ShownStep:
     """
-    A step of an operation, as it stands, or as it will be.
+    A step of an operation, past, present or future.
 
     Args:
-        attempt: Of the operation, in which it ran last; 0: it has not begun.
+        attempt: The operation's attempt in which it last ran. 0: it has not begun.
 
-        progress: ``{"done", "total", "note"}``, as far as the step tells it.
+        progress: ``{"done", "total", "note"}``, as far as the step reports them.
 
-        result: What it did; by the step.
+        result: What the step did, in its own keys.
 
-        usual: How long it took before; None: it does not run, or never succeeded.
+        usual: How long it usually takes. None: it is not running, or never succeeded.
     """
 
     name: str
@@ -90,16 +90,16 @@ class ShownStep:
 @dataclass(frozen=True, slots=True)
 class MissedRange:
     """
-    What one missed row stands for.
+    The occurrences that one missed row covers.
 
     Args:
-        count: How many occurrences, at least.
+        count: How many, at least.
 
-        is_more: Whether there may be more than were counted.
+        is_more: Whether there may be more than *count*.
 
-        first: Occurrence, aware UTC.
+        first: The first occurrence, aware UTC.
 
-        last: The same.
+        last: The last occurrence, aware UTC.
     """
 
     count: int
@@ -114,16 +114,16 @@ class ShownOperation:
     One run, or one decision not to run; times are aware UTC.
 
     Args:
-        user_id: Who triggered it; None: it is not of one user.
+        user_id: The user who triggered it. None: no single user did.
 
         triggered_by: Such as ``Scheduled action "name"``.
 
-        reason: Begins with a ``Reason``, free text may follow; None: none was needed.
+        reason: A ``Reason``, perhaps followed by free text. None: no reason is needed.
 
-        details: What its trigger or its reason needs: see ``missed``.
+        details: Data that belong to its trigger or reason: see ``missed``.
 
-        is_claimed: Whether a worker has it; one that was canceled stops at its next
-            progress point.
+        is_claimed: Whether a worker has claimed it. The worker of a canceled operation
+            stops at its next progress point.
 
         steps: In the order in which they run; empty if they were not asked for.
     """
@@ -154,7 +154,7 @@ class ShownOperation:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing but a retry changes it."""
+        """Whether only a retry or a resend can still change it."""
         return self.state in FINAL_STATES
 
     @property
@@ -164,7 +164,7 @@ class ShownOperation:
 
     @property
     def missed(self) -> MissedRange | None:
-        """What it stands for if it is one row for all that an outage missed."""
+        """The range of occurrences, if this is the one row for a whole outage."""
         details = self.details or {}
         if "count" not in details:
             return None
@@ -207,10 +207,10 @@ def fetch_shown_operation(
     connection: sa.Connection, operation_id: UUID
 ) -> ShownOperation:
     """
-    Return an operation with its steps, and what those that run usually take.
+    Return an operation with its steps, and how long running steps usually take.
 
     Raises:
-        NotFoundError: There is none of that id.
+        NotFoundError: No operation has this id.
     """
     row = fetch_operation(connection, operation_id)
     if row is None:
@@ -232,14 +232,14 @@ def fetch_shown_operations(
     connection: sa.Connection, wanted: OperationFilter, *, with_steps: bool = True
 ) -> list[ShownOperation]:
     """
-    Return the operations that are *wanted*, the latest first.
+    Return the operations that match *wanted*, the latest first.
 
     Args:
         connection: Any.
 
-        wanted: Which, and how many at most.
+        wanted: Filters, and the most to return.
 
-        with_steps: Two more queries for all of them; without they have no steps.
+        with_steps: Whether to fetch their steps, with two more queries in all.
     """
     rows = fetch_operations(connection, wanted)
     if with_steps:
@@ -249,7 +249,7 @@ def fetch_shown_operations(
 
 def describe_result(result: Mapping[str, Any] | None) -> str:
     """
-    Return what a step did, on one line.
+    Describe on one line what a step did.
 
     >>> describe_result({"refreshed": ["a", "b"], "sent": 3, "failed": None})
     'refreshed a, b; sent 3'
@@ -279,7 +279,7 @@ def _describe_value(value: object) -> str:
 def _add_steps(
     connection: sa.Connection, rows: Sequence[sa.Row[Any]]
 ) -> list[ShownOperation]:
-    """Return *rows* with their steps; before a claim those that will be."""
+    """Return *rows* with their steps; of unclaimed ones, the steps that will run."""
     if not rows:
         return []
     recorded = fetch_steps(connection, [row.id for row in rows])
@@ -344,7 +344,7 @@ def _foresee(
 ) -> Iterable[ShownStep]:
     """Return the steps of an operation that no worker has claimed."""
     asked = (document or {}).get("operations", {})
-    # What is final without having run never will.
+    # A final operation that never ran will not run its steps.
     is_final = row.state in FINAL_STATES
     state = StepState.SKIPPED if is_final else StepState.PENDING
     return [

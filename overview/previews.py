@@ -1,4 +1,4 @@
-"""When an action that is not stored would run, as its small app would have it."""
+"""When an action that is not stored would run in its small app."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from models.timing import DayRange, make_timing
 @dataclass(frozen=True, slots=True)
 class AppCalendar:
     """
-    What a small app lends to the rules of its actions.
+    The time zone and holidays that a small app gives the rules of its actions.
 
     Args:
-        timezone: IANA name; of rules that name none.
+        timezone: IANA name, for rules that do not name a zone.
 
         holidays: The day ranges of each of its holiday calendars.
     """
@@ -35,7 +35,14 @@ def fetch_app_calendar(
     connection: sa.Connection, app: str, *, default_timezone: str
 ) -> AppCalendar:
     """
-    Return the zone and the holidays of *app*; the zone may be the installation's.
+    Return the zone and the holidays of *app*.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app.
+
+        default_timezone: IANA name, for an app that has no zone of its own.
 
     Raises:
         NotFoundError: No such small app.
@@ -64,13 +71,13 @@ def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
 
         now: Aware UTC.
 
-        start: Aware, inclusive. None: whatever comes after *now*.
+        start: Aware, inclusive. None: everything after *now*.
 
         end: Aware, exclusive. None: no end.
 
         count: The most occurrences to show.
 
-        viewer_zone: Of whoever looks.
+        viewer_zone: In which times are shown to the caller.
     """
     created_at = now if start is None else start
     timing = make_timing(action, holidays=calendar.holidays, created_at=created_at)

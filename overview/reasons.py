@@ -1,9 +1,9 @@
 """
 What states and reasons mean, in the words that every face and docs/operations.md use.
 
-The words are for people who know neither code nor tables. What stands in an operation's
-``reason`` itself is in models/operation_state.py; what ``why`` answers about an instant
-is in actions/explaining/why.py. Pure.
+They are for people who know neither the code nor the tables. The ``reason`` values
+themselves are in models/operation_state.py; the answers of ``why`` about an instant are
+in actions/explaining/why.py. Pure.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from models.operation_state import OperationState, Reason
 @dataclass(frozen=True, slots=True)
 class ReadReason:
     """
-    A reason as it stands in an operation.
+    The reason of an operation, parsed.
 
     Args:
-        reason: None: a newer version of the program wrote one that this does not know.
+        reason: None: a newer version of the program wrote a reason unknown to this one.
 
-        detail: What was written behind it; "" if nothing was.
+        detail: The text after the reason; "" if there is none.
     """
 
     reason: Reason | None
@@ -30,13 +30,13 @@ class ReadReason:
 
     @property
     def meaning(self) -> str:
-        """What it means, in a sentence; of an unknown one what was written."""
+        """What the reason means, in a sentence; for an unknown one, its own text."""
         return self.detail if self.reason is None else explain_reason(self.reason)
 
 
 def read_reason(text: str) -> ReadReason:
     """
-    Return what stands in the ``reason`` of an operation.
+    Parse the ``reason`` of an operation.
 
     >>> read_reason("step failed: refresh")
     ReadReason(reason=<Reason.STEP_FAILED: 'step failed'>, detail='refresh')
@@ -58,37 +58,37 @@ def explain_reason(reason: Reason) -> str:  # noqa: C901, PLR0911, PLR0912 - a l
     match reason:
         case Reason.OVERLAP:
             return (
-                "a former run of the action (for the same user) was not final, and"
+                "an earlier run of the action (for the same user) was not final, and"
                 " overlap is skip"
             )
         case Reason.QUEUE_FULL:
             return (
-                "a hundred runs of the action (for the same user) were waiting already,"
+                "a hundred runs of the action (for the same user) were already waiting,"
                 " and overlap is queue"
             )
         case Reason.OUTAGE:
             return (
-                "it was due longer ago than the window when a scheduler came back, and"
-                " catch_up does not ask for it"
+                "it was older than the look-back when a scheduler came back, and"
+                " catch_up does not include it"
             )
         case Reason.RECORDED_LATE:
             return "its event was recorded more than a day after the occurrence"
         case Reason.WORKER_LOST:
-            return "its worker died or was cut off; failed after the last attempt"
+            return "its worker died or lost contact; failed after the last attempt"
         case Reason.STEP_FAILED:
-            return "a step failed; pending while another attempt may help"
+            return "a step failed; pending if another attempt will follow"
         case Reason.PROCESS_KILLED:
-            return "two processes died of it, most likely for want of memory"
+            return "it killed two worker processes, most likely for lack of memory"
         case Reason.MAIL_SERVER_AWAY:
             return (
-                "the mail server does not answer or hangs; the operation waits, and no"
-                " attempt counts"
+                "the mail server does not answer or hangs; the operation waits, and"
+                " this does not count as an attempt"
             )
         case Reason.PLATFORM:
             return (
-                "what Minutehand itself runs on does not serve: the workspace is full"
-                " or not mounted, a grant is missing, memory is out; it waits as long"
-                " as that takes"
+                "the platform of Minutehand itself fails: the workspace is full or not"
+                " mounted, a grant is missing, or memory is short; the operation waits"
+                " until that is mended"
             )
         case Reason.TIME_LIMIT:
             return "it ran longer than its queue allows"
@@ -100,11 +100,11 @@ def explain_reason(reason: Reason) -> str:  # noqa: C901, PLR0911, PLR0912 - a l
             return "its action was switched off after it was recorded"
         case Reason.RESTORED:
             return (
-                "it was live in a backup that was put back, or due between the backup"
-                " and that moment: it may have run in what was lost"
+                "it was live in a backup that was restored, or came due between the"
+                " backup and its restoration; it may have run in the time that was lost"
             )
         case Reason.NO_LONGER_TRUE:
-            return "what it was for is over: the user it would remind has come back"
+            return "its cause is gone: the user it was to remind has come back"
         case _:
             assert_never(reason)
 
@@ -114,22 +114,22 @@ def explain_state(state: OperationState) -> str:  # noqa: PLR0911 - a list
     Return what it means that an operation is in *state*.
 
     >>> explain_state(OperationState.SKIPPED)
-    'not run on purpose; the reason says why'
+    'deliberately not run; the reason says why'
     """
     match state:
         case OperationState.PENDING:
             return (
-                "recorded; waits for its time, for the broker, or for another operation"
-                " that must end first"
+                "recorded; waiting for its time, for the broker, or for another"
+                " operation that must end first"
             )
         case OperationState.QUEUED:
-            return "handed to the broker, not yet taken by a worker"
+            return "handed to the broker, but not yet taken by a worker"
         case OperationState.RUNNING:
             return "taken by a worker, which renews its lease while it works"
         case OperationState.SUCCEEDED:
             return (
-                "every step succeeded; mails resend makes it pending again, for some"
-                " mails alone"
+                "every step succeeded; mails resend makes it pending again, only for"
+                " the mails to resend"
             )
         case OperationState.FAILED:
             return (
@@ -142,11 +142,11 @@ def explain_state(state: OperationState) -> str:  # noqa: PLR0911 - a list
                 " operations retry makes it pending again"
             )
         case OperationState.SKIPPED:
-            return "not run on purpose; the reason says why"
+            return "deliberately not run; the reason says why"
         case OperationState.MISSED:
             return (
-                "not run because nobody led in time; one row for a whole outage, with"
-                " first, last and count"
+                "not run because no scheduler led in time; one row for a whole outage,"
+                " with first, last and count"
             )
         case _:
             assert_never(state)

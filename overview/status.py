@@ -1,4 +1,4 @@
-"""How the installation is at this moment, for every face: who leads, what waits."""
+"""The state of the installation at this moment, for every face."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ from overview.figures import (
     find_takers,
 )
 
-#: Actions that are named as due next.
+#: The most actions that are listed as due next.
 _NEXT = 5
 
-#: Leaderships that are named.
+#: The most leaderships that are listed.
 _PAST = 10
 
-#: Later than anything has begun to wait.
+#: Sorts after every instant since which something waits.
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
-#: In the order in which an operation takes them.
+#: The live states, in the order in which an operation passes them.
 LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
     """
-    What rests on request.
+    What is paused.
 
     Args:
-        whole: The pause of all of the installation; None: it is not paused.
+        whole: The pause of the whole installation. None: it is not paused.
 
         apps: The pauses of small apps, by uid.
 
-        actions: How many actions rest, for whatever pause.
+        actions: How many actions are paused, on their own or with others.
     """
 
     whole: Pause | None
@@ -70,7 +70,7 @@ class Paused:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing rests."""
+        """Whether nothing is paused."""
         return not self.actions and self.whole is None and not self.apps
 
     def as_json(self) -> dict[str, object]:
@@ -85,15 +85,15 @@ class Paused:
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """
-    What is not final of one queue, or of one app in it.
+    The live operations of one queue, or of one app in it.
 
     Args:
-        app: Uid of the small app. None: all of the queue.
+        app: Uid of the small app. None: the whole queue.
 
-        counts: By state; each of those that are not final is there.
+        counts: How many, by state; has each of the live states.
 
-        since: When the oldest was to be sent that no worker has taken, aware UTC.
-            None: none of them waits.
+        since: When the oldest operation that no worker has taken was to be sent, aware
+            UTC. None: none is waiting.
     """
 
     queue: Queue
@@ -105,30 +105,31 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class Status:
     """
-    How the installation is; times are aware UTC, of the database's clock.
+    The state of the installation; times are aware UTC, by the database's clock.
 
     Args:
         leader: None if the lease was released, or never taken.
 
-        last_tick_at: None if there never was one.
+        last_tick_at: None if there has never been a tick.
 
-        send_failure: None if the leader can send, or never tried.
+        send_failure: None if the leader can send, or has not tried.
 
-        backlog: What is not final, by queue, app and state.
+        backlog: The live operations, by queue, app and state.
 
         troubles: What went wrong within the last hour.
 
-        uncertain: Mails that an operator has to decide on, however old.
+        uncertain: How many mails an operator has to decide about, however old.
 
-        processes: Schedulers and workers, also those that ended without a word.
+        processes: Schedulers and workers, including those that ended without signing
+            off.
 
-        leaderships: Who led, the latest first, ten at most.
+        leaderships: Who has led, the latest first, at most ten.
 
-        paused: What rests on request.
+        paused: What is paused.
 
         quarantined: Actions that could not be read.
 
-        next_due: Actions that are due next, five at most.
+        next_due: The actions that are due next, at most five.
     """
 
     now: datetime
@@ -145,23 +146,23 @@ class Status:
     next_due: Sequence[NextDue]
 
     def group_by_queue(self) -> list[Waiting]:
-        """Return what is not final of each queue, also of those that have nothing."""
+        """Return the live operations of each queue, including empty queues."""
         return [
             _make_waiting(queue, None, (b for b in self.backlog if b.queue is queue))
             for queue in Queue
         ]
 
     def group_by_app(self) -> list[Waiting]:
-        """Return what is not final of each app and queue, the longest waiting first."""
+        """Return the live operations of each app and queue, longest waiting first."""
         groups: dict[tuple[str, Queue], list[Backlog]] = defaultdict(list)
         for each in self.backlog:
             groups[each.app, each.queue].append(each)
         found = [_make_waiting(queue, app, g) for (app, queue), g in groups.items()]
-        # What does not wait comes last.
+        # Groups in which nothing waits come last.
         return sorted(found, key=lambda each: each.since or _NEVER)
 
     def find_takers(self, queue: Queue) -> list[Seen]:
-        """Return the workers that are alive and take from *queue*."""
+        """Return the living workers that take from *queue*."""
         return find_takers(self.processes, queue)
 
     def as_json(self) -> dict[str, object]:
@@ -212,7 +213,7 @@ class Status:
 
 
 def fetch_status(connection: sa.Connection) -> Status:
-    """Return how the installation is."""
+    """Return the state of the installation."""
     return Status(
         now=read_clock(connection),
         leader=fetch_holder(connection),
@@ -243,7 +244,7 @@ def _find_age_s(now: datetime, since: datetime | None) -> float | None:
 
 
 def make_process_json(seen: Seen) -> dict[str, object]:
-    """Return the documented object for a scheduler or a worker; keys are only added."""
+    """Return the documented object of a scheduler or a worker; keys are only added."""
     process = seen.process
     is_worker = process.role is Role.WORKER
     return {

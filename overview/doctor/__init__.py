@@ -1,1 +1,1 @@
-"""What doctor looks at: examine goes through checks/, each of which gives findings."""
+"""What doctor looks at: examine runs all of checks/, each of which yields findings."""

@@ -1,4 +1,4 @@
-"""Look for what will cause trouble, before it does; below every face."""
+"""Examine the installation for problems, for every face."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from overview.doctor.checks.scheduler import LATE_TICK
 from overview.doctor.finding import Finding, Health, View
 from settings import Settings
 
-#: For metrics, which a process gives from memory.
+#: Seconds that a process has to serve its metrics, which it keeps in memory.
 _ANSWERS_WITHIN_S = 3
 
 
@@ -26,27 +26,28 @@ def find_trouble(
     engine: sa.Engine, settings: Settings, *, names: Iterable[str] | None = None
 ) -> Iterator[Finding]:
     """
-    Look at everything, and tell of each thing how it is.
+    Examine everything, and report the health of each subject.
 
     Args:
-        engine: Whose every call has a deadline.
+        engine: Its every call has a deadline.
 
-        settings: Of who looks.
+        settings: Of this process.
 
-        names: Of ``LOOKS``; only at these, without the schema. None: at all.
+        names: Keys of ``LOOKS`` to examine, without the schema. None: all of them, and
+            the schema.
 
     Yields:
-        Findings, in the order of ``LOOKS``. Where grants are missing, or the schema
-        is of another version, nothing else can be looked at.
+        Findings, in the order of ``LOOKS``. If the schema is of another version, or
+        grants are missing, only that is reported.
 
     Raises:
-        UnreachableError: The database is away: who cannot look has found nothing.
+        UnreachableError: The database does not answer, so nothing can be examined.
     """
     if names is None:
         schema = look_at_schema(engine)
         yield schema
         if schema.health is Health.BAD:
-            # The tables to look at may not be there, or may not be looked at.
+            # The tables may be missing or unreadable, so no other look makes sense.
             for each in _look(engine, settings, "grants"):
                 if each.health is Health.BAD:
                     yield each
@@ -56,13 +57,13 @@ def find_trouble(
 
 
 def _look(engine: sa.Engine, settings: Settings, name: str) -> Iterator[Finding]:
-    """Look at one thing; what the database refuses is a finding, not the end."""
+    """Examine one subject; if the database refuses, that is a finding, not the end."""
     try:
         with reading(engine) as connection:
             view = View(connection, settings, read_clock(connection))
             yield from LOOKS[name](view)
     except RefusedError as error:
-        yield Finding(name, Health.BAD, f"could not be looked at: {error.cause}")
+        yield Finding(name, Health.BAD, f"cannot be checked: {error.cause}")
 
 
 def look_at_schema(engine: sa.Engine) -> Finding:
@@ -72,21 +73,21 @@ def look_at_schema(engine: sa.Engine) -> Finding:
     except UsageError as error:
         return Finding("schema", Health.BAD, str(error))
     except RefusedError as error:
-        return Finding("schema", Health.BAD, f"could not be looked at: {error.cause}")
+        return Finding("schema", Health.BAD, f"cannot be checked: {error.cause}")
     if schema.is_newer:
         found = (
-            f"{schema.found}, newer than {schema.wanted} of this program, which works "
-            "on it. Upgrade it (docs/upgrades.md)."
+            f"the database is at {schema.found}, newer than this program's own "
+            f"({schema.wanted}) but compatible. Upgrade the program (docs/upgrades.md)."
         )
         return Finding("schema", Health.DOUBTFUL, found)
-    return Finding("schema", Health.GOOD, "that of this version")
+    return Finding("schema", Health.GOOD, "it is that of this version")
 
 
 def look_at_own_scheduler(engine: sa.Engine, url: str) -> Finding:
     """
     Look at the one scheduler that serves its metrics at *url*.
 
-    If it leads, it must have ticked; a standby is well if somebody has.
+    A leader must have ticked itself; a standby is healthy if any scheduler has.
     """
     try:
         metrics = _read_metrics(url)
@@ -95,21 +96,21 @@ def look_at_own_scheduler(engine: sa.Engine, url: str) -> Finding:
     with reading(engine) as connection:
         now = read_clock(connection)
         ticked_at = get_last_tick_at(connection)
-    role = "stands by, and somebody"
+    role = "it stands by"
     if metrics["minutehand_is_leader"]:
-        role = "leads, and"
+        role = "it leads"
         stamp = metrics["minutehand_last_tick_timestamp_seconds"]
-        # What others did does not count: it may have lost the lease in its sleep.
+        # Ticks of others do not count: this one may have lost the lease while it slept.
         ticked_at = datetime.fromtimestamp(stamp, UTC) if stamp else None
     if ticked_at is None:
-        return Finding("scheduler", Health.BAD, f"{role} has not ticked yet")
+        return Finding("scheduler", Health.BAD, f"{role}; there has been no tick yet")
     late = now - ticked_at > LATE_TICK
-    found = f"{role} ticked {format_age(now - ticked_at)} ago"
+    found = f"{role}; the last tick was {format_age(now - ticked_at)} ago"
     return Finding("scheduler", Health.BAD if late else Health.GOOD, found)
 
 
 def _read_metrics(url: str) -> dict[str, float]:
-    """Return the metrics without labels that a process serves at *url*."""
+    """Return those metrics at *url* that have no labels."""
     with urlopen(url, timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310 - our own
         lines = answer.read().decode().splitlines()
     pairs = [line.split(" ") for line in lines if line.startswith("minutehand_")]

@@ -1,4 +1,4 @@
-"""What a look of doctor is given, and what it finds."""
+"""What a look of doctor gets (View) and what it reports (Finding)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from settings import Settings
 
 
 class Health(StrEnum):
-    """How a thing is."""
+    """How healthy a subject is."""
 
     GOOD = "ok"
     DOUBTFUL = "look"
@@ -30,7 +30,7 @@ class Finding:
 
         health: ``BAD`` only if runs are late or lost, or will be.
 
-        detail: What is so, and what to do.
+        detail: What was found and, unless it is good, what to do.
     """
 
     subject: str
@@ -52,9 +52,9 @@ class View:
     What a look may use.
 
     Args:
-        connection: That only reads; of this look alone.
+        connection: Read-only, for this look alone.
 
-        settings: Of who looks.
+        settings: Of this process.
 
         now: The database's clock, aware UTC.
     """
@@ -64,7 +64,7 @@ class View:
     now: datetime
 
     def name_starter(self, command: str) -> str:
-        """Return what starts a part: *command*, or all in one if that is the form."""
+        """Return *command*, or ``minutehand up`` where that runs all parts in one."""
         is_embedded = self.settings.broker_url.startswith("memory")
         return "minutehand up" if is_embedded else command
 

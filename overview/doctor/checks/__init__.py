@@ -1,8 +1,8 @@
 """
-What doctor looks at, in this order: one function for each thing.
+What doctor looks at, in this order: one function for each subject.
 
 A new look is a function that takes a ``View`` and yields findings, a line here, and a
-test. One that cannot look (a grant that is missing) is a finding of its own.
+test. A look that the database refuses (a missing grant) becomes a finding of its own.
 """
 
 from overview.doctor.checks.broker import look_at_broker
@@ -31,7 +31,7 @@ from overview.doctor.checks.work import (
 from overview.doctor.checks.zones import look_at_zones
 from overview.doctor.finding import Look
 
-#: Those after the schema, without which the tables may not be there.
+#: All looks but that at the schema, which comes first: tables may be missing.
 LOOKS: dict[str, Look] = {
     "grants": look_at_grants,
     "leader": look_at_leader,

@@ -10,10 +10,10 @@ from overview.doctor.finding import Finding, Health, View
 
 
 def look_at_broker(view: View) -> Iterator[Finding]:
-    """Ask the broker of who looks; an empty queue that is gone is declared again."""
+    """Ask the broker that this process's settings name; declare missing queues."""
     settings = view.settings
     if settings.broker_url.startswith("memory"):
-        yield Finding("broker", Health.GOOD, "within minutehand up")
+        yield Finding("broker", Health.GOOD, "in the memory of minutehand up")
         return
     # Celery takes half a second to import.
     app = import_module("celery_app.app").make_app(settings)
@@ -24,8 +24,8 @@ def look_at_broker(view: View) -> Iterator[Finding]:
         sender.find_empty_queues()
     except BrokerUnreachableError as error:
         found = str(error).removesuffix(".")
-        yield Finding("broker", Health.BAD, f"{found}. Start it, or mend its URL.")
+        yield Finding("broker", Health.BAD, f"{found}. Start it, or correct its URL.")
     else:
-        yield Finding("broker", Health.GOOD, "answers, and has all queues")
+        yield Finding("broker", Health.GOOD, "it answers and has all queues")
     finally:
         sender.close()

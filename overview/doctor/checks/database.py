@@ -1,4 +1,4 @@
-"""What may be done in the database."""
+"""Whether the database user has all rights that it needs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from overview.doctor.finding import Finding, Health, View
 
 
 def look_at_grants(view: View) -> Iterator[Finding]:
-    """Look for what the user of the database may not do, and has to."""
+    """Look for rights that the database user needs and lacks."""
     missing = find_missing_grants(view.connection)
     for each in missing:
         yield Finding("grants", Health.BAD, each)
     if not missing:
-        yield Finding("grants", Health.GOOD, "all that schedulers and workers need")
+        found = "the database user has all that schedulers and workers need"
+        yield Finding("grants", Health.GOOD, found)

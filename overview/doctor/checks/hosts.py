@@ -1,4 +1,4 @@
-"""Where schedulers and workers run: clocks, settings, versions and space."""
+"""The hosts of schedulers and workers: clocks, settings, versions and disk space."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen, fetch_processes, measure_free
 from overview.doctor.finding import Finding, Health, View
 
-#: Less free than this, and an operator should look; a large refresh needs as much.
+#: With fewer free bytes an operator should look: a large refresh needs this much.
 LITTLE_SPACE = 1024**3
 
-#: Less free than this, and refreshes fail or will soon.
+#: With fewer free bytes refreshes fail, or will soon.
 NO_SPACE = 100 * 1024**2
 
-#: A process that ended without a word is told of for so long.
+#: How long a process that ended without signing off is reported.
 _TOLD_FOR = timedelta(hours=1)
 
 
 def look_at_clocks(view: View) -> Iterator[Finding]:
-    """Compare the clock of this host, and of each that runs a process, with ours."""
+    """Compare the clocks of this host and of all processes with the database's."""
     own = read_host_clock() - view.now
     yield Finding(
         "clock",
         _judge_clock(own),
-        f"this host is {own.total_seconds():+.1f} s off the database",
+        f"this host differs from the database by {own.total_seconds():+.1f} s",
     )
     by_host: dict[str, float] = {}
     for each in _fetch_alive(view):
@@ -39,7 +39,10 @@ def look_at_clocks(view: View) -> Iterator[Finding]:
     for host, skew_s in sorted(by_host.items()):
         health = _judge_clock(timedelta(seconds=skew_s))
         if health is not Health.GOOD:
-            found = f"host {host} is {skew_s:+.1f} s off the database: mend its clock"
+            found = (
+                f"host {host} differs from the database by {skew_s:+.1f} s."
+                " Synchronize its clock (NTP)."
+            )
             yield Finding("clock", health, found)
 
 
@@ -48,7 +51,7 @@ def _judge_clock(skew: timedelta) -> Health:
 
 
 def look_at_settings(view: View) -> Iterator[Finding]:
-    """Look for settings that processes must agree on, and do not."""
+    """Look for settings that must be the same in all processes and are not."""
     values: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for each in _fetch_alive(view):
         for name, value in each.process.settings.items():
@@ -58,14 +61,17 @@ def look_at_settings(view: View) -> Iterator[Finding]:
         each_value = "; ".join(
             f"{value} ({_enumerate(names)})" for value, names in sorted(found.items())
         )
-        detail = f"{name} differs: {each_value}. Give all the same, and restart them."
+        detail = (
+            f"{name} differs: {each_value}. Give all processes the same value, and"
+            " restart them."
+        )
         yield Finding("settings", Health.DOUBTFUL, detail)
     if values and not differing:
-        yield Finding("settings", Health.GOOD, "all processes agree")
+        yield Finding("settings", Health.GOOD, "all processes have the same")
 
 
 def look_at_programs(view: View) -> Iterator[Finding]:
-    """Look for processes of another version, and for those that were killed."""
+    """Look for processes of another version, and for killed ones."""
     seen = fetch_processes(view.connection)
     newest = get_newest_revision()
     alive_names = {each.process.name for each in seen if each.is_alive}
@@ -76,19 +82,22 @@ def look_at_programs(view: View) -> Iterator[Finding]:
             yield Finding(
                 "version",
                 Health.DOUBTFUL,
-                f"{who} is version {process.version} of schema {process.revision}, "
-                f"the database is at {newest}: restart it with this version",
+                f"{who} is version {process.version} with schema {process.revision}, "
+                f"but the database is at {newest}. Restart it with this version.",
             )
         is_gone = not each.is_alive and each.age <= _TOLD_FOR
-        # One of the same name is what was started in its place.
+        # A living process of the same name was started in its place.
         if is_gone and process.name not in alive_names:
             age = format_age(each.age)
-            found = f"{who} gave its last sign {age} ago: it was killed, or is cut off"
+            found = (
+                f"{who} gave its last sign of life {age} ago: it was killed, or cannot"
+                " reach the database"
+            )
             yield Finding(process.role.value, Health.DOUBTFUL, found)
 
 
 def look_at_space(view: View) -> Iterator[Finding]:
-    """Look at what is free in the workspace, here and where workers run."""
+    """Look at the free space of the workspace on the workers' hosts, else on this."""
     free = {
         each.process.hostname: each.process.free_bytes
         for each in _fetch_alive(view)
@@ -102,9 +111,9 @@ def look_at_space(view: View) -> Iterator[Finding]:
     host, least = min(free.items(), key=lambda item: item[1])
     found = f"{format_bytes(least)} free in the workspace ({host})"
     if least < NO_SPACE:
-        yield Finding("space", Health.BAD, f"{found}: refreshes fail. Make room.")
+        yield Finding("space", Health.BAD, f"{found}: refreshes fail. Free some space.")
     elif least < LITTLE_SPACE:
-        yield Finding("space", Health.DOUBTFUL, f"{found}: make room")
+        yield Finding("space", Health.DOUBTFUL, f"{found}. Free some space.")
     else:
         yield Finding("space", Health.GOOD, found)
 
@@ -114,7 +123,7 @@ def _fetch_alive(view: View) -> list[Seen]:
 
 
 def _enumerate(names: Iterable[str], *, at_most: int = 3) -> str:
-    """Name *at_most*, and count the others."""
+    """Return the first *at_most* names, and the number of the others."""
     unique = sorted(set(names))
     others = len(unique) - at_most
     shown = ", ".join(unique[:at_most])

@@ -1,4 +1,4 @@
-"""What mails need."""
+"""Whether the mail server accepts mails."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import timedelta
 from operations.adapters.breaker import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 
-#: With mails to send, a trial is made each five minutes at least.
+#: While there are mails to send, one is tried at least every five minutes.
 _FORGOTTEN = timedelta(minutes=15)
 
 
 def look_at_mail(view: View) -> Iterator[Finding]:
-    """Name a mail server that does not serve, for which operations wait."""
+    """Report mail servers that are left alone because they serve nobody."""
     for pause in fetch_pauses(view.connection):
-        # Nobody has a mail for it, or it is no longer the one that is used.
+        # No trial although one was due: there are no mails, or the server was replaced.
         forgotten = view.now - pause.retry_at > _FORGOTTEN
         health = Health.DOUBTFUL if forgotten else Health.BAD
         yield Finding("mail", health, str(pause))

@@ -1,4 +1,4 @@
-"""Whether somebody leads, ticks and can send."""
+"""Whether a scheduler leads, ticks and can send."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from actions.leader import fetch_leader, get_last_tick_at, get_send_failure
 from models.units import format_age, show_instant
 from overview.doctor.finding import Finding, Health, View
 
-#: A leader ticks each minute; this many are missing if the last is older.
+#: A leader ticks every minute; if the last tick is older than this, it is late.
 LATE_TICK = timedelta(minutes=3)
 
-#: Lost heartbeats of a leader, of which one may always be on its way.
+#: Heartbeats that may be missing: one of them may just be on its way.
 _LOST_BEATS = 2
 
 
 def look_at_leader(view: View) -> Iterator[Finding]:
-    """Look for a leader, and for its heartbeats."""
+    """Look for a leader and its heartbeats."""
     holder = fetch_leader(view.connection)
     if holder is None:
         starter = view.name_starter("minutehand scheduler")
@@ -26,7 +26,7 @@ def look_at_leader(view: View) -> Iterator[Finding]:
         return
     age = format_age(holder.heartbeat_age)
     found = f"{holder.hostname} (pid {holder.pid}), heartbeat {age} ago"
-    # A second beyond, for a beat takes a moment to be written.
+    # One second more, since writing a heartbeat takes a moment.
     most = _LOST_BEATS * view.settings.lease_heartbeat + timedelta(seconds=1)
     if holder.heartbeat_age <= most:
         yield Finding("leader", Health.GOOD, found)
@@ -36,8 +36,8 @@ def look_at_leader(view: View) -> Iterator[Finding]:
     yield Finding(
         "leader",
         Health.DOUBTFUL,
-        f"{found}, though it gives one every {every}: does it hang, or is it cut off? "
-        f"Another takes over in {left} if one stands by.",
+        f"{found}, though one is due every {every}: it hangs, or cannot reach the "
+        f"database. A standby takes over in {left}, if there is one.",
     )
 
 
@@ -45,17 +45,17 @@ def look_at_tick(view: View) -> Iterator[Finding]:
     """Look at the age of the last tick."""
     ticked_at = get_last_tick_at(view.connection)
     if ticked_at is None:
-        yield Finding("tick", Health.BAD, "there never was one")
+        yield Finding("tick", Health.BAD, "there has never been one")
         return
     late = view.now - ticked_at > LATE_TICK
-    found = f"the last was {format_age(view.now - ticked_at)} ago"
+    found = f"the last one was {format_age(view.now - ticked_at)} ago"
     yield Finding("tick", Health.BAD if late else Health.GOOD, found)
 
 
 def look_at_sending(view: View) -> Iterator[Finding]:
-    """Repeat what the broker told the leader; nothing if it takes what is sent."""
+    """Repeat the broker's last error to the leader; no finding if sending works."""
     failure = get_send_failure(view.connection)
     if failure is not None:
         since = show_instant(failure.since)
-        found = f"the scheduler's attempts have failed since {since}: {failure.error}"
+        found = f"the scheduler has failed to send since {since}: {failure.error}"
         yield Finding("sending", Health.BAD, found)

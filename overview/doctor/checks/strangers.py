@@ -1,4 +1,4 @@
-"""What workers met in our queues that is not ours."""
+"""Whether workers met messages in our queues that are not ours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from overview.doctor.finding import Finding, Health, View
 
 
 def look_at_strangers(view: View) -> Iterator[Finding]:
-    """Name who else uses queues of ours, and what to do."""
+    """Report who else uses our queues, and what to do."""
     for each in fetch_strangers(view.connection):
         yield Finding(f"queue {each.queue}", Health.BAD, each.hint)

@@ -1,4 +1,4 @@
-"""Whether anybody takes the tasks that actions send elsewhere."""
+"""Whether any worker takes the tasks that ``run_task`` sends to other queues."""
 
 from __future__ import annotations
 

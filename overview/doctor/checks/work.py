@@ -1,4 +1,4 @@
-"""Whether what is to run is sent, taken, and comes through."""
+"""Whether operations are sent, taken by workers, and succeed."""
 
 from __future__ import annotations
 
@@ -24,39 +24,44 @@ from overview.figures import (
     find_takers,
 )
 
-#: To be sent for so long, with nothing in the way; the leader looks each second.
+#: Unsent for longer, with nothing in the way, is late: the leader looks every second.
 _UNSENT = timedelta(minutes=1)
 
-#: Sent and not claimed for so long: is there a worker that has time?
+#: Sent and not claimed for longer: the workers may be too few.
 _UNCLAIMED = timedelta(minutes=5)
 
-#: Apps or kinds of trouble that are named one by one.
+#: The most kinds of trouble that are named one by one.
 _NAMED = 10
 
 
 def look_at_quarantine(view: View) -> Iterator[Finding]:
-    """Look for actions that the tick leaves out."""
+    """Look for actions in quarantine, which the tick leaves out."""
     for row in fetch_quarantined(view.connection):
         reason = row.quarantine_reason or ""
         end = "" if reason.endswith((".", "?")) else "."
-        found = f"{row.uid} ({row.app}): {reason}{end} Post it again."
+        found = f"{row.uid} (app {row.app}): {reason}{end} Post it again."
         yield Finding("quarantine", Health.DOUBTFUL, found)
 
 
 def look_at_outbox(view: View) -> Iterator[Finding]:
-    """Look for what should have been sent."""
+    """Look for operations that should have been sent."""
     unsent = fetch_unsent(view.connection, older_than=_UNSENT)
     if unsent:
         oldest = unsent[0].send_at
-        assert oldest is not None  # what waits was to be sent at some time
+        assert oldest is not None  # a pending operation has an instant to be sent at
         since = show_instant(oldest)
-        found = f"{len(unsent)} wait to be sent, the oldest since {since}"
-        hint = "Does a scheduler lead, and does the broker answer?"
+        many = (
+            "1 operation waits"
+            if len(unsent) == 1
+            else f"{len(unsent)} operations wait"
+        )
+        found = f"{many} to be sent, the oldest since {since}"
+        hint = "Check that a scheduler leads and that the broker answers."
         yield Finding("outbox", Health.BAD, f"{found}. {hint}")
 
 
 def look_at_queues(view: View) -> Iterator[Finding]:
-    """Look for queues that nobody takes from, or not fast enough."""
+    """Look for queues that no worker takes, or that workers do not take fast enough."""
     connection = view.connection
     seen = fetch_processes(connection)
     backlog = fetch_backlog(connection)
@@ -81,8 +86,9 @@ def look_at_queues(view: View) -> Iterator[Finding]:
             yield Finding(
                 subject,
                 Health.DOUBTFUL,
-                f"{count} sent and not claimed, the oldest {show_instant(oldest)}: "
-                f"{_describe_takers(takers)} cannot keep up, or hang. {found}",
+                f"{count} sent and not taken, the oldest since {show_instant(oldest)}. "
+                f"The queue has {_describe_takers(takers)}: too few, or they hang. "
+                f"{found}",
             )
         else:
             yield Finding(subject, Health.GOOD, f"{_describe_takers(takers)}; {found}")
@@ -91,11 +97,11 @@ def look_at_queues(view: View) -> Iterator[Finding]:
 def _judge_untaken(
     queue: Queue, waiting: str, seen: Sequence[Seen], *, scheduled: bool
 ) -> Finding:
-    """Judge a queue without a worker: bad if anything is or will be on it."""
+    """Judge a queue without a worker: bad if anything waits or is scheduled there."""
     subject = f"queue {queue.value}"
     is_empty = waiting == _NOTHING
     if is_empty and not scheduled:
-        found = "no worker takes it, and nothing is scheduled on it"
+        found = "no worker takes it, and no action needs it"
         return Finding(subject, Health.GOOD, found)
     found = "no worker takes it" + ("" if is_empty else f"; {waiting}")
     last = min(
@@ -107,10 +113,10 @@ def _judge_untaken(
         default=None,
     )
     if last is not None:
-        found += f"; the last gave a sign {format_age(last)} ago"
+        found += f"; the last worker gave a sign of life {format_age(last)} ago"
     todo = (
-        f"Start one: minutehand worker -Q {queue.value}. (One that cannot reach its "
-        "broker takes nothing either.)"
+        f"Start one: minutehand worker -Q {queue.value}. (A worker that cannot reach "
+        "its broker counts as none.)"
     )
     return Finding(subject, Health.BAD, f"{found}. {todo}")
 
@@ -140,7 +146,7 @@ def _describe_takers(takers: Sequence[Seen]) -> str:
 
 
 def look_at_held(view: View) -> Iterator[Finding]:
-    """Look for what waits until what we run on serves again, and say what that is."""
+    """Look for operations that wait for the platform, and report one's error."""
     held = fetch_held(view.connection)
     if held is not None:
         many = (
@@ -149,12 +155,12 @@ def look_at_held(view: View) -> Iterator[Finding]:
         apps = "1 app" if held.apps == 1 else f"{held.apps} apps"
         age = format_age(view.now - held.since)
         error = held.error.removesuffix(".")
-        found = f"{error}; {many}, of {apps}, the oldest for {age}"
+        found = f"{error}; {many} for it, of {apps}, the oldest for {age}"
         yield Finding("platform", Health.BAD, found)
 
 
 def look_at_troubles(view: View) -> Iterator[Finding]:
-    """Look at what failed, was missed or became uncertain within the last hour."""
+    """Report what failed, was missed or became uncertain within the last hour."""
     troubles = fetch_troubles(view.connection)
     for each in troubles[:_NAMED]:
         what = "mails uncertain" if each.state == "uncertain" else each.state
@@ -163,12 +169,13 @@ def look_at_troubles(view: View) -> Iterator[Finding]:
         found = f"app {each.app}: {each.count} {what}{why}, the last {ago} ago"
         yield Finding("last hour", Health.DOUBTFUL, found)
     if len(troubles) > _NAMED:
-        found = f"{len(troubles) - _NAMED} more kinds: minutehand status --json"
+        found = f"{len(troubles) - _NAMED} more kinds: see minutehand status --json"
         yield Finding("last hour", Health.DOUBTFUL, found)
     if not troubles:
         found = "nothing failed, was missed or is uncertain"
         yield Finding("last hour", Health.GOOD, found)
     uncertain = count_uncertain(view.connection)
     if uncertain:
-        found = f"of {uncertain} nobody knows whether they were sent; they are not sent"
-        yield Finding("mails", Health.DOUBTFUL, f"{found} again by themselves")
+        many = "1 mail is" if uncertain == 1 else f"{uncertain} mails are"
+        found = f"{many} uncertain: sent, or perhaps not. Decide: minutehand mails list"
+        yield Finding("mails", Health.DOUBTFUL, f"{found} --state uncertain")

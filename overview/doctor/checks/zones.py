@@ -1,4 +1,4 @@
-"""What a new time zone database moves."""
+"""Whether a new time zone database moves occurrences or leaves rules unreadable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from overview.doctor.finding import Finding, Health, View
 
 
 def look_at_zones(view: View) -> Iterator[Finding]:
-    """Look for actions whose instants a new tz database moves, or cannot tell."""
+    """Look for actions that the time zone database in use moves or cannot read."""
     moved = find_moved(view.connection, now=view.now)
     unreadable = find_unreadable(view.connection)
     for lost in unreadable:
@@ -18,10 +18,10 @@ def look_at_zones(view: View) -> Iterator[Finding]:
         yield Finding("tzdata", Health.DOUBTFUL, found)
     for each in moved:
         found = (
-            f"{each.action_uid}: {show_instant(each.before)} becomes "
-            f"{show_instant(each.after)} ({each.zone})"
+            f"{each.action_uid}: the occurrence at {show_instant(each.before)} moves "
+            f"to {show_instant(each.after)} ({each.zone})"
         )
         yield Finding("tzdata", Health.DOUBTFUL, found)
     if not moved and not unreadable:
-        found = "moves no instant of a stored action within a year"
+        found = "it moves no occurrence of a stored action within a year"
         yield Finding("tzdata", Health.GOOD, found)
