@@ -1,4 +1,4 @@
-"""``actions list``, ``show`` and ``delete``."""
+"""The commands ``actions list``, ``show`` and ``delete``."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from overview.actions import (
     fetch_shown_action,
 )
 
-#: Occurrences that ``show`` foretells.
+#: Next occurrences that ``show`` lists.
 _SHOWN = 5
 
-#: Revisions that ``show`` tells of, the latest first.
+#: Revisions that ``show`` lists, the latest first.
 _REVISIONS_SHOWN = 10
 
 _STYLES = {"active": "green", "paused": "yellow", "quarantined": "bold red"}
@@ -51,14 +51,14 @@ def list_actions(
     *,
     app: AppOption = None,
     deleted: Annotated[
-        bool, typer.Option("--deleted", help="List deleted ones, too.")
+        bool, typer.Option("--deleted", help="List deleted actions as well.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """
     List scheduled actions.
 
-    The next due come first.
+    The action that is due next comes first.
     """
     with read_database() as connection:
         found = fetch_listed_actions(connection, app=app, deleted=deleted)
@@ -90,7 +90,7 @@ def show_action(
     """
     Show a scheduled action.
 
-    Deleted ones are found by their uid.
+    A deleted action is found by its uid.
     """
     with read_database() as connection:
         found = fetch_detailed_action(
@@ -155,9 +155,9 @@ def delete(
     action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
 ) -> None:
     """
-    Delete a scheduled action; its history stays.
+    Delete a scheduled action; its history is kept.
 
-    Operations that wait are canceled when a worker takes them.
+    Its waiting operations are canceled when a worker takes them.
     """
     with write_database() as connection:
         uid = find_action(connection, action, app=app).uid
@@ -170,14 +170,14 @@ def delete(
 
 
 def _format_last(last: LastRun | None, now: datetime) -> Text:
-    """Return the last outcome and its age, and the last success if that is another."""
+    """Return the last outcome and its age; after a failure, the last success too."""
     if last is None:
         return Text("-")
     text = style_state(last.state)
     if last.finished_at is not None:
         text.append(f" {format_age(now - last.finished_at)} ago", style="default")
     if last.state != OperationState.SUCCEEDED:
-        success = "no success lately"
+        success = "no recent success"
         if last.succeeded_at is not None:
             success = f"last success {format_age(now - last.succeeded_at)} ago"
         text.append(f"; {success}", style="default")

@@ -1,4 +1,4 @@
-"""``actions post``: read a document, refuse it or store it, and say what follows."""
+"""``actions post``: reads a document, refuses or stores it, and shows what follows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from cli.output import err, format_both, out, print_json, print_note, print_warn
 from models.door.documents import read_actions
 from models.scheduled_action import ScheduledActionModel
 
-#: Occurrences that a post foretells.
+#: Next occurrences that are shown after a post.
 _SHOWN = 5
-#: Changes of each sort that are listed for people.
+#: Changes of each kind that are listed for people.
 _LISTED = 10
 
 
@@ -37,31 +37,37 @@ def post(
         str,
         typer.Argument(
             metavar="FILE|-",
-            help="JSON: an action, a list of them, or one on each line; - is"
-            " standard input.",
+            help="JSON: one action, a list, or one action per line; - is standard"
+            " input.",
         ),
     ],
     *,
     app: Annotated[
-        str, typer.Option("--app", metavar="UID", help="Small app it belongs to.")
+        str,
+        typer.Option(
+            "--app", metavar="UID", help="Small app that the actions belong to."
+        ),
     ],
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Put it in the place of one of that name."),
+        typer.Option(
+            "--replace", help="Replace an action that has the same name or uid."
+        ),
     ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Store nothing; show what would change in the next 30 days.",
+            help="Show what would change in the next 30 days; store nothing.",
         ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """
-    Post a scheduled action, or replace one; of many, all or none.
+    Post or replace a scheduled action, or a list of them.
 
-    It takes effect now: what was due before is not run.
+    It takes effect now: earlier occurrences do not run. If one action of a list is
+    refused, none is stored.
     """
     settings = get_settings()
     text = read_file(file)
@@ -103,7 +109,7 @@ def _post_many(
     dry_run: bool,
     json: bool,
 ) -> None:
-    """Post a list; what happened to each is told to programs only."""
+    """Post a list; only ``--json`` prints what became of each action."""
     with write_database() as connection:
         outcomes = post_all_with_outcomes(
             connection,
@@ -129,10 +135,12 @@ def _post_many(
 def _warn_of_many(
     app: str, actions: Sequence[ScheduledActionModel], outcomes: Sequence[Outcome]
 ) -> None:
-    """Tell the first doubts, and count what will not run."""
+    """Print the first doubts, and count what will not run."""
     superseded = sum(len(each.posted.superseded) for each in outcomes)
     if superseded:
-        print_warning(f"{superseded:,} occurrences were due and will not run.")
+        print_warning(
+            f"{superseded:,} occurrences were due before this edit and will not run."
+        )
     with read_database() as connection:
         known = fetch_references(connection, app, actions)
     told = 0
@@ -141,7 +149,7 @@ def _warn_of_many(
             print_warning(f"/{index}{problem}")
             told += 1
         if told >= _LISTED:
-            print_warning("There may be more.")
+            print_warning("There may be more warnings; these are the first.")
             return
 
 
@@ -156,13 +164,13 @@ def _print(action: ScheduledActionModel, outcome: Outcome) -> None:
     for at in following:
         out().print(f"  {format_both(at)}")
     if outcome.state != "active":
-        print_note(f"It is {outcome.state}: nothing runs by itself.")
+        print_note(f"The action is {outcome.state}, so its schedule does not run.")
 
 
 def _warn(
     app: str, action: ScheduledActionModel, superseded: Sequence[datetime]
 ) -> None:
-    """Name what will not run, what reaches nobody, and what *app* does not have."""
+    """Warn of superseded occurrences, silent mails and names *app* does not have."""
     for at in superseded:
         err().print(
             Text("superseded: ", style="yellow").append(
@@ -179,7 +187,7 @@ def _warn(
 def _show_changes(
     app: str, action: ScheduledActionModel, *, replace: bool, json: bool
 ) -> None:
-    """Compare the schedule before a post with that after it; nothing is stored."""
+    """Compare the schedules before and after a post; nothing is stored."""
     with write_database() as connection:
         difference = foretell_post(
             connection, app, action, replace=replace, lookback=get_settings().lookback

@@ -1,4 +1,4 @@
-"""``actions run``: record a manual run, and follow it if asked."""
+"""``actions run``: records a manual run, and follows it if asked to."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ def run(  # noqa: PLR0913 - the options of the command
     app: AppOption = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="The same key is the same run, however often."),
+        typer.Option(
+            "--key", help="Makes the call repeatable: the same key is the same run."
+        ),
     ] = None,
     user: Annotated[
         str | None,
         typer.Option(
             "--user",
             metavar="ID",
-            help="Run as if this user triggered it; of event-driven actions.",
+            help="Run as if this user had triggered it (event-driven actions only).",
         ),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Refresh even what is unchanged at its source."),
+        typer.Option("--force", help="Refresh even data whose source is unchanged."),
     ] = False,
     wait: Annotated[
         bool,
         typer.Option(
-            "--wait", help="Wait for the end; exit 0 if it succeeded, else 1."
+            "--wait", help="Wait until it ends; exit with 0 if it succeeded, else 1."
         ),
     ] = False,
     yes: YesOption = False,
@@ -48,15 +50,15 @@ def run(  # noqa: PLR0913 - the options of the command
     """
     Run a scheduled action now.
 
-    Its schedule does not move. A run that is under way already exits with code 5.
-    An event-driven action runs for all its recipients unless --user names one, which
-    is asked about.
+    Its schedule does not change. Exits with 5 if a run of it is under way and its
+    overlap is skip. An event-driven action runs for all its recipients, after a
+    question, unless --user names one.
     """
     with read_database() as connection:
         found = find_runnable(connection, action, app=app, user_id=user)
     if found.is_for_all:
         what = (
-            f"Run {found.name!r} for all its recipients (it is driven by an event;"
+            f"Run {found.name!r} for all its recipients (it is event-driven;"
             " --user ID runs it for one user)"
         )
         if not confirm(what, yes=yes):
@@ -66,7 +68,10 @@ def run(  # noqa: PLR0913 - the options of the command
     with read_database() as connection:
         leader = fetch_leader(connection)
     if leader is None:
-        print_note("No scheduler leads now; it is sent when one does (minutehand up).")
+        print_note(
+            "No scheduler leads, so the run waits to be sent. Start one: minutehand"
+            " scheduler, or minutehand up."
+        )
     if wait:
         if not json:
             out().print(str(operation_id))

@@ -1,4 +1,4 @@
-"""``apps list`` and ``apps show``."""
+"""The commands ``apps list`` and ``apps show``."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def list_apps(*, json: JsonOption = False) -> None:
             ]
             for each in found
         ),
-        empty="No small apps yet. Make one with: minutehand apps apply FILE",
+        empty="No small apps yet. Create one: minutehand apps apply FILE",
     )
 
 
 def _describe_activity(activity: Activity) -> str | None:
-    """Return what goes on in an app: published, refreshed, paused; None: nothing."""
+    """Say whether an app is published, refreshed or paused. None: nothing of these."""
     told = []
     working, pause = activity.working, activity.pause
     if working is not None:
@@ -70,7 +70,7 @@ def show_app(
     """
     Show a small app.
 
-    Its users are counted, not listed.
+    The users of the app are counted, not listed.
     """
     with read_database() as connection:
         found = fetch_detailed_app(connection, uid)
@@ -112,5 +112,5 @@ def _print_domains(domains: Sequence[ShownDomain]) -> None:
             ]
             for each in domains
         ),
-        empty="It has no domains.",
+        empty="The small app has no domains.",
     )

@@ -1,4 +1,4 @@
-"""``apps apply``: make small apps what their documents say."""
+"""``apps apply``: creates or updates a small app from its document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def apply_apps(
         str,
         typer.Argument(
             metavar="FILE|DIR",
-            help="app.json, a directory that holds it, or - for standard input.",
+            help="app.json, a directory that contains it, or - for standard input.",
         ),
     ],
     *,
@@ -32,19 +32,21 @@ def apply_apps(
         bool,
         typer.Option(
             "--raise-events",
-            help="Record events for users who are new, activated or seen since.",
+            help="Record the events of users who are new, newly activated or seen"
+            " more recently.",
         ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """
-    Make small apps what their documents say.
+    Create or update a small app from its document.
 
-    Parts that the document leaves out stay as they are. A part that is there is the
-    whole of it: users, domains and templates it no longer lists are removed.
-    Files of sources lie below DIR. FILE alone leaves the folder of the app as it is.
+    Parts that the document leaves out stay as they are. A part that is present is
+    complete: users, domains and templates that it no longer lists are removed. The
+    files of sources are below DIR; with FILE, the folder of the app does not change.
     """
-    # Not of "app.json" in it: a tenant who may write that file has no say here.
+    # The directory that the operator named, whatever app.json inside it is or says: a
+    # tenant may write that file, and has no say in which folder this is.
     folder = Path(path) if path != "-" and Path(path).is_dir() else None
     name = path if folder is None else str(folder / _FILE)
     model = read_small_app(read_file(name))
@@ -68,7 +70,7 @@ def apply_apps(
 
 
 def _print(applied: Applied) -> None:
-    verb = "Made" if applied.created else "Applied"
+    verb = "Created" if applied.created else "Updated"
     out().print(f"{verb} small app {applied.uid}.", markup=False)
     for part, change in applied.parts.items():
         told = [
@@ -80,7 +82,7 @@ def _print(applied: Applied) -> None:
             )
             if count
         ]
-        out().print(f"  {part}: {', '.join(told) or 'as they were'}", markup=False)
+        out().print(f"  {part}: {', '.join(told) or 'unchanged'}", markup=False)
     if applied.events:
         out().print(f"  events: {applied.events:,} recorded")
     for uid in applied.retimed:

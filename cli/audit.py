@@ -1,4 +1,4 @@
-"""``audit``: an independent reading of the rules against what was recorded."""
+"""``audit``: compares recorded operations with an independent reading of the rules."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ def audit(
     *,
     since: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Inclusive; a day ago if absent."),
+        typer.Option(
+            "--from", metavar="TIME", help="Inclusive; default: a day before --until."
+        ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="TIME", help="Exclusive; never later than the last tick."
+            "--until", metavar="TIME", help="Exclusive; default: the last tick."
         ),
     ] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
     """
-    Compare what was recorded with what the rules say.
+    Compare the recorded operations with the rules.
 
-    Cron rules are read with cronsim, not with the code that decided. Names each
+    Cron rules are read with cronsim, not with the scheduler's own code. Lists each
     occurrence that is missing, extra, early, late or doubled, and each rule that is
-    unreadable, and exits 1 if there is any. Operations that maintenance has pruned
+    unreadable; exits with 1 if there are any. Operations that maintenance has pruned
     are reported as missing.
     """
     begin, end = read_period(since, until)
@@ -42,14 +44,19 @@ def audit(
     with use_engine() as engine:
         found = audit_all(engine, since=begin, until=end, app=app, lookback=lookback)
     if found.is_ahead:
-        print_note(f"Nothing is decided after {format_both(found.ticked_at)} yet.")
+        print_note(
+            f"Nothing was compared: the last tick was {format_both(found.ticked_at)},"
+            " and later occurrences are not decided yet."
+        )
     if json:
         print_json([finding.as_json() for finding in found.findings])
     else:
         _print(found.findings)
         period = f"{format_both(found.since)} to {format_both(found.until)}"
-        faults = len(found.findings)
-        out().print(f"{found.audited} actions, {faults} faults, {period}")
+        actions = "1 action" if found.audited == 1 else f"{found.audited} actions"
+        count = len(found.findings)
+        faults = "1 fault" if count == 1 else f"{count} faults"
+        out().print(f"{actions} audited, {faults}, {period}")
     if found.findings:
         raise typer.Exit(1)
 

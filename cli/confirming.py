@@ -1,4 +1,4 @@
-"""Asking before many things change: on a terminal a question, else ``--yes``."""
+"""Asking before many things change: a question on a terminal, elsewhere ``--yes``."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ import typer
 from cli.output import print_note
 from models.errors import UsageError
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Go ahead without asking.")]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Count, and change nothing.")
+    bool, typer.Option("--dry-run", help="Only count; change nothing.")
 ]
 
 
 def confirm(what: str, *, yes: bool, look: str = "") -> bool:
     """
-    Ask whether to do *what*, such as "Cancel 12 operations"; True if so.
+    Return whether to do *what*, which is asked unless *yes*.
 
     Args:
-        what: Without a question mark.
+        what: Such as "Cancel 12 operations", without a question mark.
 
-        yes: Whether the answer is known.
+        yes: Do not ask: the answer is yes.
 
-        look: What else to write, such as ", or --dry-run to look first".
+        look: Added to the hint of the error, such as ", or --dry-run to look first".
 
     Raises:
-        UsageError: There is nobody to ask, and *yes* is False.
+        UsageError: There is no terminal to ask on, and *yes* is False.
     """
     if yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        msg = f"{what}? There is nobody to ask: add --yes{look}."
+        msg = f"{what}? There is no terminal to ask on: add --yes{look}."
         raise UsageError(msg)
     return typer.confirm(f"{what}?", err=True)
 
 
 def confirm_change_of_many(what: str, *, yes: bool) -> None:
     """
-    Ask whether to do *what*, of which there is a dry run; end the call if not.
+    Ask whether to do *what*; the command must have a ``--dry-run``.
 
     Raises:
-        typer.Exit: With code 1; the answer was no.
+        typer.Exit: With code 1: the answer was no.
 
-        UsageError: There is nobody to ask, and *yes* is False.
+        UsageError: There is no terminal to ask on, and *yes* is False.
     """
     if not confirm(what, yes=yes, look=", or --dry-run to look first"):
         print_note("Nothing was changed.")

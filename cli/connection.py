@@ -1,8 +1,8 @@
 """
 The settings and the database of one call.
 
-The embedded database needs no care: one that is not there yet is made by the first
-call. All others are migrated by their operators.
+The first call creates and migrates the embedded database. All other databases are
+migrated by their operators (``minutehand migrate``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from models.database.sqlite_place import find_sqlite_file
 from models.errors import UnreachableError, UsageError
 from settings import Settings, read_settings
 
-#: What the two databases say of a table that no migration has made.
+#: How the two databases report a table or column that no migration has made.
 _NO_TABLE = ("no such table", "no such column", "UndefinedTable", "UndefinedColumn")
 
 
@@ -34,7 +34,7 @@ def get_settings() -> Settings:
 
 
 def get_actor() -> str:
-    """Return who makes this call, for the record: a setting, or user and host."""
+    """Return who makes this call: MINUTEHAND_ACTOR, or ``user@host``."""
     actor = get_settings().actor
     if actor is not None:
         return actor
@@ -48,11 +48,11 @@ def get_actor() -> str:
 
 @cache
 def get_engine() -> sa.Engine:
-    """Return the engine of this call; makes an embedded database that is missing."""
+    """Return the engine of this call; create the embedded database if it is missing."""
     settings = get_settings()
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     if _is_missing_file(settings.database_url):
-        # Alembic takes half a second to import, and is needed once.
+        # Alembic takes half a second to import, and is only needed here.
         import_module("migrations.schema").migrate(engine)
     return engine
 
@@ -64,7 +64,7 @@ def _is_missing_file(url: str) -> bool:
 
 @contextmanager
 def use_engine() -> Iterator[sa.Engine]:
-    """Give this call's engine to what makes transactions of its own with it."""
+    """Yield this call's engine, for functions that open their own transactions."""
     engine = get_engine()
     with _explaining(engine):
         yield engine
@@ -72,7 +72,7 @@ def use_engine() -> Iterator[sa.Engine]:
 
 @contextmanager
 def read_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
-    """Give a connection that only reads; without *engine* of this call's own."""
+    """Yield a read-only connection of *engine*, by default this call's own."""
     engine = engine or get_engine()
     with _explaining(engine), reading(engine) as connection:
         yield connection
@@ -80,7 +80,7 @@ def read_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
 
 @contextmanager
 def write_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
-    """Give a connection in one transaction; without *engine* of this call's own."""
+    """Yield a connection in one transaction, by default of this call's own engine."""
     engine = engine or get_engine()
     with _explaining(engine), writing(engine) as connection:
         yield connection
@@ -88,7 +88,7 @@ def write_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
 
 @contextmanager
 def _explaining(engine: sa.Engine) -> Iterator[None]:
-    """Say of a database of another version that it is one."""
+    """Turn errors about missing tables into one about the schema's version."""
     try:
         yield
     except (UnreachableError, sa.exc.ProgrammingError) as error:

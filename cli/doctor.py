@@ -1,4 +1,4 @@
-"""``doctor``: look for what will cause trouble, before it does."""
+"""``doctor``: finds problems before they cause trouble."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ def doctor(
     *,
     tzdata: Annotated[
         bool,
-        typer.Option("--tzdata", help="Look only at what a new tz database moves."),
+        typer.Option(
+            "--tzdata", help="Check only what a new time zone database would move."
+        ),
     ] = False,
     scheduler: Annotated[
         bool,
-        typer.Option("--scheduler", help="Look only at the scheduler of this host."),
+        typer.Option("--scheduler", help="Check only the scheduler of this host."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """
-    Look for what will cause trouble.
+    Check the installation for problems.
 
-    Exits 1 if something is bad: no leader, no tick, a broker that does not answer, a
-    queue that no worker takes, operations that are not sent, a grant that is missing,
-    no space, a schema of another version.
+    Exits with 1 if something is bad: no leader, no tick, a broker that does not answer,
+    a queue without a worker, operations that are not sent, a missing grant, a full
+    disk, or a schema of another version.
     """
     findings = list(_find(tzdata=tzdata, scheduler=scheduler))
     if json:
@@ -62,6 +64,9 @@ def _find(*, tzdata: bool, scheduler: bool) -> Iterator[Finding]:
         return
     url = settings.metrics_url
     if url is None:
-        msg = "--scheduler asks for its metrics. Set MINUTEHAND_METRICS_PORT."
+        msg = (
+            "--scheduler reads the metrics of the scheduler, which are switched off."
+            " Set MINUTEHAND_METRICS_PORT."
+        )
         raise UsageError(msg)
     yield look_at_own_scheduler(get_engine(), url)

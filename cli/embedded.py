@@ -1,9 +1,9 @@
 """
 Scheduler and worker in one process: what ``minutehand up`` runs.
 
-The scheduler has the calling thread, a Celery worker with a pool of threads runs
-beside it. By default they share a broker in memory and an SQLite file, so there is
-nothing to install; with a real broker and database they share those with others.
+The scheduler runs in the calling thread, a Celery worker with a pool of threads beside
+it. By default they share a broker in memory and an SQLite file, so there is nothing to
+install; a real broker and database they share with other processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from operations.rescue import take_over_all
 from scheduler_server import Scheduler, make_scheduler, run
 from settings import Settings
 
-#: Operations at the same time, of which at most one heavy one for each small app.
+#: Operations at the same time; at most one of them heavy for each small app.
 CONCURRENCY = 4
 
 
@@ -45,26 +45,26 @@ def run_embedded(
     Migrate the database, then run a scheduler and a worker until *stop* is set.
 
     Args:
-        settings: Any; a broker in memory is one of this process.
+        settings: Any. A broker in memory belongs to this process.
 
         stop: Set by a signal handler or another thread.
 
-        on_start: Called once when nothing is refused any more.
+        on_start: Called once, when everything has started.
 
         on_tick: Called with the report of each tick, in the calling thread.
 
         concurrency: Operations at the same time.
 
     Returns:
-        False if a step is still busy, so that only ``os._exit`` ends it. It was given
-        back, and what it writes counts no more.
+        False if a step is still busy, so that only ``os._exit`` ends this process. The
+        step's operation was given back, and what it still writes is ignored.
 
     Raises:
         ConflictError: Another process runs on the same embedded database.
 
-        UsageError: The embedded database has no place where it could be kept.
+        UsageError: The embedded database cannot be kept where the settings say.
     """
-    # First, for it refuses a place where no database can be kept.
+    # First, since it refuses a place where no database can be kept.
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     with _owning(settings) as alone:
         migrate(engine)
@@ -85,7 +85,7 @@ def run_embedded(
 
 
 def _run(scheduler: Scheduler, stop: threading.Event) -> None:
-    # A step in a tight loop may keep the interpreter from us for a while.
+    # A step in a tight loop can keep this thread from the interpreter for a while.
     with suppress(KeyboardInterrupt):
         run(scheduler, stop)
 
@@ -93,11 +93,11 @@ def _run(scheduler: Scheduler, stop: threading.Event) -> None:
 @contextmanager
 def _owning(settings: Settings) -> Iterator[bool]:
     """
-    Keep other processes off the embedded database while it is ours.
+    Keep other processes off the embedded database until the context ends.
 
     Yields:
-        Whether it is ours alone: its broker is in our memory, so whatever an earlier
-        process left there is gone.
+        Whether this process alone uses the database. Its broker is then in this
+        process's memory, so all messages of an earlier process are gone.
     """
     path = find_sqlite_file(settings.database_url)
     if path is None or not settings.broker_url.startswith("memory"):
@@ -106,11 +106,14 @@ def _owning(settings: Settings) -> Iterator[bool]:
     lock = Path(f"{path}.lock")
     with lock.open("a+") as file:
         try:
-            # Released by the kernel when we end, however that may be.
+            # The kernel releases it when this process ends, even after kill -9.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            msg = f"minutehand up runs on {path} already (pid {file.read().strip()})"
+            msg = (
+                f"minutehand up is already running on {path}"
+                f" (pid {file.read().strip()})"
+            )
             raise ConflictError(msg) from None
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -119,7 +122,7 @@ def _owning(settings: Settings) -> Iterator[bool]:
 
 
 def _take_over(engine: sa.Engine) -> None:
-    """Go on where a process that was killed stopped, without waiting for leases."""
+    """Take over from a killed process at once, without waiting for its leases."""
     with write_database(engine) as connection:
         expire_lease(connection)
         take_over_all(connection)

@@ -1,4 +1,4 @@
-"""``events send``: tell what happened to users."""
+"""``events send``: records events that happened to users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.event import UserEventModel
 from models.fields.instants import format_instant
 from models.units import format_age
 
-#: Events that are warned of, one a line.
+#: The most warnings about single events.
 _MOST = 10
 
 
@@ -25,46 +25,56 @@ def send(  # noqa: PLR0913 - the options of the command
         str | None,
         typer.Argument(
             metavar="[FILE|-]",
-            help="JSON: an event, a list of them, or one on each line.",
+            help="JSON: one event, a list, or one event per line; - is standard input.",
         ),
     ] = None,
     *,
     app: Annotated[
-        str, typer.Option("--app", metavar="UID", help="Small app of the users.")
+        str,
+        typer.Option(
+            "--app", metavar="UID", help="Small app that the users belong to."
+        ),
     ],
     event: Annotated[
         str | None,
-        typer.Option("--event", help="Such as instance.user.last_seen, or app.<name>."),
+        typer.Option(
+            "--event", help="Name, such as instance.user.last_seen or app.<name>."
+        ),
     ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="ID", help="Id of the user.")
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="TIME", help="When it happened; now if absent."),
+        typer.Option("--at", metavar="TIME", help="When it happened; default: now."),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="The same key is the same event, however often."),
+        typer.Option(
+            "--key", help="Makes the call repeatable: the same key is the same event."
+        ),
     ] = None,
     correct: Annotated[
         bool,
         typer.Option(
             "--correct",
-            help="A sign of life replaces a later one, which was wrong.",
+            help='Let a "last seen" replace a later one, which was wrong.',
         ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """
-    Tell what happened to users.
+    Record events that happened to users.
 
-    Either a FILE, or --event and --user. An event that is known already changes
+    Give either a FILE, or --event and --user. An event that is already recorded changes
     nothing.
     """
     if file is not None:
         if (event, user, at, key) != (None,) * 4:
-            msg = "give either FILE, or --event and --user with --at and --key"
+            msg = (
+                "Give either FILE, or --event and --user (with --at and --key if you"
+                " like); not both."
+            )
             raise UsageError(msg)
         models = read_events(read_file(file))
     else:
@@ -81,21 +91,21 @@ def send(  # noqa: PLR0913 - the options of the command
 
 
 def _warn_of_future(received: Received) -> None:
-    """Name events that are yet to come; they are recorded, for clocks may differ."""
+    """Warn of events in the future; they are recorded, since clocks may differ."""
     early = received.early
     for place, at in early[:_MOST]:
         pointer = "/at" if received.received == 1 else f"/{place}/at"
         age = format_age(at - received.now)
         print_warning(
-            f"{pointer}: {format_instant(at)} is {age} from now."
+            f"{pointer}: {format_instant(at)} is {age} in the future."
             " If that is wrong, send the right instant with --correct."
         )
     if len(early) > _MOST:
-        print_warning(f"{len(early) - _MOST:,} more are yet to come.")
+        print_warning(f"{len(early) - _MOST:,} more events are in the future.")
 
 
 def _read_options(**given: str | None) -> UserEventModel:
     if given["event"] is None or given["user"] is None:
-        msg = "say what happened to whom: --event and --user, or a FILE"
+        msg = "Say what happened to whom: give --event and --user, or a FILE."
         raise UsageError(msg)
     return read_event_object({k: v for k, v in given.items() if v is not None})

@@ -23,7 +23,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 @dataclass(frozen=True, slots=True)
 class Entry:
     """
-    A command to be.
+    A command that is not imported yet.
 
     Args:
         target: ``module:function``.
@@ -47,7 +47,7 @@ class LazyGroup(TyperGroup):
     """A group whose commands are stand-ins until one of them is called."""
 
     def __init__(self, group: Group, *, name: str, **attributes: Any) -> None:
-        """Make the stand-ins; import nothing. *attributes* are those of a group."""
+        """Make the stand-ins, import nothing; *attributes* are those of TyperGroup."""
         self._entries = group.entries
         super().__init__(
             name=name,
@@ -64,14 +64,14 @@ class LazyGroup(TyperGroup):
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Load the command that is called, then do as Typer does."""
+        """Load the command that is called, then let Typer resolve it."""
         entry = self._entries.get(args[0]) if args else None
         if isinstance(entry, Entry):
             self.commands[args[0]] = load(entry, name=args[0])
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer's signature
-        """Return the names in the order of the table, which is that of use."""
+        """Return the names in the order of the table, not sorted."""
         return list(self._entries)
 
 

@@ -1,4 +1,4 @@
-"""``mails list``, ``confirm`` and ``resend``."""
+"""The commands ``mails list``, ``confirm`` and ``resend``."""
 
 from __future__ import annotations
 
@@ -36,13 +36,17 @@ from operations.ports import DeliveryState
 
 _Recipients = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[RECIPIENT]...", help="Ids of users; all if left out."),
+    typer.Argument(
+        metavar="[RECIPIENT]...", help="Ids of users; default: all recipients."
+    ),
 ]
 _FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Changed from here on.")
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Only mails changed at or after this."),
 ]
 _UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Changed before this.")
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Only mails changed before this."),
 ]
 
 
@@ -51,23 +55,26 @@ def list_mails(  # noqa: PLR0913 - the options of the command
     app: AppOption = None,
     action: ActionOption = None,
     operation: Annotated[
-        str | None, typer.Option("--operation", metavar="ID", help="Of one operation.")
+        str | None,
+        typer.Option("--operation", metavar="ID", help="Only mails of this operation."),
     ] = None,
     state: Annotated[
-        DeliveryState | None, typer.Option("--state", help="Only those in this state.")
+        DeliveryState | None,
+        typer.Option("--state", help="Only mails in this state."),
     ] = None,
     from_: _FromOption = None,
     until: _UntilOption = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")
+        int,
+        typer.Option("--limit", min=1, max=100_000, help="The most to list."),
     ] = 50,
     json: JsonOption = False,
 ) -> None:
     """
-    List mails, to whom, and what became of them.
+    List mails with their recipients and states.
 
-    The latest change comes first. An uncertain one may or may not have arrived, and is
-    not sent again until somebody decides: see mails confirm and mails resend.
+    The latest change comes first. An uncertain mail may or may not have arrived, and is
+    not sent again until an operator decides: see mails confirm and mails resend.
     """
     operation_id = None if operation is None else read_operation_id(operation)
     wanted = _select(
@@ -97,7 +104,7 @@ def list_mails(  # noqa: PLR0913 - the options of the command
     )
     if found:
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
-        print_note(f"In all: {told}.")
+        print_note(f"Total: {told}.")
 
 
 def _describe(mail: Mail) -> str:
@@ -120,10 +127,10 @@ def confirm_arrival(  # noqa: PLR0913 - the options of the command
     json: JsonOption = False,
 ) -> None:
     """
-    Say that uncertain mails have arrived.
+    Mark uncertain mails as sent.
 
-    They count as sent from then on; who said so is kept. Many are counted first, and
-    asked about.
+    Use it when you know that they arrived. Who marked them is recorded. Before mails of
+    many operations are marked, they are counted and the command asks.
     """
     wanted = _select(
         app,
@@ -154,8 +161,9 @@ def resend(  # noqa: PLR0913 - the options of the command
     """
     Send uncertain mails again.
 
-    Under the same operation, to these recipients alone; whoever has got theirs after
-    all gets a second one. Many are counted first, and asked about.
+    They are sent under the same operation, to these recipients only. A recipient whose
+    first mail did arrive gets a second one. Before mails of many operations are sent,
+    they are counted and the command asks.
     """
     wanted = _select(
         app,
@@ -207,8 +215,8 @@ def _resolve(
 ) -> None:
     if wanted.is_open is not everything:
         msg = (
-            "say which: the ID of an operation, or filters such as --app and --from;"
-            " or --all alone, for all that are uncertain"
+            "Name the mails: the ID of an operation, filters such as --app and --from,"
+            " or --all alone for all uncertain mails."
         )
         raise UsageError(msg)
     if wanted.operation_id is not None and not dry_run:
@@ -222,7 +230,7 @@ def _resolve(
     many = "mail" if total == 1 else "mails"
     verb = f"Send {total:,} uncertain {many} again"
     if not resend:
-        verb = f"Take it that {total:,} uncertain {many} arrived"
+        verb = f"Mark {total:,} uncertain {many} as sent"
     confirm_change_of_many(verb, yes=yes)
     resolved = resolve_mails(get_engine(), wanted, resend=resend, by=get_actor())
     _print(total, resolved, dry_run=False, resend=resend, json=json)
@@ -253,12 +261,12 @@ def _print(
         print_json(make_resolved_json(total, resolved, dry_run=dry_run))
         return
     if not total:
-        out().print("No uncertain mail matches.")
+        out().print("No uncertain mails match.")
         return
     if dry_run:
-        out().print(f"Matched {total:,} uncertain.")
+        out().print(f"Matched {total:,} uncertain mails.")
         return
-    verb = "Sent again soon:" if resend else "Taken as arrived:"
+    verb = "Will be sent again soon:" if resend else "Marked as sent:"
     out().print(f"{verb} {resolved.done:,} of {total:,}.")
     for text in resolved.refused.values():
-        out().print(f"  left as it was: {text}", markup=False)
+        out().print(f"  left unchanged: {text}", markup=False)

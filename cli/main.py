@@ -1,5 +1,5 @@
 """
-The command line ``minutehand``: what there is to call, and how calls end.
+The command line ``minutehand``: its commands and its exit codes.
 
 Data goes to standard output, everything else to standard error. Exit codes: 0 ok,
 1 ran and failed, 2 usage, 3 invalid input, 4 not found, 5 conflict or already
@@ -28,20 +28,20 @@ _EXIT_CODES = (
 )
 
 _APPS = Group(
-    "Small apps (tenants): apply, list, show, pause, resume.",
+    "Small apps (tenants): apply, list, show, pause and resume them.",
     {
         "apply": Entry(
             "cli.apps_apply:apply_apps",
-            "Make small apps what their documents say.",
+            "Create or update a small app from its document.",
         ),
         "list": Entry("cli.apps:list_apps", "List the small apps."),
         "show": Entry("cli.apps:show_app", "Show a small app."),
         "pause": Entry(
             "cli.pausing:pause_apps",
-            "Pause a small app, or all: record no occurrences.",
+            "Pause a small app, or all small apps.",
         ),
         "resume": Entry(
-            "cli.pausing:resume_apps", "Resume a small app, or all, from now on."
+            "cli.pausing:resume_apps", "Resume a small app, or all small apps."
         ),
     },
 )
@@ -51,26 +51,24 @@ _ACTIONS = Group(
     {
         "post": Entry(
             "cli.actions_post:post",
-            "Post a scheduled action, or replace one; of many, all or none.",
+            "Post or replace a scheduled action, or a list of them.",
         ),
         "list": Entry("cli.actions:list_actions", "List scheduled actions."),
         "show": Entry("cli.actions:show_action", "Show a scheduled action."),
         "run": Entry("cli.actions_run:run", "Run a scheduled action now."),
         "pause": Entry(
             "cli.pausing:pause_action",
-            "Pause a scheduled action: record no occurrences.",
+            "Pause a scheduled action.",
         ),
-        "resume": Entry(
-            "cli.pausing:resume_action", "Resume a paused action from now on."
-        ),
+        "resume": Entry("cli.pausing:resume_action", "Resume a scheduled action."),
         "delete": Entry(
-            "cli.actions:delete", "Delete a scheduled action; its history stays."
+            "cli.actions:delete", "Delete a scheduled action; its history is kept."
         ),
     },
 )
 
 _OPERATIONS = Group(
-    "Operations: list, show, watch, cancel, retry.",
+    "Operations: list, show, watch, cancel and retry them.",
     {
         "list": Entry("cli.operations:list_operations", "List operations."),
         "show": Entry("cli.operations:show_operation", "Show an operation."),
@@ -79,11 +77,11 @@ _OPERATIONS = Group(
         ),
         "cancel": Entry(
             "cli.operations_change:cancel_operations",
-            "Cancel an operation that is not final, or many.",
+            "Cancel one operation that is not final, or many.",
         ),
         "retry": Entry(
             "cli.operations_change:retry_operations",
-            "Run a failed or canceled operation again, or many.",
+            "Run one failed or canceled operation again, or many.",
         ),
     },
 )
@@ -99,47 +97,51 @@ COMMANDS = Group(
         "worker": Entry("cli.worker:worker", "Run a Celery worker."),
         "migrate": Entry(
             "cli.migrate:migrate_database",
-            "Bring the database to the schema of this version.",
+            "Migrate the database to the schema of this version.",
         ),
         "restored": Entry(
-            "cli.restored:restored", "Run nothing twice after a backup was put back."
+            "cli.restored:restored",
+            "Make sure that nothing runs twice after a backup was restored.",
         ),
-        "tick": Entry("cli.tick:tick", "Take the lease, tick once, and leave."),
+        "tick": Entry("cli.tick:tick", "Take the lease, tick once and exit."),
         "preview": Entry("cli.preview:preview", "Show when an action would run."),
         "apps": _APPS,
         "actions": _ACTIONS,
         "events": Group(
-            "Events of users: send.",
-            {"send": Entry("cli.events:send", "Tell what happened to users.")},
+            "User events: send them.",
+            {"send": Entry("cli.events:send", "Record events that happened to users.")},
         ),
         "operations": _OPERATIONS,
         "mails": Group(
-            "Mails: list, confirm and resend those whose fate is not known.",
+            "Mails: list them; confirm or resend the uncertain ones.",
             {
                 "list": Entry(
                     "cli.mails:list_mails",
-                    "List mails, to whom, and what became of them.",
+                    "List mails with their recipients and states.",
                 ),
                 "confirm": Entry(
                     "cli.mails:confirm_arrival",
-                    "Say that uncertain mails have arrived.",
+                    "Mark uncertain mails as sent.",
                 ),
                 "resend": Entry("cli.mails:resend", "Send uncertain mails again."),
             },
         ),
-        "why": Entry("cli.why:why", "Say why an action ran, or did not."),
+        "why": Entry("cli.why:why", "Explain why an action ran, or did not run."),
         "audit": Entry(
-            "cli.audit:audit", "Compare what was recorded with what the rules say."
+            "cli.audit:audit", "Compare the recorded operations with the rules."
         ),
-        "doctor": Entry("cli.doctor:doctor", "Look for what will cause trouble."),
-        "status": Entry("cli.status:status", "Show who leads and what waits."),
+        "doctor": Entry("cli.doctor:doctor", "Check the installation for problems."),
+        "status": Entry("cli.status:status", "Show who leads and what is waiting."),
     },
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """
-    Run the command that *arguments* (None: those of the process) ask for.
+    Run the command that *arguments* name.
+
+    Args:
+        arguments: Without the program's name. None: those of the process.
 
     Returns:
         The exit code.
@@ -152,7 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has what they wanted; Python would complain at its exit.
+        # The reader closed the pipe, as ``head`` does. Python would complain when it
+        # flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -179,7 +182,7 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - Typer's signature
 
 
 def _make_options() -> list[Any]:
-    """Return the options that stand before a command."""
+    """Return the options that come before a command."""
     app = typer.Typer(add_completion=False)
     app.callback()(_take_options)
     return typer.main.get_command(app).params
@@ -197,7 +200,7 @@ def _take_options(
         ),
     ] = False,
 ) -> None:
-    """Take what stands before a command."""
+    """Accept the options that come before a command."""
 
 
 def _print_refusal(error: MinutehandError) -> None:

@@ -1,4 +1,4 @@
-"""``migrate``: bring the database to the schema of this version."""
+"""``migrate``: migrates the database to the schema of this version."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from models.database.engine import make_engine
 
 def migrate_database(*, json: JsonOption = False) -> None:
     """
-    Bring the database to the schema of this version.
+    Migrate the database to the schema of this version.
 
-    Does nothing if it is there already.
+    Does nothing if the database has that schema already.
     """
     settings = get_settings()
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
@@ -25,10 +25,13 @@ def migrate_database(*, json: JsonOption = False) -> None:
     if json:
         print_json({"before": before, "after": after})
     elif before == after:
-        out().print(f"The database is at schema {after} already.")
+        out().print(f"The database is already at schema {after}.")
+    elif before is None:
+        out().print(f"The database was empty; it is now at schema {after}.")
     else:
-        out().print(f"The database was at schema {before or 'none'}, now {after}.")
+        out().print(f"The database was at schema {before}; it is now at {after}.")
     if schema.is_newer:
         print_note(
-            f"That is newer than {schema.wanted} of this program, which works on it."
+            f"That is newer than this program's own schema ({schema.wanted}), which is"
+            " compatible with it."
         )

@@ -14,14 +14,14 @@ from models.operation_state import StepState
 from models.units import format_age
 from overview.operations import ShownStep, describe_result
 
-#: Cells of a progress bar.
+#: Width of a progress bar, in characters.
 _BAR = 16
 
 _MINUTE = timedelta(minutes=1)
 
 
 def format_progress(progress: Mapping[str, Any] | None) -> str:
-    """Return how far a step is: ``2/3 countries``."""
+    """Return how far a step has come, such as ``2/3 countries``, with a bar."""
     if not progress or not progress.get("total"):
         return ""
     done, total = progress["done"], progress["total"]
@@ -54,9 +54,9 @@ def _describe_eta(step: ShownStep) -> str:
         return ""
     usual = step.usual.took
     took = f"{usual.total_seconds():.1f} s" if usual < _MINUTE else format_age(usual)
-    return f"usually {took}, so until about {format_both(step.eta)}"
+    return f"usually takes {took}, so should end about {format_both(step.eta)}"
 
 
 def format_took(took: timedelta | None) -> str:
-    """Return in seconds how long something ran; a dash if it has not, or does still."""
+    """Return a duration in seconds; a dash if it has not begun or still runs."""
     return "-" if took is None else f"{took.total_seconds():.1f} s"

@@ -1,4 +1,4 @@
-"""``operations list`` and ``show``."""
+"""The commands ``operations list`` and ``operations show``."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ def list_operations(  # noqa: PLR0913 - the options of the command
     app: AppOption = None,
     action: ActionOption = None,
     state: Annotated[
-        OperationState | None, typer.Option("--state", help="Only those in this state.")
+        OperationState | None,
+        typer.Option("--state", help="Only operations in this state."),
     ] = None,
     from_: OccurrencesFromOption = None,
     until: OccurrencesUntilOption = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")
+        int,
+        typer.Option("--limit", min=1, max=100_000, help="The most to list."),
     ] = 50,
     json: JsonOption = False,
 ) -> None:
     """
     List operations.
 
-    The latest come first. TIME has an offset: 2026-11-23T06:00:00Z.
+    The latest comes first. TIME has an offset, such as 2026-11-23T06:00:00Z.
     """
     since, end = read_period(from_, until)
     with read_database() as connection:
@@ -87,7 +89,7 @@ def show_operation(operation: OperationArgument, *, json: JsonOption = False) ->
     """
     Show an operation.
 
-    Its id is also its Celery task id.
+    The id of an operation is also its Celery task id.
     """
     with read_database() as connection:
         shown = fetch_shown_operation(connection, read_operation_id(operation))
@@ -128,15 +130,15 @@ def print_operation(shown: ShownOperation) -> None:
 
 
 def _describe_reason(shown: ShownOperation) -> str:
-    """Return the reason of an operation, and what a missed one stands for."""
+    """Return the reason of an operation, and the range that a missed row covers."""
     parts = (shown.reason, _describe_missed(shown.missed))
     return ": ".join(each for each in parts if each)
 
 
 def _describe_missed(missed: MissedRange | None) -> str | None:
-    """Return how many occurrences a missed row stands for, and which."""
+    """Return how many occurrences a missed row covers, and the first and last."""
     if missed is None:
         return None
     more = " or more" if missed.is_more else ""
     first, last = format_both(missed.first), format_both(missed.last)
-    return f"{missed.count:,}{more}, {first} to {last}"
+    return f"{missed.count:,}{more}, from {first} to {last}"

@@ -1,4 +1,4 @@
-"""``operations cancel`` and ``retry``: one by its id, or many by filters."""
+"""``operations cancel`` and ``retry``: one operation by its id, or many by filters."""
 
 from __future__ import annotations
 
@@ -40,21 +40,20 @@ from overview.operations import ShownOperation, fetch_shown_operation
 
 _StateOption = Annotated[
     list[OperationState] | None,
-    typer.Option("--state", help="Only those in this state; may be repeated."),
+    typer.Option("--state", help="Only operations in this state; may be repeated."),
 ]
 _ReasonOption = Annotated[
-    Reason | None, typer.Option("--reason", help="Only those of this reason.")
+    Reason | None, typer.Option("--reason", help="Only operations with this reason.")
 ]
 _QueueOption = Annotated[
-    Queue | None, typer.Option("--queue", help="Only those of this queue.")
+    Queue | None, typer.Option("--queue", help="Only operations of this queue.")
 ]
-#: Small apps that are named with their counts.
+#: How many small apps are named with their counts.
 _APPS_SHOWN = 5
 
-
-#: How each change is asked about, and how it is told that it was done.
+#: The question before each change, and the report after it.
 _QUESTIONS = {Change.CANCEL: "Cancel", Change.RETRY: "Run again"}
-_DONE = {Change.CANCEL: "Canceled", Change.RETRY: "Runs again soon:"}
+_DONE = {Change.CANCEL: "Canceled", Change.RETRY: "Will run again soon:"}
 
 
 def cancel_operations(  # noqa: PLR0913 - the options of the command
@@ -73,10 +72,10 @@ def cancel_operations(  # noqa: PLR0913 - the options of the command
     json: JsonOption = False,
 ) -> None:
     """
-    Cancel an operation that is not final, or many.
+    Cancel one operation that is not final, or many.
 
-    The worker of one that runs stops at its next progress point. Many are counted
-    first, and asked about.
+    If the operation is running, its worker stops at its next progress point. Before
+    many are canceled, they are counted and the command asks.
     """
     period = read_period(from_, until)
     selection = _select(app, action, state, reason, queue, period)
@@ -110,11 +109,11 @@ def retry_operations(  # noqa: PLR0913 - the options of the command
     json: JsonOption = False,
 ) -> None:
     """
-    Run a failed or canceled operation again, or many.
+    Run one failed or canceled operation again, or many.
 
-    Steps that succeeded are not repeated, and nobody gets a mail twice. If its
-    overlap is skip and another run of its action is under way: exit 5. Many are
-    counted first, and asked about.
+    Steps that succeeded are not repeated, and nobody gets a mail twice. Exits with 5 if
+    another run of the action is under way and its overlap is skip. Before many are
+    retried, they are counted and the command asks.
     """
     period = read_period(from_, until)
     selection = _select(app, action, state, reason, queue, period)
@@ -158,7 +157,7 @@ def _select(
 
 def _refuse_both(selection: Selection, *, everything: bool, dry_run: bool) -> None:
     if everything or dry_run or not selection.is_open:
-        msg = "give either the ID of one operation, or filters for many"
+        msg = "Name either the ID of one operation, or filters for many; not both."
         raise UsageError(msg)
 
 
@@ -194,12 +193,12 @@ def _refuse_selection(
 ) -> None:
     if selection.is_open and not everything:
         msg = (
-            f"say which to {change}: an ID, or filters such as --app and"
-            " --state. --all means all there are."
+            f"Name the operations to {change}: an ID, filters such as --app and"
+            " --state, or --all for all of them."
         )
         raise UsageError(msg)
     if everything and not selection.is_open:
-        msg = "--all means all there are; leave it out to go by the other filters"
+        msg = "--all cannot be combined with filters. Leave out one or the other."
         raise UsageError(msg)
     refuse_unfit_states(selection, change)
 
@@ -209,7 +208,7 @@ def _describe(counted: Counted) -> str:
     named = list(counted.by_app.items())
     apps = ", ".join(f"{app} {count:,}" for app, count in named[:_APPS_SHOWN])
     more = len(named) - _APPS_SHOWN
-    return f"{states}; of {apps}{f' and {more:,} more apps' if more > 0 else ''}."
+    return f"{states}; by app: {apps}{f' and {more:,} more' if more > 0 else ''}."
 
 
 def _print_counted(
@@ -225,14 +224,14 @@ def _print_counted(
         return
     if not counted.total:
         fit = ", ".join(sorted(CHANGEABLE[change]))
-        out().print(f"No operation matches ({change} is for {fit}).")
+        out().print(f"No operation matches; {change} applies only to {fit} ones.")
         return
     if changed is None:
         out().print(f"Matched {counted.total:,}: {_describe(counted)}", markup=False)
         return
     out().print(f"{_DONE[change]} {changed.done:,} of {counted.total:,}.")
     for reason, count in changed.refused.items():
-        out().print(f"  {count:,} were left as they were: {reason}")
+        out().print(f"  {count:,} left unchanged: {reason}")
 
 
 def _cancel_one(operation: str, *, json: bool) -> None:
@@ -252,7 +251,7 @@ def _retry_one(operation: str, *, json: bool) -> None:
         shown = fetch_shown_operation(connection, operation_id)
     _print_outcome(shown, Change.RETRY, json=json)
     if shown.is_claimed:
-        print_note("The worker that ran it has not stopped yet; it waits for that.")
+        print_note("It waits until the worker that ran it has stopped.")
 
 
 def _print_outcome(shown: ShownOperation, change: Change, *, json: bool) -> None:

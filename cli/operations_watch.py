@@ -1,4 +1,4 @@
-"""``operations watch``: follow an operation until it is final."""
+"""``operations watch``: follows an operation until it is final."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cli.output import err, print_json, print_note, style_state
 from models.operation_state import OperationState
 from overview.operations import ShownOperation, fetch_shown_operation
 
-#: Between two looks: quick enough to look alive, slow enough to cost nothing.
+#: Seconds between two looks: short enough to look alive, long enough to cost nothing.
 _EVERY_S = 0.3
 
 
@@ -25,7 +25,7 @@ def watch(operation: OperationArgument, *, json: JsonOption = False) -> None:
     """
     Follow an operation until it is final.
 
-    Exits with code 0 if it succeeded, else with 1.
+    Exits with 0 if it succeeded, else with 1.
     """
     raise typer.Exit(follow(read_operation_id(operation), json=json))
 
@@ -35,15 +35,15 @@ def follow(operation_id: UUID, *, json: bool) -> int:
     Show an operation on standard error until it is final.
 
     Args:
-        operation_id: Of an operation that is there.
+        operation_id: Of an operation.
 
-        json: Whether the last look is printed as data.
+        json: Whether to print the final operation as JSON.
 
     Returns:
         0 if it succeeded, else 1.
 
     Raises:
-        NotFoundError: There is none of that id.
+        NotFoundError: No operation has this id.
     """
     shown = _follow_on_terminal(operation_id) if err().is_terminal else None
     shown = shown or _follow_in_lines(operation_id)
@@ -88,7 +88,7 @@ def _follow_in_lines(operation_id: UUID) -> ShownOperation:
 
 
 def describe(shown: ShownOperation) -> list[str]:
-    """Return a line for the operation and for each step that began, as they happen."""
+    """Return a line for the operation and each begun step, in order of time."""
     reason = f" ({shown.reason})" if shown.reason else ""
     whole = f"{shown.triggered_by}: {shown.state}{reason}"
     steps = [

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and how their texts are read."""
+"""Options and arguments that several commands share, and the parsing of their texts."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ OperationArgument = Annotated[
 ]
 OptionalOperation = Annotated[
     str | None,
-    typer.Argument(metavar="[ID]", help="Of one operation; else give filters."),
+    typer.Argument(metavar="[ID]", help="Id of one operation, instead of filters."),
 ]
 ActionOption = Annotated[
     str | None,
     typer.Option("--action", metavar="ACTION", help="Uid of an action, or its name."),
 ]
 OccurrencesFromOption = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Occurrences from here on.")
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Only occurrences at or after this."),
 ]
 OccurrencesUntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Occurrences before this.")
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Only occurrences before this."),
 ]
 AllOption = Annotated[
-    bool, typer.Option("--all", help="All there are; instead of filters.")
+    bool, typer.Option("--all", help="All of them, instead of filters.")
 ]
 
 
@@ -49,7 +51,7 @@ def read_instant(option: str, text: str) -> datetime:
     Return the instant that *text* names, aware UTC.
 
     Raises:
-        UsageError: If it names none; says what to write for *option*.
+        UsageError: *text* is not an instant; the message says what *option* takes.
     """
     try:
         return parse_instant(text)
@@ -70,7 +72,7 @@ def read_period(
     Return the instants that ``--from`` (inclusive) and ``--until`` (exclusive) name.
 
     Raises:
-        UsageError: If one names none, or nothing lies between them.
+        UsageError: One of them is not an instant, or --from is not before --until.
     """
     begin = read_optional_instant("--from", since)
     end = read_optional_instant("--until", until)
@@ -79,7 +81,7 @@ def read_period(
     if begin == end:
         msg = (
             f"--from and --until are the same instant, {format_instant(end)}, so"
-            " nothing lies between them. Write a later --until."
+            " nothing lies between them. Give a later --until."
         )
     else:
         msg = (
@@ -94,7 +96,7 @@ def read_operation_id(text: str) -> UUID:
     Return *text* as an id.
 
     Raises:
-        NotFoundError: If it is none: no operation has it.
+        NotFoundError: *text* is not an id, so no operation has it.
     """
     try:
         return UUID(text)
@@ -105,10 +107,10 @@ def read_operation_id(text: str) -> UUID:
 
 def read_file(name: str) -> bytes:
     """
-    Return what is in the file *name*; "-" is standard input.
+    Return the contents of the file *name*; "-" is standard input.
 
     Raises:
-        UsageError: If it cannot be read.
+        UsageError: The file cannot be read.
     """
     try:
         if name == "-":

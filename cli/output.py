@@ -1,7 +1,8 @@
 """
-How answers look: JSON for programs, tables for people, errors apart from both.
+How answers look: JSON for programs, tables for people, errors on standard error.
 
-Times are RFC 3339 in UTC in JSON; people see local time and UTC.
+JSON has times as RFC 3339 in UTC. People see each time on the clock of this host, with
+UTC beside it where the two differ.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from actions.occurrences import Due
     from actions.pausing.pause_state import Pause
 
-#: Width of tables that no terminal bounds: files and pipes are wide enough.
+#: Width of tables in files and pipes, where no terminal sets one.
 _WIDE = 200
 
-#: Colours of states; shape and words say the same without them.
+#: Colours of states; the words say the same without them.
 STATE_STYLES = {
     "pending": "yellow",
     "queued": "cyan",
@@ -56,19 +57,19 @@ def err() -> Console:
 
 
 def print_error(message: str) -> None:
-    """Say on standard error what went wrong; *message* may have several lines."""
+    """Print an error on standard error; *message* may have several lines."""
     word = "error: "
     text = textwrap.indent(message, " " * len(word)).strip()
     err().print(Text(word, style="bold red").append(text, style="default"))
 
 
 def print_warning(message: str) -> None:
-    """Say on standard error what was accepted, and may not be what was meant."""
+    """Print a warning on standard error: accepted, but perhaps not what was meant."""
     err().print(Text("warning: ", style="yellow").append(message, style="default"))
 
 
 def print_note(message: str) -> None:
-    """Say on standard error what is good to know."""
+    """Print *message* on standard error: it is not data."""
     err().print(Text(message))
 
 
@@ -79,7 +80,7 @@ def print_json(value: object) -> None:
 
 
 def format_both(instant: datetime | None, *, dash: str = "-") -> str:
-    """Return *instant* (aware) as the local clock shows it, and in UTC."""
+    """Return *instant* (aware) by this host's clock, with UTC if that differs."""
     if instant is None:
         return dash
     local = instant.astimezone()
@@ -92,14 +93,14 @@ def format_both(instant: datetime | None, *, dash: str = "-") -> str:
 
 
 def format_due(due: Due) -> str:
-    """Return an occurrence as ``format_both``, and when jitter has it sent."""
+    """Return an occurrence as ``format_both`` does, and when jitter delays sending."""
     if due.due_at == due.occurrence:
         return format_both(due.occurrence)
     return f"{format_both(due.occurrence)}, sent {due.due_at.astimezone(UTC):%H:%M:%S}Z"
 
 
 def describe_pause(pause: Pause) -> str:
-    """Return since when, by whom, until when and why something is paused."""
+    """Say since when, by whom, until when and why something is paused."""
     parts = [f"since {format_both(pause.at)}"]
     if pause.by is not None:
         parts.append(f"by {pause.by}")
@@ -120,7 +121,7 @@ def print_table(
     *,
     empty: str,
 ) -> None:
-    """Print *rows* for people, or say on standard error that there are none."""
+    """Print *rows* for people, or *empty* on standard error if there are none."""
     cells = [[Text(e) if isinstance(e, str) else e for e in row] for row in rows]
     if not cells:
         print_note(empty)
@@ -166,7 +167,7 @@ def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
     return table
 
 
-#: Columns of which half a value is no use.
+#: Columns that are never folded: half of such a value is useless.
 _WHOLE = frozenset({"id", "uid", "state"})
 
 #: Spaces between two columns.
@@ -177,7 +178,7 @@ _LONG_WORD = 20
 
 
 def print_fields(fields: Iterable[tuple[str, str | Text | None]]) -> None:
-    """Print names and values under each other; None is left out."""
+    """Print one name and value per line; fields whose value is None are left out."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""``actions pause`` and ``resume``, ``apps pause`` and ``resume``."""
+"""The commands ``actions pause|resume`` and ``apps pause|resume``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from actions.lookup import find_action
 from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
 from cli.connection import get_actor, write_database
 from cli.options import (
@@ -23,23 +24,23 @@ from overview.actions import fetch_shown_action
 
 _NoteOption = Annotated[
     str | None,
-    typer.Option("--note", metavar="TEXT", help="Why; shown wherever it is paused."),
+    typer.Option("--note", metavar="TEXT", help="Why; shown wherever the pause is."),
 ]
 _UntilOption = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="It ends by itself at this instant."),
+    typer.Option("--until", metavar="TIME", help="When the pause ends by itself."),
 ]
 _OptionalApp = Annotated[
     str | None, typer.Argument(metavar="[APP]", help="Uid of a small app.")
 ]
 _AllOption = Annotated[
-    bool, typer.Option("--all", help="All of the installation, instead of an APP.")
+    bool, typer.Option("--all", help="The whole installation, instead of one APP.")
 ]
 
-#: What everybody asks who pauses something.
+#: The question of everybody who pauses something.
 _MEANING = (
-    "What is recorded already still runs. What comes due meanwhile is not recorded, and"
-    " no catch_up makes up for it afterwards."
+    "Operations that are already recorded still run. Occurrences that come due during"
+    " the pause are not recorded, and catch_up does not run them afterwards."
 )
 
 
@@ -52,10 +53,10 @@ def pause_action(
     json: JsonOption = False,
 ) -> None:
     """
-    Pause a scheduled action: record no occurrences.
+    Pause a scheduled action.
 
-    What is recorded already still runs. What comes due meanwhile does not run
-    afterwards either, whatever catch_up says.
+    Operations that are already recorded still run. Occurrences that come due during
+    the pause are not recorded and never run, whatever catch_up says.
     """
     _switch(
         action,
@@ -71,9 +72,9 @@ def resume_action(
     action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
 ) -> None:
     """
-    Resume a paused action from now on.
+    Resume a scheduled action.
 
-    Occurrences that came while it was paused do not run.
+    It takes effect now: occurrences that came due during the pause do not run.
     """
     _switch(action, app, paused=False, json=json)
 
@@ -98,18 +99,23 @@ def _switch(
         return
     pause = shown.pause
     if not paused and pause is not None:
-        out().print(f"{shown.name} (uid {uid}) stays paused with others:", markup=False)
+        whose = "its app" if pause.scope == APP else "the installation"
+        out().print(
+            f"{shown.name} (uid {uid}) stays paused with {whose}:", markup=False
+        )
         out().print(f"  {describe_pause(pause)}", markup=False)
         return
     word = "Paused" if paused else "Resumed"
     end = "" if pause is None or pause.until is None else _say_until(pause.until)
     out().print(f"{word} {shown.name} (uid {uid}){end}.", markup=False)
     if not changed:
-        print_note("It was so already.")
+        print_note("It was already paused." if paused else "It was not paused.")
     elif paused:
         print_note(f"{_MEANING} To undo: minutehand actions resume {uid}")
     if not paused and not shown.active:
-        print_note('It is inactive: to let it run, post it again with "active": true.')
+        print_note(
+            'The action is inactive. To let it run, post it again with "active": true.'
+        )
 
 
 def pause_apps(
@@ -121,11 +127,11 @@ def pause_apps(
     json: JsonOption = False,
 ) -> None:
     """
-    Pause a small app, or all: record no occurrences.
+    Pause a small app, or all small apps.
 
-    Actions that are posted meanwhile are paused, too. What is recorded already still
-    runs. What comes due meanwhile does not run afterwards either, whatever catch_up
-    says.
+    Actions that are posted during the pause are paused, too. Operations that are
+    already recorded still run. Occurrences that come due during the pause are not
+    recorded and never run, whatever catch_up says.
     """
     _refuse_neither(app, everything=everything)
     end, by = read_optional_instant("--until", until), get_actor()
@@ -148,9 +154,10 @@ def resume_apps(
     json: JsonOption = False,
 ) -> None:
     """
-    Resume a small app, or all, from now on.
+    Resume a small app, or all small apps.
 
-    Actions that were paused on their own stay so, and with --all apps that were.
+    It takes effect now. Actions that were paused on their own stay paused; with --all,
+    so do apps that were paused on their own.
     """
     _refuse_neither(app, everything=everything)
     with write_database() as connection:
@@ -165,9 +172,10 @@ def resume_apps(
         return
     out().print(f"Resumed {what}: {_count(resumed.actions)}.", markup=False)
     if app is None and resumed.still_paused:
-        with_apps = f"; paused apps: {', '.join(resumed.apps)}" if resumed.apps else ""
-        left = _count(resumed.still_paused)
-        print_note(f"{left} still paused on their own or by app{with_apps}")
+        with_apps = f" Paused apps: {', '.join(resumed.apps)}." if resumed.apps else ""
+        stay = "stays" if resumed.still_paused == 1 else "stay"
+        left = f"{_count(resumed.still_paused)} {stay} paused by another pause"
+        print_note(f"{left}.{with_apps}")
 
 
 def _say_until(until: datetime) -> str:
@@ -180,5 +188,5 @@ def _count(actions: int) -> str:
 
 def _refuse_neither(app: str | None, *, everything: bool) -> None:
     if (app is None) is not everything:
-        msg = "say which: the uid of a small app, or --all for all of the installation"
+        msg = "Name either the uid of a small app, or --all for the whole installation."
         raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""``preview``: when an action would run, before it is posted."""
+"""``preview``: shows when an action would run, before it is posted."""
 
 from __future__ import annotations
 
@@ -31,18 +31,24 @@ def preview(  # noqa: PLR0913 - the options of the command
     *,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="From here on; now if absent."),
+        typer.Option(
+            "--from", metavar="TIME", help="First instant to show; default: now."
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Before this.")
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Show occurrences before this."),
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=10_000, help="At most so many.")
+        int,
+        typer.Option(
+            "--count", "-n", min=1, max=10_000, help="The most occurrences to show."
+        ),
     ] = 10,
     timezone: Annotated[
         str | None,
         typer.Option(
-            "--timezone", metavar="ZONE", help="Show times in this zone, too."
+            "--timezone", metavar="ZONE", help="Show times in this zone as well."
         ),
     ] = None,
     app: AppOption = None,
@@ -51,7 +57,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--batch",
             metavar="FILE|-",
-            help='Answer JSON lines {"id", "action", "from", "until"}.',
+            help='Read JSON lines {"id", "action", "from", "until"}, answer each.',
         ),
     ] = None,
     json: JsonOption = False,
@@ -59,8 +65,8 @@ def preview(  # noqa: PLR0913 - the options of the command
     """
     Show when an action would run.
 
-    Nothing is stored and no database is asked, unless --app names the small app
-    whose zone and holiday calendars count. TIME has an offset:
+    Nothing is stored. The database is only read if --app names the small app whose
+    time zone and holiday calendars apply. TIME has an offset, such as
     2026-11-23T06:00:00Z.
     """
     calendar = _read_calendar(app)
@@ -68,7 +74,7 @@ def preview(  # noqa: PLR0913 - the options of the command
         _answer_lines(batch, calendar)
         return
     if file is None:
-        msg = "name a FILE (- is standard input), or use --batch"
+        msg = "FILE is missing. Name one (- is standard input), or use --batch."
         raise UsageError(msg)
     start, end = read_period(from_, until)
     rules = get_settings().task_rules
@@ -91,7 +97,7 @@ def preview(  # noqa: PLR0913 - the options of the command
 
 
 def _read_calendar(app: str | None) -> AppCalendar:
-    """Return the zone and the holidays that count."""
+    """Return the zone and the holidays that apply."""
     zone = get_settings().timezone
     if app is None:
         return AppCalendar(zone)
@@ -108,7 +114,7 @@ def _read_zone(name: str) -> ZoneInfo:
 
 
 def _answer_lines(name: str, calendar: AppCalendar) -> None:
-    """Answer each line as it comes, so that the other end may wait for it."""
+    """Answer each line as it arrives: the caller may wait for it before the next."""
     lines = sys.stdin if name == "-" else read_file(name).decode().splitlines()
     for line in lines:
         if line.strip():

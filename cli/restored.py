@@ -1,4 +1,4 @@
-"""``restored``: after a backup was put back, see to it that nothing runs twice."""
+"""``restored``: makes sure that nothing runs twice after a backup was restored."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ def restored(
         typer.Option("--as-of", metavar="TIME", help="When the backup was made."),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change; change nothing.")
+        bool,
+        typer.Option("--dry-run", help="Only show what would change; change nothing."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """
-    Run nothing twice after a backup was put back.
+    Make sure that nothing runs twice after a backup was restored.
 
-    Before any scheduler or worker is started. What was live is canceled, for an
-    operator to decide; what was due since is recorded as missed.
+    Call it before you start any scheduler or worker. Operations that were live in the
+    backup are canceled; an operator decides about them. Occurrences that came due since
+    the backup are recorded as missed.
     """
     instant = read_instant("--as-of", as_of)
     settings = get_settings()
@@ -44,7 +46,7 @@ def restored(
     check_schema(engine)
     refuse_leader(engine)
     engine.dispose()
-    # Connecting is bounded by the driver; the statements may take their time.
+    # Connecting keeps its usual deadline; the statements may take much longer.
     patient = make_engine(settings.database_url, timeout=DEADLINE)
     report = settle_restored(
         patient,
@@ -61,10 +63,9 @@ def restored(
 
 
 def _print(report: Restored, *, dry_run: bool) -> None:
-    heading = "Would be changed" if dry_run else "Restored"
-    out().print(
-        f"{heading}: from {format_both(report.as_of)} to {format_both(report.now)}"
-    )
+    heading = "Would settle" if dry_run else "Settled"
+    begin, end = format_both(report.as_of), format_both(report.now)
+    out().print(f"{heading} the time from {begin} (the backup) to {end} (now):")
     missed = f"{report.missed_occurrences:,} occurrences"
     states = ", ".join(f"{count} {state}" for state, count in report.canceled.items())
     total = sum(report.canceled.values())
@@ -73,11 +74,11 @@ def _print(report: Restored, *, dry_run: bool) -> None:
             ("canceled", f"{total:,} operations" + (f" ({states})" if states else "")),
             ("uncertain", f"{report.uncertain_mails:,} mails"),
             ("missed", f"{missed} of {report.missed_actions:,} actions"),
-            ("start anew", f"{report.restarted_actions:,} actions"),
+            ("restarted", f"{report.restarted_actions:,} actions"),
         ]
     )
     if report.lost_files:
-        out().print("Data whose files are gone; refresh and publish it:")
+        out().print("The files of these data are gone. Refresh and publish them again:")
         print_table(
             ("app", "domain", "version", "use"),
             ([f.app, f.domain, str(f.version), f.use] for f in report.lost_files),
@@ -87,8 +88,9 @@ def _print(report: Restored, *, dry_run: bool) -> None:
         return
     if total or report.missed_actions:
         print_note(
-            "What may have run, and may not: minutehand operations list --state "
-            "canceled, and --state missed. Decide, then: minutehand operations retry "
-            "ID, minutehand actions run ACTION."
+            "Some of these may have run after the backup was made. List them: "
+            "minutehand operations list --state canceled, and --state missed. To run "
+            "one again: minutehand operations retry ID, or minutehand actions run "
+            "ACTION."
         )
-    print_note("Schedulers and workers may start now.")
+    print_note("You may start schedulers and workers now.")

@@ -1,4 +1,4 @@
-"""``scheduler``: the program of scheduler_server.py."""
+"""``scheduler``: starts the program of scheduler_server.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def scheduler(
     """
     Run a scheduler.
 
-    Of many that run, one leads; the others stand by.
+    You may run several: one leads, the others stand by.
     """
     refuse_memory_broker(get_settings())
     raise typer.Exit(scheduler_server.main(["--no-wait"] if no_wait else []))

@@ -1,4 +1,4 @@
-"""``status``: who leads, who works, what waits, what is wrong, what comes next."""
+"""``status``: shows who leads, who works, what waits, what failed, what is next."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen
 from overview.status import LIVE_IN_ORDER, Paused, Status, Waiting, fetch_status
 
-#: Apps and queues that people are shown.
+#: The most rows of apps that people are shown.
 _APPS = 20
 
-#: Pauses that people are shown, besides that of all.
+#: The most pauses that people are shown, besides that of the installation.
 _PAUSES = 5
 
 
 def status(*, json: JsonOption = False) -> None:
     """
-    Show who leads and what waits.
+    Show who leads and what is waiting.
 
-    The backlog is what is recorded and not final, by queue and state; the age is that
-    of the oldest that no worker has taken. While the scheduler cannot send, it says
-    since when, and why.
+    The backlog counts the operations that are not final, by queue and state; "oldest
+    waits" is the age of the oldest one that no worker has taken. If the scheduler
+    cannot send, the output says since when and why.
     """
     with read_database() as connection:
         found = fetch_status(connection)
@@ -52,14 +52,16 @@ def status(*, json: JsonOption = False) -> None:
 
 def _print_leader(found: Status) -> None:
     holder, ticked_at = found.leader, found.last_tick_at
-    age = "-" if ticked_at is None else f"{format_age(found.now - ticked_at)} ago"
+    tick = "never"
+    if ticked_at is not None:
+        tick = f"{format_both(ticked_at)} ({format_age(found.now - ticked_at)} ago)"
     print_fields(
         [
             ("leader", _describe(holder)),
             ("since", None if holder is None else format_both(holder.acquired_at)),
             ("fence", None if holder is None else str(holder.fence)),
             ("heartbeat", _describe_heartbeat(holder)),
-            ("last tick", f"{format_both(ticked_at)} ({age})"),
+            ("last tick", tick),
             ("sending", _describe_failure(found.send_failure)),
             ("paused", _describe_paused(found.paused)),
         ]
@@ -92,7 +94,9 @@ def _print_backlog(found: Status) -> None:
             empty="",
         )
         if len(by_app) > _APPS:
-            print_note(f"{len(by_app) - _APPS} more wait less long: --json has all.")
+            print_note(
+                f"{len(by_app) - _APPS} more rows, which wait less long: see --json."
+            )
 
 
 def _show_waiting(now: datetime, waiting: Waiting) -> list[str]:
@@ -114,7 +118,7 @@ def _print_processes(found: Status) -> None:
             ]
             for each in found.processes
         ),
-        empty="No scheduler and no worker runs.",
+        empty="No scheduler or worker is running.",
     )
 
 
@@ -168,8 +172,8 @@ def _print_actions(found: Status) -> None:
 
 def _describe(holder: Holder | None) -> str:
     if holder is None:
-        return "nobody: start one with minutehand up, or minutehand scheduler"
-    stale = "; its lease ran out" if holder.is_stale else ""
+        return "nobody. Start a scheduler: minutehand scheduler, or minutehand up"
+    stale = "; its lease has expired" if holder.is_stale else ""
     return f"{holder.hostname} (pid {holder.pid}{stale})"
 
 
@@ -182,7 +186,7 @@ def _describe_paused(paused: Paused) -> str | None:
         return None
     lines = ["1 action" if paused.actions == 1 else f"{paused.actions:,} actions"]
     if paused.whole is not None:
-        lines.append(f"all of the installation {describe_pause(paused.whole)}")
+        lines.append(f"the whole installation {describe_pause(paused.whole)}")
     lines += [f"app {uid} {describe_pause(each)}" for uid, each in paused.apps.items()]
     shown = lines[: _PAUSES + 1]
     if len(lines) > len(shown):
@@ -197,5 +201,5 @@ def _describe_failure(failure: SendFailure | None) -> str | None:
 
 
 def _format_next(due: NextDue) -> str:
-    """Return the occurrence that comes next, as ``actions list`` does."""
+    """Return the next occurrence, as ``actions list`` shows it."""
     return format_both(due.next_due_at) if due.due is None else format_due(due.due)

@@ -1,4 +1,4 @@
-"""``tick``: one tick by hand, now or as if it were another time."""
+"""``tick``: one tick by hand, at the present or at another instant."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ def tick(
     *,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="TIME", help="Tick as if it were this instant."),
+        typer.Option(
+            "--at", metavar="TIME", help="Tick as if this were the present instant."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what is due; change nothing.")
+        bool, typer.Option("--dry-run", help="Only show what is due; change nothing.")
     ] = False,
     no_wait: Annotated[
         bool,
@@ -51,11 +53,11 @@ def tick(
     json: JsonOption = False,
 ) -> None:
     """
-    Take the lease, tick once, and leave.
+    Take the lease, tick once and exit.
 
-    Everything due by TIME (2026-11-23T06:00:00Z) is recorded, and all that waits is
-    sent, as the scheduler would: manual runs too, and what lost its worker or its
-    message. What is recorded once is never recorded again.
+    Records everything that is due by TIME (2026-11-23T06:00:00Z). Then sends whatever
+    is waiting, as the scheduler would, including manual runs and operations that lost
+    their worker or their message. No occurrence is ever recorded twice.
     """
     instant = read_optional_instant("--at", at)
     if dry_run:
@@ -66,13 +68,13 @@ def tick(
     configure_logging(
         level="error" if embedded else "warning", log_format=settings.log_format
     )
-    get_engine()  # makes an embedded database that is missing
+    get_engine()  # creates the embedded database if it is missing
     scheduler = make_scheduler(settings)
     if embedded:
         scheduler.dispatcher.hold_back()
     _lead(scheduler, wait=not no_wait)
     try:
-        # of the scheduler's own, which each start of it looks after
+        # A scheduler does the same when it starts.
         ensure_maintenance(
             scheduler.engine,
             at=settings.maintenance_at,
@@ -82,7 +84,7 @@ def tick(
         )
         _warn_of_future(instant)
         report = _tick(scheduler, instant)
-        # Whether or not anything was due: what waits waits for this.
+        # Even if nothing was due: operations may be waiting for a scheduler.
         sent = report.sent + scheduler.dispatcher.send_waiting()
         rescued = scheduler.dispatcher.rescue()
         noticed = scheduler.noticer.look()
@@ -91,7 +93,7 @@ def tick(
         scheduler.stop()
     _print(report, rescued=rescued, sent=sent, json=json)
     if embedded:
-        _tell_of_waiting()
+        _report_waiting()
     else:
         _refuse_failure()
 
@@ -118,8 +120,8 @@ def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
         print_note(f"Quarantined {action.uid}: {reason}")
 
 
-def _tell_of_waiting() -> None:
-    """Say how many operations wait for the one process that has broker and workers."""
+def _report_waiting() -> None:
+    """Say how many operations wait for ``minutehand up``, which has the broker."""
     with read_database() as connection:
         backlog = count_backlog(connection)
     count = sum(
@@ -127,15 +129,18 @@ def _tell_of_waiting() -> None:
     )
     if count:
         waits = "operation waits" if count == 1 else "operations wait"
-        print_note(f"{count:,} {waits} for minutehand up: the broker is memory://.")
+        print_note(
+            f"{count:,} {waits} for minutehand up: nothing can be sent from here, since"
+            " the broker is memory://."
+        )
 
 
 def _refuse_failure() -> None:
     """
-    Tell whoever called that the broker took nothing; what waits still waits.
+    Fail the call if the broker did not take what was sent; it goes on waiting.
 
     Raises:
-        BrokerUnreachableError: It was so, with what the broker said.
+        BrokerUnreachableError: With what the broker said.
     """
     with read_database() as connection:
         failure = get_send_failure(connection)
@@ -144,7 +149,7 @@ def _refuse_failure() -> None:
 
 
 def _lead(scheduler: Scheduler, *, wait: bool) -> None:
-    """Take the lease, waiting for it if need be."""
+    """Take the lease; wait for it if *wait*."""
     told = False
     while not scheduler.leader.hold():
         holder = describe_holder(scheduler.engine)
@@ -163,8 +168,8 @@ def _warn_of_future(instant: datetime | None) -> None:
         now = read_clock(connection)
     if instant > now:
         print_note(
-            f"{format_both(instant)} is later than now, {format_both(now)}. What is "
-            "due by then is decided now, so nothing will be due again before then."
+            f"--at: {format_both(instant)} is in the future (now: {format_both(now)})."
+            " Everything due by then is decided now and will not be due again."
         )
 
 
@@ -175,7 +180,7 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
             instant = read_clock(connection)
         return scheduler.tick(instant)
     end_due_pauses(scheduler.engine, scheduler.leader, now=instant)
-    # Of another time: the clock of the scheduler, which notices jumps, stays out.
+    # Not scheduler.tick: it would take another instant for a jump of the clock.
     return run_tick(
         instant,
         engine=scheduler.engine,

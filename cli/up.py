@@ -1,4 +1,4 @@
-"""``up``: everything in one process."""
+"""``up``: runs everything in one process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def up(
     """
     Run everything in one process.
 
-    With nothing configured that is a scheduler, a worker, a broker in memory and one
+    Without any settings, that is a scheduler, a worker, a broker in memory and one
     SQLite file in MINUTEHAND_HOME. Ctrl-C stops it.
     """
     settings = get_settings()
@@ -44,7 +44,7 @@ def up(
 
     def tell_where() -> None:
         if settings.broker_url.startswith("memory"):
-            print_note(f"Everything is in {settings.home}. Ctrl-C stops it.")
+            print_note(f"All data is in {settings.home}. Ctrl-C stops everything.")
 
     stop = threading.Event()
     with stopping_on_signals(stop):
@@ -75,7 +75,7 @@ def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def leave_at_once(code: int) -> None:
-    """End the process though a thread is busy; Python would wait for it."""
+    """End the process even if a thread is busy; Python would wait for that thread."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

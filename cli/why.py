@@ -1,4 +1,4 @@
-"""``why``: the answer to "why did it run then?", and to "why did it not?"."""
+"""``why``: answers "why did it run then?" and "why did it not?"."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ def why(
     at: Annotated[
         str,
         typer.Option(
-            "--at", metavar="TIME", help="Past or future, such as 2026-11-23T07:00Z."
+            "--at",
+            metavar="TIME",
+            help="An instant, past or future, such as 2026-11-23T07:00Z.",
         ),
     ],
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
     """
-    Say why an action ran, or did not.
+    Explain why an action ran, or did not run.
 
-    Looks at the minute of TIME. There is an answer for every instant.
+    The answer covers the minute of TIME, and there is one for every instant.
     """
     instant = read_instant("--at", at)
     with read_database() as connection:

@@ -19,7 +19,7 @@ def worker(
     queues: Annotated[
         str,
         typer.Option(
-            "--queues", "-Q", metavar="LIST", help="Queues, with commas between them."
+            "--queues", "-Q", metavar="LIST", help="Queues, separated by commas."
         ),
     ] = ",".join(Queue),
     concurrency: Annotated[
@@ -28,36 +28,40 @@ def worker(
             "--concurrency",
             "-c",
             min=1,
-            help="Operations at the same time: two, or one a core if all are quick.",
+            help="Operations at the same time; by default 2, or the number of cores"
+            " if the worker takes only the quick queue.",
         ),
     ] = None,
     pool: Annotated[
         str,
-        typer.Option("--pool", "-P", help="prefork has time limits; others do not."),
+        typer.Option(
+            "--pool", "-P", help="Celery pool; only prefork enforces time limits."
+        ),
     ] = "prefork",
     name: Annotated[
         str | None,
-        typer.Option("--name", "-n", help="Node name; %h is the host."),
+        typer.Option("--name", "-n", help="Node name; %h stands for the host."),
     ] = None,
     celery: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- OPTIONS]", help="More options, for Celery."),
+        typer.Argument(metavar="[-- OPTIONS]", help="More options, passed to Celery."),
     ] = None,
 ) -> None:
     """
     Run a Celery worker.
 
-    One that takes all queues is enough to begin with; two long refreshes then keep
-    quick operations waiting. In production: -Q quick, and -Q heavy,celery.
+    One worker that takes all queues is enough to begin with, but two long refreshes
+    then keep quick operations waiting. In production, run one worker with -Q quick and
+    another with -Q heavy,celery.
     """
     settings = get_settings()
     check_worker(settings)
-    get_engine().dispose()  # makes an embedded database that is missing
+    get_engine().dispose()  # creates the embedded database if it is missing
     command = [
         *(sys.executable, "-m", "celery", "--app", "celery_app", "--quiet", "worker"),
         *("--queues", _read_queues(queues, settings.queue_prefix), "--pool", pool),
         *("--loglevel", settings.log_level.upper()),
-        # These talk to other workers about things that our table knows better.
+        # Gossip and mingle exchange state among workers; our tables have it already.
         *("--without-gossip", "--without-mingle"),
         *("--prefetch-multiplier", "1"),
     ]
@@ -65,7 +69,7 @@ def worker(
         command += ["--concurrency", str(concurrency)]
     if name is not None:
         command += ["--hostname", name]
-    # The same process from here on, so that signals reach Celery itself.
+    # Replace this process, so that signals reach Celery itself.
     os.execv(sys.executable, [*command, *(celery or [])])  # noqa: S606 - a list
 
 

@@ -1,7 +1,7 @@
 """
-The small app of the demo: real data out of the time zone database.
+The small app of the demo: real data from the time zone database.
 
-Everything is written into the folder of the demo, as an admin would have it.
+Everything is written into the folder of the demo, laid out as an admin would do it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from models.fields.zone import load_zone
 
 APP = "demo"
 
-#: Who gets everything, in the examples of the documentation.
+#: The user who gets all mails in the examples of the documentation.
 TOCO = "toco@tou.can"
-#: Has not been seen for so long that the example action writes during the demo.
+#: A user who was last seen so long ago that the example action mails during the demo.
 SLEEPER = "sleepy@example.com"
 
-#: After its last sign of life the example action waits this long.
+#: How long the example action waits after a user was last seen.
 ABSENCE = timedelta(days=7, seconds=30)
 
 EVERY_MINUTE = "every-minute"
 WEEKLY_UPDATE = "weekly-update"
 
-#: The document that shows a run each minute.
+#: The document of the action that runs each minute.
 EVERY_MINUTE_ACTION = {
     "uid": EVERY_MINUTE,
     "name": "every minute",
@@ -51,12 +51,12 @@ _INACTIVE = {
 
 def write_app(folder: Path, *, now: datetime) -> Path:
     """
-    Write data and document of the small app; return the path of the document.
+    Write the data and the document of the small app; return the document's path.
 
     Args:
-        folder: Of the demo; there already.
+        folder: Of the demo; exists.
 
-        now: Aware; when the users signed up is counted from it.
+        now: Aware. The users signed up a month before it.
     """
     data = folder / "data"
     data.mkdir(parents=True)
@@ -86,7 +86,7 @@ def write_app(folder: Path, *, now: datetime) -> Path:
 
 
 def write_clocks(data: Path, *, now: datetime) -> None:
-    """Write what the clocks show in every zone *now* (aware): new each minute."""
+    """Write what the clocks of every zone show *now* (aware)."""
     draft = data / ".clocks.csv"
     rows = []
     for _countries, _position, zone, _comment in _read_table("zone1970.tab", columns=4):
@@ -98,7 +98,7 @@ def write_clocks(data: Path, *, now: datetime) -> None:
 
 
 def _read_table(name: str, *, columns: int) -> Iterable[Sequence[str]]:
-    """Yield the rows of a file of the database, filled up to *columns*."""
+    """Yield the rows of a file of the database, padded to *columns*."""
     for line in (_DATABASE / name).read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
             fields = line.split("\t")
@@ -106,7 +106,7 @@ def _read_table(name: str, *, columns: int) -> Iterable[Sequence[str]]:
 
 
 def _read_rules() -> Iterable[Sequence[str]]:
-    """Yield the rules of daylight saving there are or ever were."""
+    """Yield all rules of daylight saving time, past and present."""
     for line in (_DATABASE / "tzdata.zi").read_text("utf-8").splitlines():
         fields = line.split()
         # "R name first last - month day at save letter"

@@ -22,7 +22,7 @@ from actions.small_apps.apply import apply_small_app
 from actions.tick import TickReport
 from actions.user_events import NewEvent, record_events
 from cli.connection import read_database, write_database
-from cli.demo.check import check_demo
+from cli.demo.check import ENOUGH_S, check_demo
 from cli.demo.data import (
     ABSENCE,
     APP,
@@ -44,10 +44,10 @@ from models.event import EventName
 from settings import Settings
 from telemetry import configure_logging
 
-#: Tells a folder of an earlier demo, which may be removed, from any other.
+#: This file marks the folder of an earlier demo, which may be removed.
 _MARK = ".minutehand-demo"
 
-#: The example action writes to the sleeper this long after the start.
+#: The example action mails the sleeper this long after the start.
 _WAKE_AFTER = timedelta(seconds=45)
 
 _EXAMPLES = ("weekly-update.json", "bring-back-inactive-users.json")
@@ -61,22 +61,25 @@ def demo(
             "--for",
             metavar="SECONDS",
             min=1,
-            help="Stop after so long, and check that each minute ran exactly once.",
+            help="Stop after this time, then check that each minute ran exactly once;"
+            f" needs {ENOUGH_S} or more.",
         ),
     ] = None,
     home: Annotated[
         Path,
-        typer.Option("--home", metavar="DIR", help="A folder of its own; made new."),
+        typer.Option(
+            "--home", metavar="DIR", help="Folder of the demo; emptied at each start."
+        ),
     ] = Path(".minutehand/demo"),
 ) -> None:
     """
     Show what Minutehand does, with real data.
 
-    Scheduler and worker run in this process, on one SQLite file. Nothing is
-    installed, nothing is sent: mails are written into a folder. Ctrl-C stops it.
+    Scheduler and worker run in this process, on one SQLite file. Nothing is installed
+    and nothing is sent: mails are written into a folder. Ctrl-C stops the demo.
     """
     folder = _make_folder(home)
-    # Its own settings: those of the environment may be of a production.
+    # Settings of its own: those of the environment may name a production system.
     settings = Settings.model_validate(
         {"home": str(folder), "timezone": "Europe/Paris"}
     )
@@ -109,11 +112,14 @@ def demo(
 
 
 def _make_folder(home: Path) -> Path:
-    """Return *home*, empty; a folder that is no earlier demo's is left alone."""
+    """Return *home*, emptied; refuse a folder that was not made by an earlier demo."""
     folder = home.expanduser().absolute()
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / _MARK).exists():
-            msg = f"--home: {folder} is not empty. Name a folder that is, or a new one."
+            msg = (
+                f"--home: {folder} is not empty, and no demo made it. Name an empty"
+                " folder, or a new one."
+            )
             raise UsageError(msg)
         shutil.rmtree(folder)
     try:
@@ -126,7 +132,7 @@ def _make_folder(home: Path) -> Path:
 
 
 def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
-    """Make the small app, post its actions, and let somebody be missing."""
+    """Make the small app, post its actions, and let one user be absent."""
     migrate(engine)
     with read_database(engine) as connection:
         now = read_clock(connection)
@@ -154,11 +160,11 @@ def _say_where(settings: Settings) -> None:
     out().print(f"Mails:    {settings.smtp_url}", soft_wrap=True)
     out().print(f"Log:      {settings.home}/demo.log", soft_wrap=True)
     home = shlex.quote(str(settings.home))
-    print_note(f"Look around: MINUTEHAND_HOME={home} {_find_program()} operations list")
+    print_note(f"To explore: MINUTEHAND_HOME={home} {_find_program()} operations list")
 
 
 def _find_program() -> str:
-    """Return how to call us from here; ``make demo`` activates no environment."""
+    """Return how to call this program; ``make demo`` activates no environment."""
     if shutil.which("minutehand"):
         return "minutehand"
     return shlex.quote(os.path.relpath(Path(sys.executable).with_name("minutehand")))

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: ticks, operations and how far their steps are."""
+"""What the demo shows while it runs: ticks, operations and the progress of steps."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from overview.operations import (
 )
 from settings import Settings
 
-#: Between two looks at the database.
+#: Seconds between two looks at the database.
 _EVERY_S = 0.25
 
 _SECOND = timedelta(seconds=1)
 
-#: Operations on the screen.
+#: The most operations on the screen.
 _SHOWN = 8
 
-#: What still runs when the time is over may take this long to end.
+#: How long operations that still run when the time is over may take to end.
 _GRACE = timedelta(seconds=20)
 
 #: How the screen shows the states of steps.
@@ -56,13 +56,13 @@ class Screen(threading.Thread):
     Shows the demo, and ends it when its time is over.
 
     Args:
-        engine: Read only.
+        engine: Only read from.
 
         settings: Of the demo.
 
-        stop: Set when the time is over; watched for Ctrl-C.
+        stop: The screen sets it when the time is over, and ends when Ctrl-C sets it.
 
-        seconds: How long the demo takes; None: until Ctrl-C.
+        seconds: How long the demo lasts. None: until Ctrl-C.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Screen(threading.Thread):
         *,
         seconds: int | None,
     ) -> None:
-        """Show nothing yet."""
+        """Prepare; nothing is shown before ``start``."""
         super().__init__(name="demo-screen", daemon=True)
         self.until: datetime | None = None
         self.is_complete = False
@@ -86,11 +86,11 @@ class Screen(threading.Thread):
         self._told: set[tuple[datetime, str]] = set()
 
     def on_tick(self, report: TickReport) -> None:
-        """Take note of a tick; called by the scheduler."""
+        """Remember a tick; called by the scheduler."""
         self._ticks.append(report)
 
     def run(self) -> None:
-        """Show until the demo is stopped or its time is over."""
+        """Show the demo until it is stopped or its time is over."""
         if out().is_terminal:
             with Live(console=out(), refresh_per_second=8, transient=False) as live:
                 self._loop(lambda shown: live.update(self._draw(shown)))
@@ -120,10 +120,10 @@ class Screen(threading.Thread):
                 wanted = OperationFilter(app=APP, limit=_SHOWN)
                 return fetch_shown_operations(connection, wanted)
         except UnreachableError:
-            return None  # busy for a moment; the next look will tell
+            return None  # the database is busy for a moment; look again soon
 
     def _is_over(self, shown: list[ShownOperation]) -> bool:
-        """Tell whether the time is over and what it began has ended."""
+        """Return whether the time is over and all operations begun in it have ended."""
         if self._seconds is None:
             return False
         left = self._seconds - (time.monotonic() - self._began)
@@ -131,7 +131,7 @@ class Screen(threading.Thread):
             return False
         if self.until is None:
             self.until = self._ticks[-1].now if self._ticks else read_host_clock()
-        # What a later tick began is not waited for, and not checked either.
+        # Operations of a later tick are neither waited for nor checked.
         begun = [s for s in shown if s.recorded_at <= self.until + _SECOND]
         return left < -_GRACE.total_seconds() or all(s.is_final for s in begun)
 
@@ -141,7 +141,7 @@ class Screen(threading.Thread):
             Text("Minutehand demo", style="bold").append(
                 f" in {self._settings.home}", style="default"
             ),
-            Text(f"Mails land in {mails}. Ctrl-C stops it."),
+            Text(f"Mails are written to {mails}. Ctrl-C stops the demo."),
         ]
 
     def _draw(self, shown: list[ShownOperation]) -> Group:
@@ -180,13 +180,13 @@ class Screen(threading.Thread):
 
     def _describe_left(self) -> str:
         if self._seconds is None:
-            return "Ctrl-C stops it."
+            return "Ctrl-C stops the demo."
         left = round(self._seconds - (time.monotonic() - self._began))
-        return f"Ends in {left} s." if left > 0 else "Waits for what still runs."
+        return f"Ends in {left} s." if left > 0 else "Waiting for running operations."
 
     def _tell(self, shown: list[ShownOperation]) -> None:
-        """Print what is new as lines."""
-        # What is a moment old is told in order; at the end everything is.
+        """Print news as lines."""
+        # Waiting a moment keeps the lines in order; at the end everything is printed.
         moment = timedelta() if self._stop_event.is_set() else _SECOND
         until = read_host_clock() - moment
         for at, text in find_news(self._ticks, shown):
@@ -198,7 +198,7 @@ class Screen(threading.Thread):
 def find_news(
     ticks: Sequence[TickReport], shown: Sequence[ShownOperation]
 ) -> list[tuple[datetime, str]]:
-    """Return what happened, and when (aware UTC), the earliest first."""
+    """Return what happened with its instant (aware UTC), the earliest first."""
     news = [
         (tick.now, f"tick: {tick.due} due, {tick.recorded} recorded") for tick in ticks
     ]
@@ -211,7 +211,7 @@ def find_news(
         ]
         news += done
         if each.is_final:
-            # One transaction ends both; of its times that of the step may be later.
+            # One transaction ends both, but the step's time in it may be the later one.
             ended = max([each.finished_at or each.recorded_at, *(at for at, _ in done)])
             news.append((ended, f"{name}: {each.state}{_reason(each.reason)}"))
     return sorted(news, key=lambda new: new[0])
@@ -238,5 +238,5 @@ def _draw_steps(shown: ShownOperation) -> Text:
 
 
 def count_mails(settings: Settings) -> int:
-    """Return how many mails have landed in the folder of the demo."""
+    """Return how many mails are in the folder of the demo."""
     return len(list(Path(settings.smtp_url).glob("*.eml")))

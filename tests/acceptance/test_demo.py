@@ -53,7 +53,7 @@ def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
         code = process.wait(STOPS_WITHIN_S)
 
     assert 0 == code, log.read_text()
-    (advice,) = re.findall(r"Look around: (.*)", log.read_text())
+    (advice,) = re.findall(r"To explore: (.*)", log.read_text())
     looked = subprocess.run(
         ["/bin/sh", "-c", advice],
         env=environ,

@@ -34,5 +34,5 @@ def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):
     answer = call("actions", "resume", "hello")
 
     assert (0, "Resumed hello (uid hello).\n") == (answer.code, answer.out)
-    assert "It is inactive" in answer.err
+    assert "The action is inactive" in answer.err
     assert '"active": true' in answer.err

@@ -147,7 +147,7 @@ def test_clock_of_each_host_is_looked_at(call: Call):
 
     (detail,) = list_details(call("doctor", "--json"), "clock")
 
-    assert detail.startswith("host wrong is +90.0 s off")
+    assert detail.startswith("host wrong differs from the database by +90.0 s")
 
 
 def test_settings_that_differ_are_told_with_who_has_which(call: Call):
@@ -270,7 +270,7 @@ def test_uncertain_mails_are_counted_however_old(call: Call):
     answer = call("doctor", "--json")
     status = call("status", "--json").data
 
-    assert "of 2 nobody knows" in find(answer, "mails")[1]
+    assert "2 mails are uncertain" in find(answer, "mails")[1]
     assert 1 == sum(each["count"] for each in status["last_hour"])
     assert 2 == status["uncertain_mails"]
 
@@ -348,7 +348,7 @@ def test_what_waits_for_the_platform_is_told_with_its_cause(call: Call, shop: Pa
     assert 1 == answer.code
     health, detail = find(answer, "platform")
     assert "bad" == health
-    assert "it is full; 1 operation waits, of 1 app" in detail
+    assert "it is full; 1 operation waits for it, of 1 app" in detail
 
 
 @pytest.fixture

@@ -120,8 +120,8 @@ def test_apply_tells_what_changed(call: Call, tmp_path: Path):
 
     changed = call("apps", "apply", str(path)).out
 
-    assert "Made small app shop.\n  users: 2 added\n" == first
-    assert "Applied small app shop.\n  users: as they were\n" == again
+    assert "Created small app shop.\n  users: 2 added\n" == first
+    assert "Updated small app shop.\n  users: unchanged\n" == again
     assert "  users: 1 added, 1 changed, 1 removed\n" in changed
 
 
@@ -163,7 +163,7 @@ def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
     assert "paused" in rows["asleep"]
     assert "on event" not in rows["asleep"]
     assert "Paused asleep (uid asleep).\n" == paused.out
-    assert "It was so already." in again.err
+    assert "It was already paused." in again.err
 
 
 def test_action_is_shown_with_its_document(call: Call, shop: Path):

@@ -42,12 +42,12 @@ def test_mails_are_listed_and_decided_about(call: Call, mailed: str):
     """
     One is confirmed, the other sent again; both say who decided.
     """
-    assert "In all: 2 uncertain." in call("mails", "list", "--app", "shop").err
+    assert "Total: 2 uncertain." in call("mails", "list", "--app", "shop").err
 
     confirmed = call("mails", "confirm", mailed, "ann")
     resent = call("mails", "resend", "--all", "--yes", "--json")
 
-    assert (0, "Taken as arrived: 1 of 1.\n") == (confirmed.code, confirmed.out)
+    assert (0, "Marked as sent: 1 of 1.\n") == (confirmed.code, confirmed.out)
     assert {"matched": 1, "changed": 1, "refused": {}, "dry_run": False} == resent.data
     listed = call("mails", "list", "--operation", mailed, "--json").data
     assert {("ann", "sent"), ("ben", "failed")} == {
@@ -66,8 +66,8 @@ def test_many_are_counted_first(call: Call):
     looked = call("mails", "resend", "--app", "shop", "--dry-run")
     refused = call("mails", "confirm", "--app", "shop")
 
-    assert (0, "Matched 2 uncertain.\n") == (looked.code, looked.out)
-    assert (2, True) == (refused.code, "Take it that 2 uncertain" in refused.err)
+    assert (0, "Matched 2 uncertain mails.\n") == (looked.code, looked.out)
+    assert (2, True) == (refused.code, "Mark 2 uncertain mails as sent?" in refused.err)
     assert 2 == len(call("mails", "list", "--state", "uncertain", "--json").data)
 
 
@@ -103,6 +103,6 @@ def test_what_refuses_all_is_a_conflict(call: Call):
     answer = call("mails", "resend", "--all", "--yes")
 
     assert 5 == answer.code
-    assert "left as it was: the mails of operation" in answer.out
+    assert "left unchanged: the mails of operation" in answer.out
     late = ("--action", "hello", "--from", "2100-01-01T00:00Z")
     assert "No uncertain mail" in call("mails", "confirm", *late).out

@@ -103,7 +103,7 @@ def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call):
     retried = call("operations", "retry", operation_id)
 
     assert "Its worker stops" in canceled.err
-    assert "it waits for that" in retried.err
+    assert "It waits until the worker that ran it has stopped" in retried.err
 
 
 @pytest.mark.usefixtures("shop")

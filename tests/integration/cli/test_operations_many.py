@@ -42,7 +42,7 @@ def test_many_are_counted_before_they_are_canceled(call: Call):
     looked = call("operations", "cancel", "--app", "shop", "--dry-run")
     refused = call("operations", "cancel", "--app", "shop")
     assert (0, 2) == (looked.code, refused.code)
-    assert "Matched 3: 3 pending; of shop 3." in looked.out
+    assert "Matched 3: 3 pending; by app: shop 3." in looked.out
     assert "Cancel 3 operations?" in refused.err
     assert "--yes, or --dry-run" in refused.err
     assert COUNT == count(call, "pending")
@@ -74,7 +74,7 @@ def test_program_reads_counts_and_refusals(call: Call):
     assert (0, 5) == (first.code, second.code)
     assert {"overlap": 2} == second.data["refused"]
     assert (
-        "2 were left as they were: overlap"
+        "2 left unchanged: overlap"
         in call("operations", "retry", "--state", "failed", "--yes").out
     )
 
@@ -93,9 +93,9 @@ def test_nothing_that_matches_is_no_error(call: Call):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("cancel",), "--all means all"),
-        (("retry",), "say which to retry"),
-        (("retry", "--all", "--app", "shop"), "leave it out"),
+        (("cancel",), "--all for all of them"),
+        (("retry",), "Name the operations to retry"),
+        (("retry", "--all", "--app", "shop"), "Leave out one or the other"),
         (("retry", "--state", "succeeded"), "only to canceled, failed ones"),
         (("cancel", "--state", "failed"), "only to pending, queued, running ones"),
         (("cancel", "00000000-0000-0000-0000-000000000000", "--all"), "either the ID"),

@@ -39,7 +39,7 @@ def test_pause_is_shown_with_who_when_and_why(call: Call):
 
     assert 0 == answer.code
     assert "To undo: minutehand actions resume hello" in answer.err
-    assert "no catch_up" in answer.err
+    assert "catch_up does not run them" in answer.err
     shown = call("actions", "show", "hello").out
     for word in ("by ada@example.com", "the shop moves"):
         assert word in shown
@@ -89,7 +89,7 @@ def test_all_is_paused_and_resumed(call: Call):
         paused["pause"]["scope"],
     )
     assert "Resumed all small apps: 0 actions." in resumed.out
-    assert "1 action still paused" in resumed.err
+    assert "1 action stays paused" in resumed.err
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_home_that_cannot_be_one_names_the_setting(
 
     assert (2, "") == (answer.code, answer.out)
     assert "Set MINUTEHAND_HOME" in answer.err
-    assert "Everything is in" not in answer.err
+    assert "All data is in" not in answer.err
 
 
 def test_folder_in_the_place_of_the_database_is_refused(

@@ -162,7 +162,7 @@ def test_mail_to_nobody_is_told(call: Call, shop: Path):
 
     assert 0 == answer.code
     assert (
-        "warning: /recipients: they name nobody, so send_email reaches nobody.\n"
+        "warning: /recipients: nobody is named, so send_email reaches nobody.\n"
         == answer.err
     )
 
@@ -178,7 +178,7 @@ def test_mail_of_one_of_many_to_nobody_is_told(call: Call, shop: Path):
     answer = call("actions", "post", str(path), "--app", "shop")
 
     assert (
-        "warning: /0/recipients: they name nobody, so send_email reaches nobody.\n"
+        "warning: /0/recipients: nobody is named, so send_email reaches nobody.\n"
         == answer.err
     )
 
@@ -199,5 +199,5 @@ def test_first_of_many_warnings_are_told(call: Call, shop: Path):
     assert 0 == answer.code
     assert [f"a{n}" for n in range(40)] == [each["uid"] for each in answer.data]
     assert lines[4].startswith("warning: /1/operations/refresh/domains/1: ")
-    assert "There may be more." in lines[-1]
+    assert "There may be more warnings; these are the first." in lines[-1]
     assert len(lines) < 20

@@ -65,7 +65,7 @@ def test_doctor_finds_what_is_not_sent(call: Call):
     health, detail = diagnose(call)["outbox"]
 
     assert "bad" == health
-    assert detail.startswith("1 wait to be sent")
+    assert detail.startswith("1 operation waits to be sent")
 
 
 def test_why_of_what_is_not_sent_says_what_to_start(
@@ -142,8 +142,8 @@ def test_a_tick_of_the_future_warns_and_is_explained(
     later = call("why", "hello", "--at", (told + timedelta(hours=1)).isoformat())
 
     assert (0, 2) == (ticked.code, ticked.data["recorded"])
-    assert "nothing will be due again before then" in " ".join(ticked.err.split())
-    told_so = "by a tick that was told another time"
+    assert "is decided now and will not be due again" in " ".join(ticked.err.split())
+    told_so = "by a tick for a later instant (tick --at)"
     assert told_so in " ".join(passed.out.split())
     assert told_so in " ".join(ran.out.split())
     assert "will run" in later.out
@@ -159,7 +159,7 @@ def test_a_tick_of_the_past_does_not_warn(call: Call, shop: Path):
     ticked = call("tick", "--at", past.isoformat())
 
     assert 0 == ticked.code
-    assert "later than now" not in ticked.err
+    assert "in the future" not in ticked.err
 
 
 def test_audit_finds_an_event_that_was_forgotten(

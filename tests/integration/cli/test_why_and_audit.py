@@ -114,7 +114,7 @@ def test_audit_agrees_with_what_a_tick_recorded(call: Call, minutely: datetime):
     told = call("audit", "--app", "shop", "--from", since).out
 
     assert (0, []) == (answer.code, answer.data)
-    assert "1 actions, 0 faults" in told
+    assert "1 action audited, 0 faults" in told
 
 
 def test_audit_finds_what_was_never_decided(call: Call, minutely: datetime):
@@ -135,7 +135,7 @@ def test_audit_finds_what_was_never_decided(call: Call, minutely: datetime):
     (found,) = answer.data
     assert ("miss", "hello") == (found["fault"], found["action_uid"])
     assert minutely == datetime.fromisoformat(found["occurrence"])
-    assert "1 actions, 1 faults" in told.out
+    assert "1 action audited, 1 fault," in told.out
 
 
 @pytest.mark.usefixtures("shop")
@@ -146,4 +146,4 @@ def test_audit_of_what_is_not_decided_says_so(call: Call):
     answer = call("audit", "--from", "2999-01-01T00:00Z", "--json")
 
     assert (0, []) == (answer.code, answer.data)
-    assert "Nothing is decided after" in answer.err
+    assert "later occurrences are not decided yet" in answer.err
