@@ -35,6 +35,7 @@ from overview.operations import (
     fetch_shown_operation,
     fetch_shown_operations,
 )
+from overview.reasons import read_reason
 
 
 def list_operations(  # noqa: PLR0913 - the options of the command
@@ -111,7 +112,7 @@ def print_operation(shown: ShownOperation) -> None:
             ("trigger", shown.trigger),
             ("occurrence", format_both(shown.occurrence)),
             ("state", style_state(shown.state)),
-            ("reason", shown.reason),
+            ("reason", _explain_reason(shown.reason)),
             ("missed", _describe_missed(shown.missed)),
             ("queue", shown.queue),
             ("attempt", f"{shown.attempt} of {shown.attempts_allowed}"),
@@ -127,6 +128,14 @@ def print_operation(shown: ShownOperation) -> None:
     if shown.steps:
         out().print()
         out().print(make_steps_table(shown.steps))
+
+
+def _explain_reason(text: str | None) -> str | None:
+    """Return the reason of an operation, and below it what that reason means."""
+    if text is None:
+        return None
+    read = read_reason(text)
+    return text if read.reason is None else f"{text}\n{read.meaning}"
 
 
 def _describe_reason(shown: ShownOperation) -> str:
