@@ -37,9 +37,7 @@ def send(  # noqa: PLR0913 - the options of the command
     ],
     event: Annotated[
         str | None,
-        typer.Option(
-            "--event", help="Name, such as instance.user.last_seen or app.<name>."
-        ),
+        typer.Option("--event", help="Such as instance.user.last_seen, or app.<name>."),
     ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="ID", help="Id of the user.")
@@ -66,8 +64,7 @@ def send(  # noqa: PLR0913 - the options of the command
     """
     Record events that happened to users.
 
-    Give either a FILE, or --event and --user. An event that is already recorded changes
-    nothing.
+    Give a FILE, or --event and --user. An event that is known already changes nothing.
     """
     if file is not None:
         if (event, user, at, key) != (None,) * 4:

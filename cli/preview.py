@@ -31,19 +31,13 @@ def preview(  # noqa: PLR0913 - the options of the command
     *,
     from_: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="First instant to show; default: now."
-        ),
+        typer.Option("--from", metavar="TIME", help="At or after this; default: now."),
     ] = None,
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="Show occurrences before this."),
+        str | None, typer.Option("--until", metavar="TIME", help="Before this.")
     ] = None,
     count: Annotated[
-        int,
-        typer.Option(
-            "--count", "-n", min=1, max=10_000, help="The most occurrences to show."
-        ),
+        int, typer.Option("--count", "-n", min=1, max=10_000, help="The most to show.")
     ] = 10,
     timezone: Annotated[
         str | None,
