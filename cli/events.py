@@ -24,7 +24,7 @@ def send(  # noqa: PLR0913 - the options of the command
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE|-]",
+            metavar="FILE|-",
             help="JSON: one event, a list, or one event per line; - is standard input.",
         ),
     ] = None,

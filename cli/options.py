@@ -27,7 +27,7 @@ OperationArgument = Annotated[
 ]
 OptionalOperation = Annotated[
     str | None,
-    typer.Argument(metavar="[ID]", help="Id of one operation, instead of filters."),
+    typer.Argument(metavar="ID", help="Id of one operation, instead of filters."),
 ]
 ActionOption = Annotated[
     str | None,

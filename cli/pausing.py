@@ -31,7 +31,7 @@ _UntilOption = Annotated[
     typer.Option("--until", metavar="TIME", help="When the pause ends by itself."),
 ]
 _OptionalApp = Annotated[
-    str | None, typer.Argument(metavar="[APP]", help="Uid of a small app.")
+    str | None, typer.Argument(metavar="APP", help="Uid of a small app.")
 ]
 _AllOption = Annotated[
     bool, typer.Option("--all", help="The whole installation, instead of one APP.")

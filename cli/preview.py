@@ -26,7 +26,7 @@ from overview.previews import AppCalendar, fetch_app_calendar, preview_action
 def preview(  # noqa: PLR0913 - the options of the command
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE|-]", help="JSON document of an action."),
+        typer.Argument(metavar="FILE|-", help="JSON document of an action."),
     ] = None,
     *,
     from_: Annotated[

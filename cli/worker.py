@@ -44,7 +44,7 @@ def worker(
     ] = None,
     celery: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- OPTIONS]", help="More options, passed to Celery."),
+        typer.Argument(metavar="-- OPTIONS", help="More options, passed to Celery."),
     ] = None,
 ) -> None:
     """
