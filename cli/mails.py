@@ -36,9 +36,7 @@ from operations.ports import DeliveryState
 
 _Recipients = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="RECIPIENT", help="Ids of users; default: all recipients."
-    ),
+    typer.Argument(metavar="RECIPIENT", help="Ids of users; default: all recipients."),
 ]
 _FromOption = Annotated[
     str | None,
