@@ -98,7 +98,7 @@ def test_many_failures_of_one_cause_are_one_mail_and_one_when_over(
     ]
     failed, recovered = told
     assert (
-        f'app: "daily" failed ({MANY} times): send_email: no template'
+        f"app: \"daily\" failed ({MANY} times): send_email: small app 'app' has no"
         in (failed["Subject"])
     )
     assert f"minutehand operations list --action {uid} --state failed" in (

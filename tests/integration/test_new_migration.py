@@ -203,11 +203,11 @@ def test_the_code_as_it_is_needs_no_migration(versions: Path):
     """
     There is nothing to write, and no file is left.
     """
-    before = {*versions.iterdir()}
+    before = {*versions.glob("*.py")}
     with pytest.raises(UsageError, match=r"nothing to write"):
         write_migration("Nothing", versions=versions)
 
-    assert before == {*versions.iterdir()}
+    assert before == {*versions.glob("*.py")}
 
 
 def test_a_migration_without_a_message_is_refused(versions: Path):

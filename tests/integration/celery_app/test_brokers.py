@@ -94,7 +94,7 @@ def test_operation_runs_over(
         )
 
     assert OperationState.SUCCEEDED == row.state
-    assert '"answers, and has all queues"' in asked.stdout
+    assert '"it answers and has all queues"' in asked.stdout
 
 
 @pytest.mark.parametrize(
