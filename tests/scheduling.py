@@ -6,6 +6,7 @@ Time is moved by editing rows, never by sleeping: the databases have real clocks
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,9 +18,10 @@ import sqlalchemy as sa
 from actions.leader import Leader
 from actions.posting.post import Posted, post_action
 from actions.tick import Dispatched, TickReport, run_tick
-from dispatch.dispatcher import Dispatcher
+from dispatch.dispatcher import Dispatcher, Sender
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import (
+    events,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
@@ -29,15 +31,16 @@ from models.database.tables import (
 from models.decision import Decision, NewOperation
 from models.door.documents import read_action_object
 from models.errors import BrokerUnreachableError
-from models.occurrence import make_operation_id
+from models.occurrence import LOOKBACK, make_operation_id
 from models.operation_state import Overlap, Queue, Trigger
 from operations.record import record
 from operations.sending.order import Message
+from scheduler_server import Scheduler
+from settings import read_settings
 
 #: A Monday, long past by the clocks of the databases, so all is due to be sent.
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
-LOOKBACK = timedelta(minutes=5)
 MINUTE = timedelta(minutes=1)
 
 #: A step that needs nothing but a worker.
@@ -271,3 +274,63 @@ def tick(
         return dispatcher.dispatch(decisions, bad)
 
     return run_tick(now, engine=dispatcher.engine, dispatch=dispatch, lookback=lookback)
+
+
+class Clock:
+    """A monotonic clock that stands still until told."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.now
+
+
+def make_scheduler(
+    engine: sa.Engine,
+    sender: Sender | None = None,
+    clock: Clock | None = None,
+    **options: str,
+) -> Scheduler:
+    """Return a scheduler that has not led yet, with these settings."""
+    given = {"LEASE_HEARTBEAT": "PT20S", **options}
+    settings = read_settings(
+        {f"MINUTEHAND_{name}": value for name, value in given.items()}, env_file=None
+    )
+    return Scheduler(
+        engine,
+        Leader(engine),
+        sender or FakeSender(),
+        settings,
+        monotonic=clock or Clock(),
+    )
+
+
+def backdate(engine: sa.Engine, uid: str, minutes: int = 0) -> datetime:
+    """Make an action due *minutes* minutes ago, and since then."""
+    now = get_now(engine)
+    since = now.replace(second=0, microsecond=0) - minutes * MINUTE
+    edit_action(engine, uid, next_due_at=since, effective_from=since)
+    return since
+
+
+def add_event(
+    engine: sa.Engine,
+    user_id: str,
+    instant: datetime,
+    *,
+    recorded_at: datetime | None = None,
+    name: str = "app.x",
+) -> None:
+    """Add an event as if it had been recorded when it happened."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(events).values(
+                id=UUID(int=random.getrandbits(128)),
+                app="app",
+                name=name,
+                user_id=user_id,
+                at=instant,
+                recorded_at=recorded_at or instant,
+            )
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,75 +10,38 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from actions.leader import (
-    Leader,
     SendFailure,
     get_send_failure,
     record_send_failure,
 )
 from actions.notice_action import fetch_watch, record_watch
 from actions.pausing.pause_and_resume import set_paused
-from dispatch.dispatcher import SILENCE_S, Sender
+from dispatch.dispatcher import SILENCE_S
 from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases
 from models.errors import BrokerUnreachableError
 from scheduler_server import PAUSE_S, Scheduler
-from settings import read_settings
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
+    Clock,
     FakeSender,
     add_app,
+    backdate,
     edit,
-    edit_action,
     fetch_action,
     fetch_all,
     get,
     get_now,
     make_operation,
+    make_scheduler,
     post,
     record_all,
 )
 
 MINUTELY = {"cron_rule": "* * * * *"}
 SECOND = timedelta(seconds=1)
-
-
-class Clock:
-    """A monotonic clock that stands still until told."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the seconds."""
-        return self.now
-
-
-def make_scheduler(
-    engine: sa.Engine,
-    sender: Sender | None = None,
-    clock: Clock | None = None,
-    **options: str,
-) -> Scheduler:
-    given = {"LEASE_HEARTBEAT": "PT20S", **options}
-    settings = read_settings(
-        {f"MINUTEHAND_{name}": value for name, value in given.items()}, env_file=None
-    )
-    return Scheduler(
-        engine,
-        Leader(engine),
-        sender or FakeSender(),
-        settings,
-        monotonic=clock or Clock(),
-    )
-
-
-def backdate(engine: sa.Engine, uid: str, minutes: int = 0) -> datetime:
-    """Make an action due *minutes* minutes ago, and since then."""
-    now = get_now(engine)
-    since = now.replace(second=0, microsecond=0) - minutes * MINUTE
-    edit_action(engine, uid, next_due_at=since, effective_from=since)
-    return since
 
 
 def wake_to_send(scheduler: Scheduler) -> None:

@@ -16,7 +16,6 @@ from structlog.testing import capture_logs
 
 from actions.leader import Leader, get_last_tick_at
 from actions.maintenance_action import MAINTENANCE_UID
-from dispatch.dispatcher import Sender
 from dispatch.upkeep import RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases
@@ -25,56 +24,26 @@ from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
 from scheduler_server import PAUSE_S, Scheduler, run
-from settings import read_settings
 from tests.scheduling import (
     MINUTE,
+    Clock,
     FakeSender,
     add_app,
     add_revision,
+    backdate,
     edit,
-    edit_action,
     fetch_action,
     fetch_all,
     get,
     get_now,
     make_operation,
+    make_scheduler,
     post,
     record_all,
 )
 
 MINUTELY = {"cron_rule": "* * * * *"}
 SECOND = timedelta(seconds=1)
-
-
-class Clock:
-    """A monotonic clock that stands still until told."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the seconds."""
-        return self.now
-
-
-def make_scheduler(
-    engine: sa.Engine, sender: Sender | None = None, clock: Clock | None = None
-) -> Scheduler:
-    settings = read_settings({"MINUTEHAND_LEASE_HEARTBEAT": "PT20S"}, env_file=None)
-    return Scheduler(
-        engine,
-        Leader(engine),
-        sender or FakeSender(),
-        settings,
-        monotonic=clock or Clock(),
-    )
-
-
-def backdate(engine: sa.Engine, uid: str, minutes: int = 0) -> datetime:
-    """Make an action due *minutes* minutes ago, and since then."""
-    now = get_now(engine)
-    since = now.replace(second=0, microsecond=0) - minutes * MINUTE
-    edit_action(engine, uid, next_due_at=since, effective_from=since)
-    return since
 
 
 def wake_to_send(scheduler: Scheduler) -> None:

@@ -25,6 +25,7 @@ from models.database.tables import leases
 from models.errors import UnreachableError
 from tests.scheduling import (
     MONDAY,
+    Clock,
     FakeSender,
     add_app,
     at,
@@ -40,17 +41,6 @@ from tests.scheduling import (
 )
 
 SECOND = timedelta(seconds=1)
-
-
-class Clock:
-    """A monotonic clock that stands still until told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the seconds."""
-        return self.now
 
 
 def expire(engine: sa.Engine) -> None:

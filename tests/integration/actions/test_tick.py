@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import psycopg
 import pytest
@@ -18,7 +15,7 @@ from actions.due_rows import fetch_due, fetch_events, fetch_turns
 from actions.tick import Bad, Dispatched, run_tick
 from dispatch.dispatcher import Dispatcher
 from models.database.engine import reading, writing
-from models.database.tables import events, scheduled_actions
+from models.database.tables import scheduled_actions
 from models.decision import Decision
 from models.occurrence import make_operation_id
 from operations.sending.order import fetch_sendable
@@ -28,6 +25,7 @@ from tests.scheduling import (
     REFRESH,
     FakeSender,
     add_app,
+    add_event,
     at,
     edit,
     edit_action,
@@ -311,28 +309,6 @@ def test_what_fails_after_recording_blames_nobody(engine: sa.Engine, copies: int
 
     assert ["pending"] * (1 + copies) == [row.state for row in fetch_all(engine)]
     assert fetch_action(engine, first).quarantined_at is None
-
-
-def add_event(
-    engine: sa.Engine,
-    user_id: str,
-    instant: datetime,
-    *,
-    recorded_at: datetime | None = None,
-    name: str = "app.x",
-) -> None:
-    """Add an event as if it had been recorded when it happened."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(events).values(
-                id=UUID(int=random.getrandbits(128)),
-                app="app",
-                name=name,
-                user_id=user_id,
-                at=instant,
-                recorded_at=recorded_at or instant,
-            )
-        )
 
 
 def test_tenants_take_turns(engine: sa.Engine):

@@ -17,20 +17,10 @@ from overview.metrics import BOUNDS, KEPT_S, WorkMetrics
 from settings import Settings, read_settings
 from telemetry import METRICS_OF_WORK
 from tests.presence import give_sign, make_worker
-from tests.scheduling import add_app, make_operation, record_all
+from tests.scheduling import Clock, add_app, make_operation, record_all
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
-
-
-class Clock:
-    """Seconds that stand still until told."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return them."""
-        return self.now
 
 
 @pytest.fixture

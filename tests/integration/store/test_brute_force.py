@@ -19,16 +19,15 @@ from actions.user_events import _wake
 from actions.when.event import event_due_at, event_occurrence
 from actions.when.searching import find_occurrences
 from models.database.engine import writing
-from models.database.tables import events
 from models.door.documents import read_action_object
 from models.fields.duration import Duration
-from models.occurrence import make_operation_id
+from models.occurrence import LOOKBACK, make_operation_id
 from models.timing import make_timing, timing_text
 from tests.scheduling import (
-    LOOKBACK,
     MINUTE,
     MONDAY,
     add_app,
+    add_event,
     edit_action,
     fetch_all,
     make_dispatcher,
@@ -45,28 +44,6 @@ SECOND = timedelta(seconds=1)
 def _app(engine: sa.Engine) -> None:
     """Give every test a small app."""
     add_app(engine, ids=["ann", "bob", "eve"])
-
-
-def add_event(
-    engine: sa.Engine,
-    user_id: str,
-    instant: datetime,
-    *,
-    recorded_at: datetime | None = None,
-    name: str = "app.x",
-) -> None:
-    """Add an event as if it had been recorded when it happened."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(events).values(
-                id=UUID(int=random.getrandbits(128)),
-                app="app",
-                name=name,
-                user_id=user_id,
-                at=instant,
-                recorded_at=recorded_at or instant,
-            )
-        )
 
 
 @dataclass
