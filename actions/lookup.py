@@ -1,8 +1,8 @@
 """
 Find one small app, action or user by what somebody calls it.
 
-What is not there is refused with what was probably meant. That may be the name of
-another small app: a face that knows tenants asks only for apps that it may show.
+A name that does not exist is refused with the one that was probably meant. That may be
+the name of another small app: a face that knows tenants asks only for what it may show.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_action(
         app: Uid of a small app; only its actions count. None: those of all.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: No action has this uid or name.
 
         ConflictError: Several small apps have an action of that name.
     """
@@ -122,9 +122,9 @@ def find_filtered(
     Args:
         connection: Any.
 
-        app: Uid of the small app that it filters by, too; None: it does not.
+        app: Uid of a small app to filter by, too. None: any.
 
-        action: Uid or name; None: it does not filter by action.
+        action: Uid or name of an action. None: the filter names none.
 
     Raises:
         NotFoundError: No such small app, or no such action in it.
@@ -141,7 +141,7 @@ def refuse_unknown_user(connection: sa.Connection, app: str, user_id: str) -> No
     Refuse a user that *app* does not have.
 
     Raises:
-        NotFoundError: It has not.
+        NotFoundError: The app has no such user.
     """
     found = sa.exists().where(users.c.app == app, users.c.id == user_id)
     if not connection.execute(sa.select(found)).scalar():
