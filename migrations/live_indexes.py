@@ -71,12 +71,19 @@ class LiveColumn:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """A partial index on a column; *where* is SQL."""
+    """
+    An index that is not unique.
+
+    Args:
+        columns: Separated by commas.
+
+        where: SQL, of a partial index. None: it has all rows.
+    """
 
     name: str
     table: str
-    column: str
-    where: str
+    columns: str
+    where: str | None = None
 
     def create(self) -> None:
         """Add it in a migration, unless it was made ahead."""
@@ -84,13 +91,14 @@ class LiveIndex:
         found = sa.inspect(op.get_bind()).get_indexes(self.table)
         if self.name in {each["name"] for each in found}:
             return
+        where = None if self.where is None else sa.text(self.where)
         op.create_index(
             self.name,
             self.table,
-            [self.column],
+            self.columns.split(", "),
             unique=False,
-            postgresql_where=sa.text(self.where),
-            sqlite_where=sa.text(self.where),
+            postgresql_where=where,
+            sqlite_where=where,
         )
 
 
@@ -172,9 +180,10 @@ def _make(connection: sa.Connection, index: LiveIndex) -> None:
         return
     if is_valid is False:  # the migration that made it was interrupted
         connection.execute(sa.text(f"drop index concurrently {index.name}"))
+    where = "" if index.where is None else f" where {index.where}"
     connection.execute(
         sa.text(
             f"create index concurrently {index.name} on {index.table} "
-            f"({index.column}) where {index.where}"
+            f"({index.columns}){where}"
         )
     )

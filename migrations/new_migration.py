@@ -212,9 +212,11 @@ def _render_live_index(change: ops.MigrateOperation) -> str | None:
     index = change.to_index()
     where = index.dialect_options["postgresql"]["where"]
     names = [each.name for each in index.expressions if isinstance(each, sa.Column)]
-    if index.unique or len(index.expressions) != 1 or not names or where is None:
+    if index.unique or len(index.expressions) != len(names):
         return None
-    arguments = (index.name, change.table_name, names[0], str(where))
+    arguments = [index.name, change.table_name, ", ".join(names)]
+    if where is not None:
+        arguments.append(str(where))
     return f"LiveIndex({', '.join(map(repr, arguments))})"
 
 

@@ -146,6 +146,8 @@ small_apps = sa.Table(
     Column("pause_note", sa.Text),
     # who gets notices of failures, and how; null: nobody
     Column("notices", Json),
+    # raised by each change of its document; a pause is not part of that
+    Column("revision", sa.Integer, nullable=False, server_default="1"),
     Column("created_at", UtcDateTime, nullable=False, default=db_now()),
     Column("updated_at", UtcDateTime, nullable=False, default=db_now()),
     # the tick: pauses that are over
@@ -310,6 +312,18 @@ events = sa.Table(
     Column("user_id", sa.Text, nullable=False),
     Column("at", UtcDateTime, nullable=False),
     Column("recorded_at", UtcDateTime, nullable=False),
+    # what a program that sends events calls each (CloudEvents); null: it has no name
+    Column("source", sa.Text),
+    Column("source_id", sa.Text),
+    # recording: an event that is sent again is not a new one
+    _partial(
+        "uq_events_source",
+        "app",
+        "source",
+        "source_id",
+        where="source IS NOT NULL",
+        unique=True,
+    ),
     # the tick: events whose delay has passed since the last tick
     Index("ix_events_app_name_at", "app", "name", "at"),
     # the tick: events that were recorded after their instant
@@ -413,6 +427,8 @@ operations = sa.Table(
     _partial("ix_operations_troubled", "finished_at", where=TROUBLED),
     # operations list: the latest; maintenance: the oldest
     Index("ix_operations_recorded_at", "recorded_at"),
+    # operations list: the latest of an app, however much the others do
+    Index("ix_operations_app_recorded_at", "app", "recorded_at"),
 )
 
 operation_steps = sa.Table(
@@ -456,8 +472,41 @@ deliveries = sa.Table(
     # who decided about an uncertain mail, and when
     Column("resolved_by", sa.Text),
     Column("resolved_at", UtcDateTime),
+    # what was sent, in mail_contents; null: it was not rendered, or is not kept
+    Column("content", sa.Text),
     # doctor, mails list: mails that an operator has to decide about
     _partial("ix_deliveries_uncertain", "updated_at", where=UNCERTAIN),
+)
+
+#: What mails said, as it was handed over: equal mails share a row.
+mail_contents = sa.Table(
+    "mail_contents",
+    metadata,
+    # SHA-256 of the other columns but the last
+    Column("digest", sa.Text, primary_key=True),
+    Column("subject", sa.Text, nullable=False),
+    Column("text", sa.Text),
+    Column("html", sa.Text),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+#: What the steps of an operation said while they ran; of a talkative one, the first
+#: and the last lines.
+operation_log = sa.Table(
+    "operation_log",
+    metadata,
+    Column(
+        "operation_id",
+        sa.ForeignKey("operations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("number", sa.Integer, primary_key=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("attempt", sa.Integer, nullable=False),
+    Column("step", sa.Text),
+    # info, warning, error
+    Column("level", sa.Text, nullable=False),
+    Column("text", sa.Text, nullable=False),
 )
 
 #: Causes that are not over.
@@ -589,4 +638,199 @@ app_documents = sa.Table(
     Column("previous", Json),
     Column("staged_at", UtcDateTime),
     Column("published_at", UtcDateTime),
+)
+
+#: Who may ask over HTTP. A secret is shown once, and only its digest is kept.
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    # the part of the key that may be shown: mh_<id>_...
+    Column("id", sa.Text, primary_key=True),
+    # null: all small apps, and the installation itself
+    Column("app", sa.ForeignKey("small_apps.uid")),
+    # viewer, operator, editor, admin
+    Column("role", sa.Text, nullable=False),
+    # what it is for, in the words of who made it
+    Column("name", sa.Text),
+    # SHA-256 of the secret, which has too many random bits to be guessed from it
+    Column("digest", sa.Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_by", sa.Text, nullable=False),
+    Column("expires_at", UtcDateTime),
+    # to the minute
+    Column("last_used_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    Column("revoked_by", sa.Text),
+    # the key that it was rotated from
+    Column("replaces", sa.Text),
+    # keys list: those of an app
+    Index("ix_api_keys_app", "app"),
+)
+
+#: People at the pages: links that sign in once, and the sessions that follow.
+sign_ins = sa.Table(
+    "sign_ins",
+    metadata,
+    # SHA-256 of what the link or the cookie holds
+    Column("digest", sa.Text, primary_key=True),
+    # link, session
+    Column("kind", sa.Text, nullable=False),
+    # the key that it was made with, whose end ends it; null: a link of the command line
+    Column("key_id", sa.Text),
+    Column("app", sa.Text),
+    Column("role", sa.Text, nullable=False),
+    Column("name", sa.Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    # when the link was followed
+    Column("used_at", UtcDateTime),
+    # maintenance: what has expired
+    Index("ix_sign_ins_expires_at", "expires_at"),
+)
+
+#: The answers to requests that carried an Idempotency-Key, for a day.
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    # whose: of an API key or a session
+    Column("caller", sa.Text, primary_key=True),
+    Column("key", sa.Text, primary_key=True),
+    # SHA-256 of method, address and body
+    Column("request", sa.Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    # null: the request is still running
+    Column("status", sa.Integer),
+    Column("headers", Json),
+    Column("body", sa.Text),
+    # maintenance: what is older than a day
+    Index("ix_idempotency_keys_created_at", "created_at"),
+)
+
+#: Who changed what: append-only, each row chained to the one before by its hash.
+changes = sa.Table(
+    "changes",
+    metadata,
+    Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    Column("at", UtcDateTime, nullable=False),
+    # such as root@host, or the name of an API key
+    Column("by", sa.Text, nullable=False),
+    Column("key_id", sa.Text),
+    Column("request_id", sa.Text),
+    # null: the installation
+    Column("app", sa.Text),
+    # action, app, user, operation, key, ...
+    Column("kind", sa.Text, nullable=False),
+    # its uid or id
+    Column("subject", sa.Text, nullable=False),
+    # posted, paused, canceled, ...
+    Column("change", sa.Text, nullable=False),
+    Column("before", Json),
+    Column("after", Json),
+    Column("note", sa.Text),
+    # SHA-256, in hexadecimal, of the row before and of this one
+    Column("previous_hash", sa.Text, nullable=False),
+    Column("hash", sa.Text, nullable=False),
+    # changes list: those of an app
+    Index("ix_changes_app_number", "app", "number"),
+    # changes list: those of one thing
+    Index("ix_changes_kind_subject_number", "kind", "subject", "number"),
+)
+
+#: The end of the chain of changes, locked by whoever appends to it. One row.
+change_head = sa.Table(
+    "change_head",
+    metadata,
+    Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    Column("number", sa.BigInteger, nullable=False),
+    Column("hash", sa.Text, nullable=False),
+)
+
+#: Bulk changes and backfills that are not over.
+OPEN_BULK_CHANGES = Rows("{0}finished_at IS NULL")
+OPEN_BACKFILLS = Rows("{0}finished_at IS NULL")
+
+#: One change of many actions or operations, done in batches, and its progress.
+bulk_changes = sa.Table(
+    "bulk_changes",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    # whose actions or operations; null: of all apps
+    Column("app", sa.Text),
+    # cancel, retry, pause, resume, run
+    Column("kind", sa.Text, nullable=False),
+    Column("filter", Json, nullable=False),
+    # what the change itself needs: note, until, ...
+    Column("arguments", Json),
+    Column("requested_by", sa.Text, nullable=False),
+    Column("key_id", sa.Text),
+    Column("request_id", sa.Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    # how many match, by the count that was expected; and what became of them
+    Column("total", sa.Integer, nullable=False),
+    Column("done", sa.Integer, nullable=False, server_default="0"),
+    # reason to count
+    Column("refused", Json),
+    # the last one that was looked at, so that another process can go on
+    Column("position", Json),
+    Column("claim_token", Identifier),
+    Column("lease_expires_at", UtcDateTime),
+    # asked to stop
+    Column("canceled_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("error", sa.Text),
+    # bulk list: the latest
+    Index("ix_bulk_changes_created_at", "created_at"),
+    # looking for work
+    _partial("ix_bulk_changes_open", "created_at", where=OPEN_BULK_CHANGES),
+)
+
+#: Past occurrences that are run after all.
+backfills = sa.Table(
+    "backfills",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("app", sa.Text, nullable=False),
+    Column("action_uid", sa.Text, nullable=False),
+    # inclusive, exclusive
+    Column("from_at", UtcDateTime, nullable=False),
+    Column("until_at", UtcDateTime, nullable=False),
+    # missing, failed, all
+    Column("which", sa.Text, nullable=False),
+    # the most of its operations that are live at a time
+    Column("at_once", sa.Integer, nullable=False),
+    Column("note", sa.Text),
+    Column("requested_by", sa.Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("canceled_at", UtcDateTime),
+    Column("canceled_by", sa.Text),
+    Column("finished_at", UtcDateTime),
+    # backfills list: of an action
+    Index("ix_backfills_action_uid_created_at", "action_uid", "created_at"),
+    # the scheduler: what is not over
+    _partial("ix_backfills_open", "created_at", where=OPEN_BACKFILLS),
+)
+
+#: Occurrences of a backfill whose operation is not recorded yet.
+BACKFILL_WAITING = Rows("{0}outcome IS NULL")
+
+backfill_occurrences = sa.Table(
+    "backfill_occurrences",
+    metadata,
+    Column(
+        "backfill_id",
+        sa.ForeignKey("backfills.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("occurrence", UtcDateTime, primary_key=True),
+    # the id that the occurrence has anyway
+    Column("operation_id", Identifier, nullable=False),
+    # recorded, retried, or why it was left as it was; null: it waits its turn
+    Column("outcome", sa.Text),
+    # the scheduler: the next of a backfill
+    _partial(
+        "ix_backfill_occurrences_waiting",
+        "backfill_id",
+        "occurrence",
+        where=BACKFILL_WAITING,
+    ),
 )

@@ -172,10 +172,11 @@ def test_an_index_that_locks_a_large_table_is_named(
     versions: Path, target: sa.MetaData
 ):
     """
-    One of two columns cannot be live, so whoever reviews is told.
+    A unique one cannot be live, so whoever reviews is told.
     """
     operations = target.tables["operations"]
-    sa.Index("ix_operations_app_worker", operations.c.app, operations.c.worker)
+    index = ("ix_operations_app_worker", operations.c.app, operations.c.worker)
+    sa.Index(*index, unique=True)
 
     draft = write_migration("Find by worker", target=target, versions=versions)
 
