@@ -18,7 +18,7 @@ from importlib import import_module
 import sqlalchemy as sa
 
 from migrations.schema_revisions import check_schema
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import Author, make_engine, reading, writing
 from models.database.sqlite_place import find_sqlite_file
 from models.errors import UnreachableError, UsageError
 from settings import Settings, read_settings
@@ -82,7 +82,10 @@ def read_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
 def write_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
     """Yield a connection in one transaction, by default of this call's own engine."""
     engine = engine or get_engine()
-    with _explaining(engine), writing(engine) as connection:
+    with (
+        _explaining(engine),
+        writing(engine, author=Author(get_actor())) as connection,
+    ):
         yield connection
 
 

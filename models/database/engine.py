@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -254,11 +255,55 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection.execution_options(read_only=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Author:
+    """
+    Who makes the changes of a transaction, for the record of changes.
+
+    Args:
+        name: Such as ``root@host``, or the name of an API key.
+
+        key_id: The API key. None: it was not done over HTTP.
+
+        request_id: The HTTP request. None: it was not done over HTTP.
+    """
+
+    name: str
+    key_id: str | None = None
+    request_id: str | None = None
+
+
 @contextmanager
-def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+def writing(
+    engine: sa.Engine, *, author: Author | None = None
+) -> Iterator[sa.Connection]:
     """Give a connection in one transaction, committed at the end or rolled back."""
+    last_acts: dict[_LastAct, list[Any]] = {}
     with translating(), engine.begin() as connection:
+        connection.execution_options(author=author, last_acts=last_acts)
         yield connection
+        for act, noted in last_acts.items():
+            act(connection, noted)
+
+
+_LastAct = Callable[[sa.Connection, list[Any]], None]
+
+
+def get_author(connection: sa.Connection) -> Author | None:
+    """Return who makes the changes of this transaction, if ``writing`` was told."""
+    author: Author | None = connection.get_execution_options().get("author")
+    return author
+
+
+def before_commit(connection: sa.Connection, act: _LastAct) -> list[Any]:
+    """
+    Return a list with which *act* is called right before the commit of ``writing``.
+
+    Raises:
+        KeyError: *connection* is not in a transaction of ``writing``.
+    """
+    acts: dict[_LastAct, list[Any]] = connection.get_execution_options()["last_acts"]
+    return acts.setdefault(act, [])
 
 
 @contextmanager

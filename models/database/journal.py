@@ -1,0 +1,145 @@
+"""
+The record of changes: who changed what, kept for good and chained by hashes.
+
+A function that changes something for somebody notes that with ``note_change``, in its
+transaction. What was noted is appended at the very end of the transaction, so that the
+one row that all changes must pass, the head of the chain, is locked for an instant
+only. Whoever alters, inserts or removes a row later breaks the chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from models.database.engine import (
+    Author,
+    before_commit,
+    format_utc,
+    get_author,
+    read_clock,
+)
+from models.database.tables import change_head, changes
+
+#: What the first row is chained to.
+GENESIS = "0" * 64
+
+#: What a row's hash covers, in this order.
+HASHED = (
+    *("number", "at", "by", "key_id", "request_id", "app", "kind", "subject"),
+    *("change", "before", "after", "note", "previous_hash"),
+)
+
+#: Who changes things if nobody is named.
+_NOBODY = Author("minutehand")
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """A change that is not appended yet."""
+
+    kind: str
+    subject: str
+    change: str
+    app: str | None
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    note: str | None
+
+
+def note_change(  # noqa: PLR0913 - the columns of the record
+    connection: sa.Connection,
+    kind: str,
+    subject: str,
+    change: str,
+    *,
+    app: str | None,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    note: str | None = None,
+) -> None:
+    """
+    Append to the record of changes when the transaction of *connection* commits.
+
+    Args:
+        connection: Of ``writing``, which knows the author.
+
+        kind: What was changed: action, app, user, operation, mail, key, ...
+
+        subject: Its uid or id.
+
+        change: What was done to it, in the past tense: posted, paused, canceled, ...
+
+        app: Uid of the small app that it belongs to. None: the installation.
+
+        before: What it was, as far as it changed; JSON without secrets.
+
+        after: What it is, as far as it changed; JSON without secrets.
+
+        note: Why, in the author's words.
+    """
+    noted = _Noted(kind, subject, change, app, _plain(before), _plain(after), note)
+    before_commit(connection, _append).append(noted)
+
+
+def compute_hash(row: Mapping[str, Any]) -> str:
+    """
+    Return the hash of a row of the record, hexadecimal SHA-256.
+
+    Args:
+        row: With every key of HASHED; ``at`` is an aware instant.
+    """
+    values = [
+        format_utc(row[name]) if isinstance(row[name], datetime) else row[name]
+        for name in HASHED
+    ]
+    text = json.dumps(values, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
+    """Lock the head of the chain, and append all that was noted."""
+    head = connection.execute(sa.select(change_head).with_for_update()).one()
+    author = get_author(connection) or _NOBODY
+    at = read_clock(connection)
+    number, previous = head.number, head.hash
+    rows = []
+    for each in noted:
+        number += 1
+        row = {
+            "number": number,
+            "at": at,
+            "by": author.name,
+            "key_id": author.key_id,
+            "request_id": author.request_id,
+            "app": each.app,
+            "kind": each.kind,
+            "subject": each.subject,
+            "change": each.change,
+            "before": each.before,
+            "after": each.after,
+            "note": each.note,
+            "previous_hash": previous,
+        }
+        previous = row["hash"] = compute_hash(row)
+        rows.append(row)
+    connection.execute(sa.insert(changes), rows)
+    connection.execute(sa.update(change_head).values(number=number, hash=previous))
+
+
+def _plain(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return *value* as the database will give it back: JSON and nothing else."""
+    if value is None:
+        return None
+    plain: Mapping[str, Any] = json.loads(json.dumps(value, default=_as_text))
+    return plain
+
+
+def _as_text(value: object) -> str:
+    return format_utc(value) if isinstance(value, datetime) else str(value)
