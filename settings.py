@@ -149,6 +149,22 @@ def _read_address(value: object) -> str:
         raise RuleError("is not an IP address.", hint) from None
 
 
+def _read_listen(value: object) -> str:
+    """Return ``ADDRESS:PORT`` to listen on; empty for ``none``."""
+    text = str(value)
+    if text in {"", "none"}:
+        return ""
+    host, _, port = text.rpartition(":")
+    hint = "Write 127.0.0.1:8400 (this host alone), 0.0.0.0:8400, [::]:8400, or none."
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        raise RuleError("is not an IP address and a port.", hint) from None
+    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise RuleError("does not end in a port from 0 to 65535.", hint)
+    return text
+
+
 def _read_sql_connections(value: object) -> Mapping[str, SqlConnection]:
     """Return the databases that small apps may query, by name."""
     return read_sql_connections(value) if isinstance(value, str) else {}
@@ -301,6 +317,15 @@ class Settings(BaseSettings):
     metrics_address: Annotated[str, BeforeValidator(_read_address)] = "127.0.0.1"
     metrics_apps: Annotated[tuple[str, ...], BeforeValidator(_read_names)] = ()
 
+    #: The HTTP API: docs/api.md. Empty: none in ``up`` and ``demo``.
+    web_address: Annotated[str, BeforeValidator(_read_listen)] = "127.0.0.1:8400"
+    #: As seen from outside, such as https://minutehand.example.org
+    web_url: Annotated[str, AfterValidator(check_url)] | None = None
+    #: Requests that work in the database at the same time, each with a connection.
+    web_threads: int = Field(default=8, ge=1, le=100)
+    #: Connections of clients at the same time.
+    web_connections: int = Field(default=2000, ge=10, le=100_000)
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -312,6 +337,16 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take arguments only: ``read_settings`` is the one that reads."""
         return (init_settings,)
+
+    @property
+    def web_host(self) -> str:
+        """The IP address on which the HTTP API listens."""
+        return self.web_address.rpartition(":")[0].strip("[]")
+
+    @property
+    def web_port(self) -> int:
+        """The port on which the HTTP API listens; 0 is any that is free."""
+        return int(self.web_address.rpartition(":")[2] or 0)
 
     @property
     def metrics_url(self) -> str | None:

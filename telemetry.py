@@ -45,6 +45,15 @@ class Event(StrEnum):
     )
     LEASE_RELEASED = "lease_released", "This scheduler gave up its lease as it stopped."
 
+    WEB_STARTED = "web_started", "The HTTP API answers at an address."
+    WEB_NOT_STARTED = (
+        "web_not_started",
+        "The HTTP API cannot listen on its address; everything else goes on.",
+    )
+    WEB_REQUEST_FAILED = (
+        "web_request_failed",
+        "A request met a defect of ours; its caller was told only the request's id.",
+    )
     TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."
     DATABASE_UNREACHABLE = (
         "database_unreachable",

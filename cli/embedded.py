@@ -1,5 +1,5 @@
 """
-Scheduler and worker in one process: what ``minutehand up`` runs.
+Scheduler, worker and HTTP API in one process: what ``minutehand up`` runs.
 
 The scheduler runs in the calling thread, a Celery worker with a pool of threads beside
 it. By default they share a broker in memory and an SQLite file, so there is nothing to
@@ -16,18 +16,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
+import structlog
 
 from actions.leader import expire_lease
 from actions.tick import TickReport
+from api.server import WebServer
 from celery_app.embedded_worker import EmbeddedWorker
 from cli.connection import write_database
 from migrations.schema import migrate
 from models.database.engine import make_engine
 from models.database.sqlite_place import find_sqlite_file
-from models.errors import ConflictError
+from models.errors import ConflictError, UsageError
 from operations.rescue import take_over_all
 from scheduler_server import Scheduler, make_scheduler, run
 from settings import Settings
+from telemetry import Event
+
+log = structlog.get_logger()
 
 #: Operations at the same time; at most one of them heavy for each small app.
 CONCURRENCY = 4
@@ -37,7 +42,7 @@ def run_embedded(
     settings: Settings,
     stop: threading.Event,
     *,
-    on_start: Callable[[], None] | None = None,
+    on_start: Callable[[WebServer | None], None] | None = None,
     on_tick: Sequence[Callable[[TickReport], None]] = (),
     concurrency: int = CONCURRENCY,
 ) -> bool:
@@ -49,7 +54,8 @@ def run_embedded(
 
         stop: Set by a signal handler or another thread.
 
-        on_start: Called once, when everything has started.
+        on_start: Called once, when everything has started, with what serves the HTTP
+            API; None: nothing does.
 
         on_tick: Called with the report of each tick, in the calling thread.
 
@@ -75,13 +81,30 @@ def run_embedded(
         scheduler.on_tick.extend(on_tick)
         worker = EmbeddedWorker(settings, concurrency=concurrency)
         worker.start()
+        web = start_web(settings)
         if on_start is not None:
-            on_start()
+            on_start(web)
         try:
             _run(scheduler, stop)
         finally:
             ended = worker.stop()
+            if web is not None:
+                web.end()
     return ended
+
+
+def start_web(settings: Settings) -> WebServer | None:
+    """Serve the HTTP API in a thread; None if that is not wanted, or not possible."""
+    if not settings.web_address:
+        return None
+    try:
+        server = WebServer(settings)
+    except UsageError as error:
+        # Ticks do not wait for a port.
+        log.warning(Event.WEB_NOT_STARTED, error=str(error))
+        return None
+    server.start()
+    return server
 
 
 def _run(scheduler: Scheduler, stop: threading.Event) -> None:

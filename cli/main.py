@@ -95,6 +95,7 @@ COMMANDS = Group(
         ),
         "scheduler": Entry("cli.scheduler:scheduler", "Run a scheduler."),
         "worker": Entry("cli.worker:worker", "Run a Celery worker."),
+        "web": Entry("cli.web:web", "Serve the HTTP API."),
         "migrate": Entry(
             "cli.migrate:migrate_database",
             "Migrate the database to the schema of this version.",

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from api.server import WebServer
 from cli.connection import get_settings
 from cli.embedded import CONCURRENCY, run_embedded
 from cli.output import print_note
@@ -30,8 +31,8 @@ def up(
     """
     Run everything in one process.
 
-    Without any settings, that is a scheduler, a worker, a broker in memory and one
-    SQLite file in MINUTEHAND_HOME. Ctrl-C stops it.
+    Without any settings, that is a scheduler, a worker, a broker in memory, the HTTP
+    API, and one SQLite file in MINUTEHAND_HOME. Ctrl-C stops it.
     """
     settings = get_settings()
     configure_logging(
@@ -42,7 +43,9 @@ def up(
     if settings.metrics_port is not None:
         serve_metrics(settings.metrics_address, settings.metrics_port)
 
-    def tell_where() -> None:
+    def tell_where(web: WebServer | None) -> None:
+        if web is not None:
+            print_note(f"The HTTP API answers at {web.url}.")
         if settings.broker_url.startswith("memory"):
             print_note(f"All data is in {settings.home}. Ctrl-C stops everything.")
 

@@ -23,11 +23,15 @@ class Problem:
         message: What was found and why it is refused, with the value.
 
         hint: What to write instead.
+
+        place: Line and column, from 1, of a text that is not even JSON. None: the
+            pointer says where.
     """
 
     pointer: str
     message: str
     hint: str
+    place: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         """Return it as one line: where, what, what to do."""
@@ -64,10 +68,29 @@ class NotFoundError(MinutehandError):
     exit_code = 4
 
 
+class ForbiddenError(MinutehandError):
+    """The caller's role does not suffice."""
+
+
 class ConflictError(MinutehandError):
     """It already exists, is already running, or belongs to somebody else."""
 
     exit_code = 5
+
+
+class StaleError(ConflictError):
+    """
+    Somebody else changed it since the caller read it.
+
+    Args:
+        current: What names the version that there is now. None: there is none, or it
+            does not matter.
+    """
+
+    def __init__(self, message: str, *, current: str | int | None) -> None:
+        """Keep *current*, for callers who want to look again."""
+        super().__init__(message)
+        self.current = current
 
 
 class UnreachableError(MinutehandError):

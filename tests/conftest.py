@@ -25,7 +25,8 @@ import structlog
 
 from migrations.schema import migrate
 from models.database.engine import make_engine
-from models.database.tables import installation, metadata
+from models.database.journal import GENESIS
+from models.database.tables import change_head, installation, metadata
 from tests.chaos.servers import Victim
 from tests.mail_server import MailServer, run_mail_server
 from tests.rabbit.server import run_faulty_rabbit
@@ -133,8 +134,9 @@ def postgres_url(_postgres_emptied: sa.Engine) -> str:
         )
         for table in reversed(metadata.sorted_tables):
             # which the migration has made, once
-            if table is not installation:
+            if table not in {installation, change_head}:
                 connection.execute(sa.delete(table))
+        connection.execute(sa.update(change_head).values(number=0, hash=GENESIS))
         unpaused = dict.fromkeys(
             ("paused_at", "paused_until", "paused_by", "pause_note")
         )

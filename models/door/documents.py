@@ -47,6 +47,7 @@ __all__ = [
     "read_event",
     "read_event_object",
     "read_events",
+    "read_model",
     "read_small_app",
     "read_small_app_object",
     "timing_text",
@@ -93,6 +94,23 @@ def read_action_object(
     """Return the action in the decoded JSON *value*; see ``read_action``."""
     context = {DEFAULT_TIMEZONE: default_timezone, TASK_RULES: task_rules}
     return _read(ScheduledActionModel, value, "scheduled action", context)
+
+
+def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:
+    """
+    Return what *text* says as a *model*.
+
+    Args:
+        model: Of one JSON object.
+
+        text: JSON of at most 1 MiB. Nothing at all is an empty object.
+
+        noun: What it is, for messages: "pause".
+
+    Raises:
+        InvalidDocumentError: With every problem, in document order.
+    """
+    return _read(model, decode_json(text) if text.strip() else {}, noun)
 
 
 def read_actions(

@@ -286,4 +286,5 @@ def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
     if error.pos >= len(error.doc):
         found = "the document ends there"
     msg = f"Line {error.lineno}, column {error.colno}: {what}; {found}."
-    return InvalidDocumentError((Problem("", msg, hint),))
+    place = (error.lineno, error.colno)
+    return InvalidDocumentError((Problem("", msg, hint, place),))

@@ -1,0 +1,103 @@
+"""How routes answer: JSON, entity tags, lists in parts, and where a thing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from api.context import Context
+from api.cursors import write_cursor
+from models.paging import Part
+from overview.json_form import write_json
+
+_Json = TypeVar("_Json")
+_Entry = TypeVar("_Entry")
+
+#: Where all versioned routes begin.
+ROOT = "/api/v1"
+
+
+class ListJson(TypedDict, Generic[_Json]):
+    """A part of a list; ``next_cursor`` asks for the part after it."""
+
+    items: list[_Json]
+    next_cursor: str | None
+
+
+def answer(
+    value: object,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    etag: object = None,
+    location: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """
+    Return *value* as JSON.
+
+    Args:
+        value: What ``as_json`` returns.
+
+        status: 201 for what was made, 202 for what was begun.
+
+        etag: The revision that a change must name. None: it has none.
+
+        location: The path of what was made or begun, below ROOT.
+
+        headers: More of them.
+    """
+    given = dict(headers or {})
+    if etag is not None:
+        given["ETag"] = f'"{etag}"'
+    if location is not None:
+        given["Location"] = f"{ROOT}{location}"
+    return Response(
+        write_json(value),
+        status_code=status.value,
+        headers=given,
+        media_type="application/json",
+    )
+
+
+def answer_nothing(*, etag: object = None) -> Response:
+    """Answer that it was done, and that there is nothing to show."""
+    headers = {} if etag is None else {"ETag": f'"{etag}"'}
+    return Response(status_code=HTTPStatus.NO_CONTENT.value, headers=headers)
+
+
+def answer_list(
+    context: Context,
+    part: Part[_Entry],
+    as_json: Callable[[_Entry], Mapping[str, Any]],
+    *,
+    more: Mapping[str, object] | None = None,
+) -> Response:
+    """
+    Return a part of a list, with the cursor of the next part and a link to it.
+
+    Args:
+        context: Of the request; the cursor fits only the same filters.
+
+        part: From a function that takes a ``Page``.
+
+        as_json: Of an entry.
+
+        more: Members beside ``items``.
+    """
+    cursor = None
+    headers = {}
+    if part.following is not None:
+        query = context.request.query_params.multi_items()
+        filters = [pair for pair in query if pair[0] != "cursor"]
+        cursor = write_cursor(part.following, context.request)
+        link = urlencode([*filters, ("cursor", cursor)])
+        headers["Link"] = f'<{context.request.url.path}?{link}>; rel="next"'
+    items = [as_json(each) for each in part.entries]
+    return answer(
+        {"items": items, "next_cursor": cursor, **(more or {})}, headers=headers
+    )

@@ -1,0 +1,219 @@
+"""
+How often each caller may ask: a bucket of tokens for each caller and kind of request.
+
+The buckets are in memory, so each process that serves the API counts for itself. They
+are bounded by number, and what callers without a key do never displaces the buckets of
+those with one. Takes its clock as an argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from ipaddress import IPv6Address, ip_address
+from threading import Lock
+
+#: The bits of an IPv6 address that name a customer's network; the other half is theirs
+#: to choose from, so an address alone would name nobody.
+_IPV6_NETWORK_BITS = 64
+
+
+class Kind(StrEnum):
+    """The class of a route, each with a limit of its own."""
+
+    #: Answers from the database, and changes nothing.
+    READ = "read"
+
+    #: Changes something.
+    WRITE = "write"
+
+    #: Takes a worker, or much of the database: bulk changes, audits, doctor.
+    HEAVY = "heavy"
+
+    #: Anything that comes without a valid key, by address.
+    ANONYMOUS = "anonymous"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """
+    How much a caller may do.
+
+    Args:
+        amount: So many requests may come at once, at least 1.
+
+        per: After this much time without any, as many may come again.
+    """
+
+    amount: int
+    per: timedelta = timedelta(minutes=1)
+
+    @property
+    def per_s(self) -> float:
+        """How many requests a second are allowed in the long run."""
+        return self.amount / self.per.total_seconds()
+
+
+#: Far above what people and their programs do, and below what would hurt the others.
+DEFAULT_RATES: Mapping[Kind, Rate] = {
+    Kind.READ: Rate(3000),
+    Kind.WRITE: Rate(1200),
+    Kind.HEAVY: Rate(60),
+    Kind.ANONYMOUS: Rate(120),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """
+    Whether a request may be served.
+
+    Args:
+        kind: The limit that was asked for.
+
+        limit: The requests that may come at once.
+
+        per: In which as many may come again.
+
+        remaining: The requests that may still come now.
+
+        reset_s: Seconds until *limit* requests may come at once again, rounded up.
+
+        retry_after_s: Seconds until the next request is served, rounded up. None: this
+            one is served.
+    """
+
+    kind: Kind
+    limit: int
+    per: timedelta
+    remaining: int
+    reset_s: int
+    retry_after_s: int | None
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the request may be served."""
+        return self.retry_after_s is None
+
+    def make_headers(self) -> dict[str, str]:
+        """
+        Return the headers of the answer, whether it is served or refused.
+
+        Source: draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
+        """
+        window = math.ceil(self.per.total_seconds())
+        headers = {
+            "RateLimit-Policy": f'"{self.kind}";q={self.limit};w={window}',
+            "RateLimit": f'"{self.kind}";r={self.remaining};t={self.reset_s}',
+        }
+        if self.retry_after_s is not None:
+            headers["Retry-After"] = str(self.retry_after_s)
+        return headers
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """The tokens that were left at an instant."""
+
+    tokens: float
+    at: float
+
+
+class Limits:
+    """The buckets of all callers; may be used from several threads."""
+
+    def __init__(
+        self,
+        rates: Mapping[Kind, Rate] = DEFAULT_RATES,
+        *,
+        clock: Callable[[], float],
+        most_callers: int = 10_000,
+    ) -> None:
+        """
+        Begin with full buckets.
+
+        Args:
+            rates: The limit of each kind.
+
+            clock: Seconds that never go back, such as ``time.monotonic``.
+
+            most_callers: The most buckets of a kind; beyond, those that were not used
+                for the longest time are forgotten, and so are full again.
+        """
+        self._rates = rates
+        self._clock = clock
+        self._most_callers = most_callers
+        self._lock = Lock()
+        self._buckets: dict[Kind, OrderedDict[str, _Bucket]] = {
+            kind: OrderedDict() for kind in rates
+        }
+
+    def take(self, caller: str, kind: Kind) -> Verdict:
+        """
+        Take one token of *caller*, if there is one.
+
+        Args:
+            caller: Id of the API key or session; of callers without a key, what
+                ``name_address`` makes of their address.
+
+            kind: The class of the route; ANONYMOUS for callers without a key.
+        """
+        rate = self._rates[kind]
+        with self._lock:
+            now = self._clock()
+            bucket = self._find(caller, kind, rate, now)
+            gained = (now - bucket.at) * rate.per_s
+            bucket.tokens = min(rate.amount, bucket.tokens + gained)
+            bucket.at = now
+            is_allowed = bucket.tokens >= 1
+            if is_allowed:
+                bucket.tokens -= 1
+            left = bucket.tokens
+        return Verdict(
+            kind=kind,
+            limit=rate.amount,
+            per=rate.per,
+            remaining=int(left),
+            reset_s=math.ceil((rate.amount - left) / rate.per_s),
+            retry_after_s=(
+                None if is_allowed else max(1, math.ceil((1 - left) / rate.per_s))
+            ),
+        )
+
+    def _find(self, caller: str, kind: Kind, rate: Rate, now: float) -> _Bucket:
+        buckets = self._buckets[kind]
+        bucket = buckets.get(caller)
+        if bucket is None:
+            bucket = buckets[caller] = _Bucket(rate.amount, now)
+            while len(buckets) > self._most_callers:
+                buckets.popitem(last=False)
+        else:
+            buckets.move_to_end(caller)
+        return bucket
+
+
+def name_address(address: str | None) -> str:
+    """
+    Return the caller at an IP address; everybody in one IPv6 network is the same.
+
+    Args:
+        address: As the server saw it. None, or what is not an IP address, such as the
+            name of a local socket: they share one bucket.
+
+    >>> name_address("2001:db8:1:2:3:4:5:6"), name_address("192.0.2.7")
+    ('2001:db8:1:2::', '192.0.2.7')
+    """
+    try:
+        found = ip_address(address or "")
+    except ValueError:
+        return "unknown"
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        hidden = 128 - _IPV6_NETWORK_BITS
+        return str(IPv6Address(int(found) >> hidden << hidden))
+    return str(found)

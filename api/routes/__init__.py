@@ -1,0 +1,10 @@
+"""
+The routes, a file for each resource.
+
+Those of ``ROUTERS`` need a key; those of ``PUBLIC_ROUTERS`` answer everybody.
+"""
+
+from api.routes import actions, meta, operations
+
+PUBLIC_ROUTERS = (meta.router,)
+ROUTERS = (actions.router, operations.router)

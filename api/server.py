@@ -1,0 +1,108 @@
+"""Serve the application: uvicorn behind our edge, with deadlines and bounds."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import closing
+
+import structlog
+import uvicorn
+
+from api.app import make_app
+from api.edge import BACKLOG, Edge, EdgeServer, EdgeSettings, fit_connections
+from api.services import make_services
+from models.door.documents import LARGEST_BULK
+from models.errors import UsageError
+from settings import Settings
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: How long requests may take to end when the server stops.
+_GRACE_S = 5
+
+
+class WebServer:
+    """
+    The web process, or the part of ``minutehand up`` that is one.
+
+    Args:
+        settings: Where to listen, and all else.
+
+    Raises:
+        UsageError: The address cannot be listened on.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Listen; ``run`` answers."""
+        self._socket = _listen(settings)
+        host, port = self._socket.getsockname()[:2]
+        #: Where it answers, as seen from this host, or as the settings say.
+        self.url = settings.web_url or _make_url(host, port)
+        edge = Edge(
+            EdgeSettings(
+                connections=fit_connections(settings.web_connections),
+                connections_per_address=max(1, settings.web_connections // 2),
+                body_bytes=LARGEST_BULK,
+            )
+        )
+        app = make_app(make_services(settings))
+        config = uvicorn.Config(
+            app,
+            http=edge.make_protocol_class(),
+            ws="none",
+            lifespan="on",
+            # Ours tell what is worth telling; a line a request is a proxy's business.
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        self._server = EdgeServer(config, before_shutdown=lambda: None)
+        self._thread: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Answer until ``stop`` is called, or a signal comes to the main thread."""
+        with closing(self._socket):
+            log.info(Event.WEB_STARTED, url=self.url)
+            self._server.run(sockets=[self._socket])
+
+    def start(self) -> None:
+        """Answer in a thread of its own, until ``end``."""
+        self._thread = threading.Thread(target=self.run, name="web", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """End what ``start`` began, after the requests that are under way."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(_GRACE_S * 2)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Return a socket that clients can already connect to."""
+    host, port = settings.web_host, settings.web_port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        msg = (
+            f"cannot listen on {settings.web_address}: {error.strerror}. Set"
+            " MINUTEHAND_WEB_ADDRESS to another address and port."
+        )
+        raise UsageError(msg) from None
+    return listener
+
+
+def _make_url(host: str, port: int) -> str:
+    """Return the URL at which this host reaches what listens on *host*."""
+    nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
+    host = nearest.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,60 @@
+"""What all requests of one web process share."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from api.limits import Limits
+from models.database.engine import make_engine
+from models.fields.task_rules import TaskRules
+from settings import Settings
+
+#: How long a request may take in the database: less than a proxy or a person waits.
+DATABASE_TIMEOUT = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """
+    The world of a web process.
+
+    Args:
+        settings: Of the installation.
+
+        engine: Of this process alone, so that a slow report delays no tick.
+
+        limits: How often each caller may ask.
+    """
+
+    settings: Settings
+    engine: sa.Engine
+    limits: Limits
+
+    @property
+    def timezone(self) -> str:
+        """The zone of apps that name none, an IANA name."""
+        return self.settings.timezone
+
+    @property
+    def task_rules(self) -> TaskRules:
+        """Where ``run_task`` may send tasks."""
+        return self.settings.task_rules
+
+    @property
+    def lookback(self) -> timedelta:
+        """How old a due date may be that is posted."""
+        return self.settings.lookback
+
+
+def make_services(settings: Settings) -> Services:
+    """Make what a web process needs; connects to nothing yet."""
+    engine = make_engine(
+        settings.database_url,
+        timeout=min(DATABASE_TIMEOUT, settings.database_timeout),
+        pool_size=settings.web_threads,
+    )
+    return Services(settings, engine, Limits(clock=time.monotonic))

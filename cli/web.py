@@ -1,0 +1,30 @@
+"""``web``: serves the HTTP API."""
+
+from __future__ import annotations
+
+from api.server import WebServer
+from cli.connection import get_settings
+from cli.output import print_note
+from models.errors import UsageError
+from settings import is_color_wanted
+from telemetry import configure_logging
+
+
+def web() -> None:
+    """
+    Serve the HTTP API.
+
+    It listens on MINUTEHAND_WEB_ADDRESS, and never ticks. Ctrl-C stops it.
+    """
+    settings = get_settings()
+    if not settings.web_address:
+        msg = "MINUTEHAND_WEB_ADDRESS is none. Set it to 127.0.0.1:8400, for example."
+        raise UsageError(msg)
+    configure_logging(
+        level=settings.log_level,
+        log_format=settings.log_format,
+        color=is_color_wanted(),
+    )
+    server = WebServer(settings)
+    print_note(f"The HTTP API answers at {server.url}. Ctrl-C stops it.")
+    server.run()

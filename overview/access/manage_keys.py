@@ -1,0 +1,358 @@
+"""
+Manage API keys: make, list, rotate and revoke them.
+
+Who manages keys with a key of a small app manages those of that app alone, and none
+whose role is above their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from actions.lookup import fetch_app
+from models.database.engine import get_author, read_clock
+from models.database.journal import note_change
+from models.database.tables import api_keys
+from models.errors import ConflictError, ForbiddenError, NotFoundError
+from models.fields.duration import Duration
+from models.paging import Page, Part
+from overview.access.callers import Caller
+from overview.access.key_json import NewKey, ShownKey
+from overview.access.keys import HAS_EXPIRED, ID_LENGTH
+from overview.access.roles import Role
+from overview.access.secret_text import make_digest, make_letters, make_secret
+
+#: How long a key that was rotated goes on beside its successor: a week has a working
+#: day for everybody who must put the new one somewhere.
+DEFAULT_OVERLAP = Duration(0, timedelta(days=7))
+
+_UTC = ZoneInfo("UTC")
+
+_SHOWN = (
+    *(each for each in api_keys.c if each is not api_keys.c.digest),
+    HAS_EXPIRED.label("has_expired"),
+)
+
+
+def create_key(
+    connection: sa.Connection,
+    *,
+    app: str | None,
+    role: Role,
+    name: str | None = None,
+    lifetime: Duration | None = None,
+    maker: Caller | None = None,
+) -> NewKey:
+    """
+    Make a key.
+
+    Args:
+        connection: Of ``writing``, whose author is recorded as its maker.
+
+        app: Uid of the small app that it is for. None: the installation.
+
+        role: What it may do.
+
+        name: What it is for, a line of text. None: nobody said.
+
+        lifetime: Its end from now. None: it does not expire.
+
+        maker: Who makes it. None: whoever runs the command line, who may make any.
+
+    Raises:
+        NotFoundError: No such small app, or not the maker's.
+
+        ForbiddenError: The maker may not make such a key.
+    """
+    if maker is not None:
+        _refuse_beyond(maker, app, role)
+    if app is not None:
+        fetch_app(connection, app)
+    now = read_clock(connection)
+    ends_at = None if lifetime is None else lifetime.added_to(now, _UTC)
+    new = _insert_key(
+        connection,
+        ShownKey(
+            id=make_letters(ID_LENGTH),
+            app=app,
+            role=role,
+            name=name,
+            created_at=now,
+            created_by=_get_maker_name(connection, maker),
+            expires_at=ends_at,
+            last_used_at=None,
+            revoked_at=None,
+            revoked_by=None,
+            replaces=None,
+            has_expired=False,
+        ),
+    )
+    _note(connection, new.shown, "created", after=_tell(new.shown))
+    return new
+
+
+def fetch_keys(
+    connection: sa.Connection, *, app: str | None, page: Page
+) -> Part[ShownKey]:
+    """
+    Return keys, also those that have ended, the latest first.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app; only its keys. None: all.
+
+        page: Which part; positions are (created_at, id).
+    """
+    query = sa.select(*_SHOWN)
+    if app is not None:
+        query = query.where(api_keys.c.app == app)
+    if page.after is not None:
+        query = query.where(
+            sa.tuple_(api_keys.c.created_at, api_keys.c.id)
+            < sa.tuple_(
+                *(
+                    sa.literal(value, column.type)
+                    for value, column in zip(
+                        page.after, (api_keys.c.created_at, api_keys.c.id), strict=True
+                    )
+                )
+            )
+        )
+    query = query.order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
+    rows = connection.execute(query.limit(page.limit + 1)).all()
+    shown = [_make_shown(row) for row in rows[: page.limit]]
+    last = shown[-1] if len(rows) > page.limit else None
+    return Part(shown, None if last is None else (last.created_at, last.id))
+
+
+def fetch_key(
+    connection: sa.Connection, key_id: str, *, app: str | None = None
+) -> ShownKey:
+    """
+    Return a key.
+
+    Args:
+        connection: Any.
+
+        key_id: The part of it that may be shown.
+
+        app: Uid of a small app; keys of others are unknown. None: any.
+
+    Raises:
+        NotFoundError: No such key.
+    """
+    return _fetch(connection, sa.select(*_SHOWN), key_id, app)
+
+
+def revoke_key(
+    connection: sa.Connection, key_id: str, *, maker: Caller | None = None
+) -> ShownKey:
+    """
+    End a key now, and the sessions of those who signed in with it.
+
+    A key that was revoked stays as it is.
+
+    Args:
+        connection: Of ``writing``.
+
+        key_id: Its id.
+
+        maker: Who revokes it. None: whoever runs the command line.
+
+    Raises:
+        NotFoundError: No such key, or not one of the maker's app.
+
+        ForbiddenError: Its role is above that of the maker.
+    """
+    found = _lock(connection, key_id, maker)
+    if found.revoked_at is not None:
+        return found
+    revoked = replace(
+        found,
+        revoked_at=read_clock(connection),
+        revoked_by=_get_maker_name(connection, maker),
+    )
+    connection.execute(
+        sa.update(api_keys)
+        .where(api_keys.c.id == key_id)
+        .values(revoked_at=revoked.revoked_at, revoked_by=revoked.revoked_by)
+    )
+    _note(connection, revoked, "revoked", before=_tell(found))
+    return revoked
+
+
+def rotate_key(
+    connection: sa.Connection,
+    key_id: str,
+    *,
+    overlap: Duration = DEFAULT_OVERLAP,
+    maker: Caller | None = None,
+) -> NewKey:
+    """
+    Make a successor of a key, which itself ends after *overlap*, or earlier if it must.
+
+    The successor has the same app, role and name, and lives as long as the key was
+    meant to.
+
+    Args:
+        connection: Of ``writing``.
+
+        key_id: The key to replace.
+
+        overlap: How long both are taken. Zero: the old one ends now.
+
+        maker: Who rotates it. None: whoever runs the command line.
+
+    Raises:
+        NotFoundError: No such key, or not one of the maker's app.
+
+        ForbiddenError: Its role is above that of the maker.
+
+        ConflictError: It has ended, or has a successor that was not revoked.
+    """
+    old = _lock(connection, key_id, maker)
+    _refuse_rotation(connection, old)
+    now = read_clock(connection)
+    ends_at = overlap.added_to(now, _UTC)
+    if old.expires_at is not None:
+        ends_at = min(ends_at, old.expires_at)
+    new = _insert_key(
+        connection,
+        replace(
+            old,
+            id=make_letters(ID_LENGTH),
+            created_at=now,
+            created_by=_get_maker_name(connection, maker),
+            expires_at=old.expires_at and now + (old.expires_at - old.created_at),
+            last_used_at=None,
+            replaces=old.id,
+        ),
+    )
+    connection.execute(
+        sa.update(api_keys).where(api_keys.c.id == old.id).values(expires_at=ends_at)
+    )
+    _note(
+        connection,
+        old,
+        "rotated",
+        before={"expires_at": old.expires_at},
+        after={"expires_at": ends_at, "replaced_by": new.shown.id},
+    )
+    _note(connection, new.shown, "created", after=_tell(new.shown))
+    return new
+
+
+def _refuse_rotation(connection: sa.Connection, old: ShownKey) -> None:
+    if old.state != "active":
+        msg = f"API key {old.id} is {old.state}. Create a new one."
+        raise ConflictError(msg)
+    successor = connection.execute(
+        sa.select(api_keys.c.id).where(
+            api_keys.c.replaces == old.id, api_keys.c.revoked_at.is_(None)
+        )
+    ).scalar()
+    if successor is not None:
+        msg = (
+            f"API key {old.id} was rotated already. Rotate its successor, {successor}."
+        )
+        raise ConflictError(msg)
+
+
+def _refuse_beyond(maker: Caller, app: str | None, role: Role) -> None:
+    """Refuse a key that *maker* may not manage."""
+    if maker.app is not None and app != maker.app:
+        if app is None:
+            msg = (
+                f"a key of small app {maker.app!r} makes keys of that app only."
+                f" Give the app: {maker.app!r}."
+            )
+            raise ForbiddenError(msg)
+        # whether there is such an app is nothing to tell
+        msg = f"there is no small app {app!r}"
+        raise NotFoundError(msg)
+    if role > maker.role:
+        msg = f"the role {role} is above {maker.role}, the role of {maker.name}"
+        raise ForbiddenError(msg)
+
+
+def _insert_key(connection: sa.Connection, key: ShownKey) -> NewKey:
+    text = make_secret(f"mh_{key.id}_")
+    connection.execute(
+        sa.insert(api_keys).values(
+            id=key.id,
+            app=key.app,
+            role=key.role,
+            name=key.name,
+            digest=make_digest(text),
+            created_at=key.created_at,
+            created_by=key.created_by,
+            expires_at=key.expires_at,
+            replaces=key.replaces,
+        )
+    )
+    return NewKey(key, text)
+
+
+def _lock(connection: sa.Connection, key_id: str, maker: Caller | None) -> ShownKey:
+    """Return a key that *maker* may manage, locked until the end of the transaction."""
+    scope = None if maker is None else maker.app
+    query = sa.select(*_SHOWN).with_for_update()
+    found = _fetch(connection, query, key_id, scope)
+    if maker is not None:
+        _refuse_beyond(maker, found.app, found.role)
+    return found
+
+
+def _fetch(
+    connection: sa.Connection, query: sa.Select[Any], key_id: str, app: str | None
+) -> ShownKey:
+    query = query.where(api_keys.c.id == key_id)
+    if app is not None:
+        query = query.where(api_keys.c.app == app)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        msg = f"there is no API key {key_id!r}. List them with: minutehand keys list"
+        raise NotFoundError(msg)
+    return _make_shown(row)
+
+
+def _make_shown(row: sa.Row[Any]) -> ShownKey:
+    values = row._asdict()
+    return ShownKey(
+        **{
+            **values,
+            "role": Role(row.role),
+            "has_expired": bool(row.has_expired),
+        }
+    )
+
+
+def _get_maker_name(connection: sa.Connection, maker: Caller | None) -> str:
+    author = get_author(connection)
+    if author is not None:
+        return author.name
+    return "minutehand" if maker is None else maker.name
+
+
+def _tell(key: ShownKey) -> dict[str, datetime | str | None]:
+    """Return what the record says of a key; never anything of its secret."""
+    return {"role": key.role.value, "name": key.name, "expires_at": key.expires_at}
+
+
+def _note(
+    connection: sa.Connection,
+    key: ShownKey,
+    change: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    note_change(
+        connection, "key", key.id, change, app=key.app, before=before, after=after
+    )

@@ -1,0 +1,120 @@
+"""Who is let in, and what every answer of the HTTP API has."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.tables import scheduled_actions
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import make_document
+
+
+def test_nobody_gets_in_without_a_key(web: Web):
+    """
+    401 says how to send one.
+    """
+    answer = web.client.get(f"/api/v1/operations/{uuid4()}")
+
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="minutehand"'
+    assert "Authorization: Bearer" in answer.json()["detail"]
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+def test_role_must_suffice(web: Web):
+    """
+    Who may only read gets 403 for a change.
+    """
+    answer = web.post("/actions", make_document(), role=Role.OPERATOR)
+
+    assert answer.status_code == 403
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "role editor" in answer.json()["detail"]
+
+
+def test_other_apps_do_not_exist(web: Web):
+    """
+    Another tenant's app is unknown, in the words for one that never was.
+    """
+    taken = web.post(f"/actions?app={OTHER}", make_document(), app=APP)
+    never = web.post("/actions?app=never", make_document(), app=APP)
+
+    assert taken.status_code == never.status_code == 404
+    assert taken.json()["detail"] == never.json()["detail"].replace("never", OTHER)
+
+
+def test_repeat_is_answered_and_not_done_again(web: Web):
+    """
+    The same Idempotency-Key and body give the first answer.
+    """
+    headers = {"Idempotency-Key": str(uuid4())}
+    first = web.post("/actions", make_document(), headers=headers)
+    again = web.post("/actions", make_document(), headers=headers)
+
+    assert first.status_code == again.status_code == 201
+    assert again.json() == first.json()
+    assert again.headers["location"] == first.headers["location"]
+    assert again.headers["idempotency-replayed"] == "true"
+    with web.engine.connect() as connection:
+        count = sa.select(sa.func.count()).select_from(scheduled_actions)
+        assert connection.execute(count).scalar_one() == 1
+
+
+def test_idempotency_key_is_of_one_request(web: Web):
+    """
+    Another body with the same key is a mistake, and is not done.
+    """
+    headers = {"Idempotency-Key": "mine"}
+    web.post("/actions", make_document(), headers=headers)
+    other = web.post("/actions", make_document(name="other"), headers=headers)
+
+    assert other.status_code == 422
+    assert other.json()["errors"][0]["parameter"] == "Idempotency-Key"
+
+
+def test_refused_document_says_where(web: Web):
+    """
+    A problem has pointer, line, column, what was found and what to write.
+    """
+    answer = web.post(
+        "/actions",
+        headers={"Content-Type": "application/json"},
+        content='{"name": "a",\n "when": {"cron_rule": "0 7 * * 9"},\n "operatons": 1}',
+    )
+
+    assert answer.status_code == 422
+    rule, typo, missing = answer.json()["errors"]
+    assert (rule["pointer"], rule["line"], rule["column"]) == ("/when/cron_rule", 2, 24)
+    assert rule["found"] == "'0 7 * * 9'"
+    assert typo["hint"].startswith("Did you mean 'operations'?")
+    assert missing["found"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"), [("foo=1", "foo"), ("app=a%00b", "app")]
+)
+def test_unfit_parameters_are_refused(web: Web, query: str, parameter: str):
+    """
+    An unknown parameter is not ignored, and no database is asked for a NUL.
+    """
+    answer = web.post(f"/actions?{query}", make_document(), app=None)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["parameter"] == parameter
+
+
+def test_body_has_bounds(web: Web):
+    """
+    What is too long, too deep or no JSON is refused; a form is no JSON.
+    """
+    json = {"Content-Type": "application/json"}
+    long = web.post("/actions", headers=json, content=b" " * (1024 * 1024 + 1))
+    deep = web.post("/actions", headers=json, content="[" * 100_000)
+    form = web.post("/actions", data={"name": "a"})
+
+    assert (long.status_code, deep.status_code, form.status_code) == (413, 422, 415)
+    assert "32 levels" in deep.json()["detail"]
