@@ -16,13 +16,16 @@ from typing import Annotated
 
 import sqlalchemy as sa
 import typer
+from rich.text import Text
 
 from actions.posting.post import Posted, post_action
 from actions.small_apps.apply import apply_small_app
 from actions.tick import TickReport
 from actions.user_events import NewEvent, record_events
+from api.server import WebServer
 from cli.connection import read_database, write_database
 from cli.demo.check import ENOUGH_S, check_demo
+from cli.demo.curl_lines import YOURS, make_curl_lines
 from cli.demo.data import (
     ABSENCE,
     APP,
@@ -41,6 +44,8 @@ from models.database.engine import make_engine, read_clock
 from models.door.documents import read_action, read_small_app
 from models.errors import UsageError
 from models.event import EventName
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
 from settings import Settings
 from telemetry import configure_logging
 
@@ -81,7 +86,12 @@ def demo(
     folder = _make_folder(home)
     # Settings of its own: those of the environment may name a production system.
     settings = Settings.model_validate(
-        {"home": str(folder), "timezone": "Europe/Paris"}
+        {
+            "home": str(folder),
+            "timezone": "Europe/Paris",
+            # The usual one may be that of an installation.
+            "web_address": "127.0.0.1:0",
+        }
     )
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     posted = _prepare(engine, folder)
@@ -97,8 +107,17 @@ def demo(
         def keep_clocks(report: TickReport) -> None:
             write_clocks(folder / "data", now=report.now)
 
+        def tell_web(web: WebServer | None) -> None:
+            if web is not None:
+                _print_curl_lines(engine, web.url)
+
         try:
-            ended = run_embedded(settings, stop, on_tick=[screen.on_tick, keep_clocks])
+            ended = run_embedded(
+                settings,
+                stop,
+                on_start=tell_web,
+                on_tick=[screen.on_tick, keep_clocks],
+            )
         finally:
             stop.set()
             screen.join()
@@ -138,8 +157,10 @@ def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
         now = read_clock(connection)
     document = write_app(folder, now=now)
     app = read_small_app(document.read_bytes())
+    yours = app.model_copy(update={"uid": YOURS, "name": "Yours"})
     with write_database(engine) as connection:
         apply_small_app(connection, app, folder=folder)
+        apply_small_app(connection, yours, folder=folder)
     examples = resources.files("cli.examples")
     texts = [examples.joinpath(name).read_text("utf-8") for name in _EXAMPLES]
     posted = {}
@@ -154,6 +175,23 @@ def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
             [NewEvent(APP, EventName.USER_LAST_SEEN, SLEEPER, at=seen_at)],
         )
     return posted
+
+
+def _print_curl_lines(engine: sa.Engine, url: str) -> None:
+    with write_database(engine) as connection:
+        key = create_key(connection, app=YOURS, role=Role.EDITOR, name="the demo")
+    with resources.as_file(resources.files("cli.examples")) as examples:
+        lines = make_curl_lines(url, key.text, _shorten(examples))
+    out().print(f"To try the HTTP API at {url} from another shell:", soft_wrap=True)
+    for line in lines:
+        # As it is: nothing is markup, and nothing is cut.
+        out().print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _shorten(folder: Path) -> Path:
+    """Return *folder* as seen from here, if it is below."""
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
 def _say_where(settings: Settings) -> None:
