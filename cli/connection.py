@@ -83,8 +83,8 @@ def write_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
     """
     Yield a connection in one transaction, by default of this call's own engine.
 
-    What it changes there is said to be the actor's; the demo, which has an engine of its
-    own, has no actor, since it does not read the environment.
+    What it changes there is said to be the actor's; the demo, which has an engine of
+    its own, has no actor, since it does not read the environment.
     """
     author = None if engine is not None else Author(get_actor())
     engine = engine or get_engine()
