@@ -6,7 +6,7 @@ object; json_form writes it. A face only formats them. operations, actions and a
 have one kind of thing with all that is known about it; status has the installation at
 this moment, and doctor/ looks for problems. explaining answers why, auditing compares
 with the rules, previews shows when an action would run, and reasons says what a state
-or a reason means.
+or a reason means. access/ is about those who ask over HTTP.
 
-The faces and the scheduler import this room; it never writes.
+The faces and the scheduler import this room; only access/ in it writes.
 """

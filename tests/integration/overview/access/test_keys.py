@@ -1,0 +1,425 @@
+"""API keys: recognized, made, rotated and revoked, on both databases."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import Author, db_now, reading, writing
+from models.database.tables import api_keys, changes
+from models.errors import ConflictError, ForbiddenError, NotFoundError
+from models.fields.duration import Duration
+from models.paging import Page
+from overview.access.callers import Caller
+from overview.access.key_json import NewKey, ShownKey
+from overview.access.keys import (
+    Refused,
+    authenticate,
+    note_use,
+    recognize,
+)
+from overview.access.manage_keys import (
+    create_key,
+    fetch_key,
+    fetch_keys,
+    revoke_key,
+    rotate_key,
+)
+from overview.access.roles import Role
+from overview.json_form import write_json
+from tests.scheduling import add_app
+
+ADA = Author("ada@host")
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def engine(engine: sa.Engine) -> sa.Engine:
+    """Give a database with two small apps."""
+    add_app(engine, "shop")
+    add_app(engine, "bank")
+    return engine
+
+
+def make(engine: sa.Engine, app: str | None = "shop", **options: Any) -> NewKey:
+    options = {"role": Role.OPERATOR, "name": "nightly", **options}
+    with writing(engine, author=ADA) as connection:
+        return create_key(connection, app=app, **options)
+
+
+def revoke(engine: sa.Engine, key: NewKey, maker: Caller | None = None) -> ShownKey:
+    with writing(engine, author=ADA) as connection:
+        return revoke_key(connection, key.shown.id, maker=maker)
+
+
+def rotate(engine: sa.Engine, key: NewKey, **options: Any) -> NewKey:
+    with writing(engine, author=ADA) as connection:
+        return rotate_key(connection, key.shown.id, **options)
+
+
+def ask(engine: sa.Engine, text: str) -> Caller | None:
+    with reading(engine) as connection:
+        return authenticate(connection, text)
+
+
+def edit(engine: sa.Engine, key: NewKey, **values: Any) -> None:
+    """Move a key in time: the databases have real clocks."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(api_keys).where(api_keys.c.id == key.shown.id).values(**values)
+        )
+
+
+def show(engine: sa.Engine, key: NewKey, app: str | None = None) -> ShownKey:
+    with reading(engine) as connection:
+        return fetch_key(connection, key.shown.id, app=app)
+
+
+def caller_of(engine: sa.Engine, key: NewKey) -> Caller:
+    caller = ask(engine, key.text)
+    assert caller is not None  # it was made just now
+    return caller
+
+
+def test_whoever_has_the_key_is_known(engine: sa.Engine):
+    """
+    Its name, its role and its small app come with it.
+    """
+    key = make(engine)
+
+    assert Caller(key.shown.id, "nightly", Role.OPERATOR, "shop") == ask(
+        engine, key.text
+    )
+
+
+def test_key_without_a_name_is_called_by_its_id(engine: sa.Engine):
+    """
+    The record of changes always has a name.
+    """
+    key = make(engine, app=None, name=None)
+
+    assert f"key {key.shown.id}" == caller_of(engine, key).name
+
+
+def test_secret_is_not_stored(engine: sa.Engine):
+    """
+    Whoever reads the database, or the record of changes, cannot ask with what they see.
+    """
+    key = make(engine)
+    secret = key.text.removeprefix(key.shown.prefix)
+    rotate(engine, key)
+
+    with reading(engine) as connection:
+        for table in (api_keys, changes):
+            rows = connection.execute(sa.select(table)).mappings().all()
+            assert secret not in str(rows)
+        digests = connection.execute(sa.select(api_keys.c.digest)).scalars().all()
+        noted = str(connection.execute(sa.select(changes)).mappings().all())
+
+    assert [digest for digest in digests if digest in noted] == []
+    assert "digest" not in write_json(show(engine, key).as_json())
+
+
+def test_secret_of_another_key_is_refused(engine: sa.Engine):
+    """
+    The id finds the row, and the secret must be that of the row.
+    """
+    key, other = make(engine), make(engine)
+    edit(engine, key, digest=show_digest(engine, other))
+
+    assert ask(engine, key.text) is None
+
+
+def show_digest(engine: sa.Engine, key: NewKey) -> str:
+    with reading(engine) as connection:
+        digest: str = connection.execute(
+            sa.select(api_keys.c.digest).where(api_keys.c.id == key.shown.id)
+        ).scalar_one()
+    return digest
+
+
+def test_end_of_a_key_ends_asking(engine: sa.Engine):
+    """
+    Revoked, expired or never made: the reason is told to whoever has the whole key.
+    """
+    revoked, expired, gone = make(engine), make(engine), make(engine)
+    revoke(engine, revoked)
+    edit(engine, expired, expires_at=db_now(-MINUTE))
+    with writing(engine) as connection:
+        connection.execute(sa.delete(api_keys).where(api_keys.c.id == gone.shown.id))
+
+    with reading(engine) as connection:
+        told = [
+            recognize(connection, text)
+            for text in (revoked.text, expired.text, gone.text, gone.text[:-1])
+        ]
+
+    assert [
+        Refused("the API key was revoked"),
+        Refused("the API key has expired"),
+        Refused("there is no such API key"),
+        Refused("this is not an API key, or it has a typo: its checksum is wrong"),
+    ] == told
+
+
+def test_typo_asks_no_database(engine: sa.Engine):
+    """
+    Guessing costs us nothing but a checksum.
+    """
+    asked: list[str] = []
+    sa.event.listen(
+        engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+    )
+
+    assert ask(engine, make(engine).text[:-1] + "!") is None
+    assert [text for text in asked if "api_keys" in text and "SELECT" in text] == []
+
+
+def test_key_lives_as_long_as_was_asked_for(engine: sa.Engine):
+    """
+    The end is counted from now, by the clock of the database.
+    """
+    key = make(engine, lifetime=Duration.parse("P30D"))
+    assert key.shown.expires_at is not None  # it was asked for
+
+    assert 30 * DAY == key.shown.expires_at - key.shown.created_at
+    assert show(engine, key) == key.shown
+    assert make(engine).shown.expires_at is None
+
+
+def test_last_use_is_noted_once_a_minute(engine: sa.Engine):
+    """
+    A request writes nothing if another was noted within the minute.
+    """
+    key = make(engine)
+    first = caller_of(engine, key)
+    note_use(engine, first)
+    assert show(engine, key).last_used_at is not None
+
+    edit(engine, key, last_used_at=db_now(DAY))  # surely within the minute
+    noted = show(engine, key).last_used_at
+    second = caller_of(engine, key)
+    note_use(engine, second)
+    note_use(engine, first)  # it came at the same time as the other
+
+    assert show(engine, key).last_used_at == noted
+    assert (first.use_is_due, second.use_is_due) == (True, False)
+
+    edit(engine, key, last_used_at=db_now(-MINUTE))
+    before = show(engine, key).last_used_at
+    note_use(engine, caller_of(engine, key))
+    after = show(engine, key).last_used_at
+
+    assert before != after
+
+
+def test_keys_of_unknown_apps_are_refused(engine: sa.Engine):
+    """
+    The command line may name any app that there is, and is told the likely one.
+    """
+    with pytest.raises(NotFoundError, match="Did you mean 'shop'"):
+        make(engine, app="shopp")
+
+
+def test_key_of_an_app_makes_keys_of_that_app_only(engine: sa.Engine):
+    """
+    Whether there is another app, it does not learn.
+    """
+    admin = caller_of(engine, make(engine, role=Role.ADMIN))
+
+    made = make(engine, maker=admin)
+    with pytest.raises(NotFoundError) as other:
+        make(engine, app="bank", maker=admin)
+    with pytest.raises(NotFoundError) as unknown:
+        make(engine, app="none", maker=admin)
+    with pytest.raises(ForbiddenError, match="makes keys of that app only"):
+        make(engine, app=None, maker=admin)
+
+    assert "shop" == made.shown.app
+    assert str(other.value).replace("bank", "none") == str(unknown.value)
+
+
+def test_nobody_gives_a_role_above_their_own(engine: sa.Engine):
+    """
+    Neither by making a key, nor by rotating one that is above theirs.
+    """
+    editor = caller_of(engine, make(engine, role=Role.EDITOR))
+    admin = make(engine, role=Role.ADMIN)
+
+    assert Role.EDITOR == make(engine, role=Role.EDITOR, maker=editor).shown.role
+    with pytest.raises(ForbiddenError, match="the role admin is above editor"):
+        make(engine, role=Role.ADMIN, maker=editor)
+    with pytest.raises(ForbiddenError):
+        rotate(engine, admin, maker=editor)
+    with pytest.raises(ForbiddenError):
+        revoke(engine, admin, maker=editor)
+
+
+def test_keys_of_others_are_unknown(engine: sa.Engine):
+    """
+    Rotating, revoking and reading another app's key: exactly as if it were none.
+    """
+    admin = caller_of(engine, make(engine, role=Role.ADMIN))
+    others = [make(engine, app="bank"), make(engine, app=None)]
+    texts = set()
+    for key in others:
+        for act in (
+            lambda key=key: rotate(engine, key, maker=admin),
+            lambda key=key: revoke(engine, key, maker=admin),
+            lambda key=key: show(engine, key, app="shop"),
+        ):
+            with pytest.raises(NotFoundError) as refusal:
+                act()
+            texts.add(str(refusal.value).replace(key.shown.id, "ID"))
+
+    assert {"there is no API key 'ID'. List them with: minutehand keys list"} == texts
+    assert [ask(engine, key.text) is not None for key in others] == [True, True]
+
+
+def test_rotated_key_goes_on_for_a_while(engine: sa.Engine):
+    """
+    Its successor is taken at once, with the same name, role and app.
+    """
+    old = make(engine)
+    new = rotate(engine, old, overlap=Duration.parse("P7D"))
+    ending = show(engine, old)
+
+    assert ending.expires_at == new.shown.created_at + 7 * DAY
+    assert new.shown.replaces == old.shown.id
+    assert new.shown.expires_at is None
+    assert caller_of(engine, new).name == caller_of(engine, old).name
+    assert caller_of(engine, new).role == Role.OPERATOR
+
+
+def test_rotation_never_prolongs_a_key(engine: sa.Engine):
+    """
+    The old one ends when it was to end; the new one lives as long as it was to live.
+    """
+    old = make(engine, lifetime=Duration.parse("P3D"))
+    new = rotate(engine, old)
+
+    assert show(engine, old).expires_at == old.shown.expires_at
+    assert new.shown.expires_at == new.shown.created_at + 3 * DAY
+
+
+def test_rotation_without_overlap_ends_the_old_key(engine: sa.Engine):
+    """
+    For a key that somebody else has seen.
+    """
+    old = make(engine)
+    new = rotate(engine, old, overlap=Duration.parse("PT0S"))
+
+    assert ask(engine, old.text) is None
+    assert ask(engine, new.text) is not None
+
+
+def test_key_that_ended_is_not_rotated(engine: sa.Engine):
+    """
+    It would come to life again.
+    """
+    revoked, expired, rotated = make(engine), make(engine), make(engine)
+    revoke(engine, revoked)
+    edit(engine, expired, expires_at=db_now(-MINUTE))
+    successor = rotate(engine, rotated)
+
+    with pytest.raises(ConflictError, match="is revoked"):
+        rotate(engine, revoked)
+    with pytest.raises(ConflictError, match="is expired"):
+        rotate(engine, expired)
+    with pytest.raises(ConflictError, match=f"its successor, {successor.shown.id}"):
+        rotate(engine, rotated)
+
+    revoke(engine, successor)
+    assert ask(engine, rotate(engine, rotated).text) is not None
+
+
+def test_two_rotations_at_once_make_one_successor(postgres_engine: sa.Engine):
+    """
+    The second finds that the first was there.
+    """
+    add_app(postgres_engine, "shop")
+    old = make(postgres_engine)
+
+    def try_rotate(_number: int) -> bool:
+        try:
+            rotate(postgres_engine, old)
+        except ConflictError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        won = list(threads.map(try_rotate, range(4)))
+
+    assert 1 == won.count(True)
+
+
+def test_revoked_key_stays_revoked(engine: sa.Engine):
+    """
+    A second time changes nothing, and is not noted again.
+    """
+    key = make(engine)
+    first = revoke(engine, key)
+    second = revoke(engine, key)
+
+    assert first == second == show(engine, key)
+    assert ("revoked", "ada@host") == (first.state, first.revoked_by)
+    assert ["created", "revoked"] == [row.change for row in read_changes(engine)]
+
+
+def read_changes(engine: sa.Engine) -> list[Any]:
+    with reading(engine) as connection:
+        return list(connection.execute(sa.select(changes).order_by(changes.c.number)))
+
+
+def test_what_is_done_to_keys_is_on_record(engine: sa.Engine):
+    """
+    Who, which key, what it may do, and until when.
+    """
+    old = make(engine, lifetime=Duration.parse("P1D"))
+    new = rotate(engine, old)
+    created, rotated, successor = read_changes(engine)
+
+    assert ("key", old.shown.id, "shop", "ada@host") == (
+        created.kind,
+        created.subject,
+        created.app,
+        created.by,
+    )
+    assert {"role": "operator", "name": "nightly"}.items() <= created.after.items()
+    assert ("rotated", old.shown.id) == (rotated.change, rotated.subject)
+    assert new.shown.id == rotated.after["replaced_by"]
+    assert ("created", new.shown.id) == (successor.change, successor.subject)
+
+
+def test_list_has_the_latest_first_part_by_part(engine: sa.Engine):
+    """
+    Also keys that ended, each with its state; those of one app, or all.
+    """
+    keys = [make(engine, name=str(number)) for number in range(5)]
+    make(engine, app="bank")
+    make(engine, app=None)
+    revoke(engine, keys[2])
+    edit(engine, keys[1], expires_at=db_now(-MINUTE))
+    seen: list[ShownKey] = []
+    page = Page(2)
+    while True:
+        with reading(engine) as connection:
+            part = fetch_keys(connection, app="shop", page=page)
+        seen += part.entries
+        if part.following is None:
+            break
+        page = Page(2, part.following)
+    with reading(engine) as connection:
+        everything = fetch_keys(connection, app=None, page=Page(50))
+
+    assert ["4", "3", "2", "1", "0"] == [key.name for key in seen]
+    assert ["active", "active", "revoked", "expired", "active"] == [
+        key.state for key in seen
+    ]
+    assert 7 == len(everything.entries)
+    assert everything.following is None

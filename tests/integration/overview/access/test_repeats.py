@@ -1,0 +1,209 @@
+"""Requests that are repeated with the same Idempotency-Key, on both databases."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import db_now, writing
+from models.database.tables import idempotency_keys
+from models.errors import UsageError
+from overview.access.repeats import (
+    LONGEST_BODY,
+    LONGEST_KEY,
+    Fresh,
+    OtherBody,
+    Outcome,
+    Repeated,
+    StillRunning,
+    abandon,
+    begin,
+    finish,
+)
+
+ME = "key abc"
+SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
+
+
+def start(
+    engine: sa.Engine, key: str = "k", request: str = "digest", owner: str = ME
+) -> Outcome:
+    return begin(engine, owner, key, request)
+
+
+def start_fresh(engine: sa.Engine, key: str = "k", request: str = "digest") -> Fresh:
+    outcome = start(engine, key, request)
+    assert isinstance(outcome, Fresh)  # nobody used the key before
+    return outcome
+
+
+def answer(engine: sa.Engine, fresh: Fresh, body: str = '{"id": 1}') -> bool:
+    return finish(engine, fresh, status=201, headers={"location": "/x"}, body=body)
+
+
+def age(engine: sa.Engine, by: timedelta) -> None:
+    """Let the requests have begun so long ago: the databases have real clocks."""
+    with writing(engine) as connection:
+        connection.execute(sa.update(idempotency_keys).values(created_at=db_now(-by)))
+
+
+def test_first_answer_is_given_again(engine: sa.Engine):
+    """
+    Status, headers and body, to whoever asks the same with the same key.
+    """
+    won = answer(engine, start_fresh(engine))
+
+    assert won
+    assert Repeated(201, {"location": "/x"}, '{"id": 1}') == start(engine)
+
+
+def test_repetition_meanwhile_is_told_so(engine: sa.Engine):
+    """
+    The work is not done twice at the same time.
+    """
+    start_fresh(engine)
+
+    assert StillRunning() == start(engine)
+
+
+def test_key_that_was_used_for_something_else_is_told_so(engine: sa.Engine):
+    """
+    Whether or not the first request is over.
+    """
+    fresh = start_fresh(engine)
+    meanwhile = start(engine, request="other")
+    answer(engine, fresh)
+
+    assert OtherBody() == meanwhile == start(engine, request="other")
+
+
+def test_keys_of_others_are_others(engine: sa.Engine):
+    """
+    Two callers may choose the same key.
+    """
+    answer(engine, start_fresh(engine))
+
+    assert isinstance(start(engine, owner="key other"), Fresh)
+
+
+def test_failed_request_may_be_repeated(engine: sa.Engine):
+    """
+    What failed through our fault is done when it is asked for again.
+    """
+    abandon(engine, start_fresh(engine))
+
+    assert isinstance(start(engine), Fresh)
+
+
+def test_request_whose_process_died_is_taken_over(engine: sa.Engine):
+    """
+    After a minute without an answer, by one of those who ask again, whatever the body.
+    """
+    start_fresh(engine)
+    age(engine, 5 * SECOND)
+    early = start(engine)
+    age(engine, 61 * SECOND)
+    first, second = start(engine, request="other"), start(engine, request="other")
+
+    assert StillRunning() == early
+    assert isinstance(first, Fresh)
+    assert StillRunning() == second
+
+
+def test_whoever_was_taken_over_answers_for_itself_alone(engine: sa.Engine):
+    """
+    A process that was frozen stores nothing, and removes nothing, of its successor.
+    """
+    frozen = start_fresh(engine)
+    age(engine, 61 * SECOND)
+    successor = start_fresh(engine)
+
+    assert not answer(engine, frozen, '{"id": "frozen"}')
+    abandon(engine, frozen)
+    assert StillRunning() == start(engine)
+    assert answer(engine, successor)
+    assert not answer(engine, successor, '{"id": "again"}')
+    assert Repeated(201, {"location": "/x"}, '{"id": 1}') == start(engine)
+
+
+def test_answer_is_forgotten_after_a_day(engine: sa.Engine):
+    """
+    Then the key is new, even if maintenance has not run.
+    """
+    answer(engine, start_fresh(engine))
+    age(engine, 23 * HOUR)
+    early = start(engine)
+    age(engine, 25 * HOUR)
+
+    assert isinstance(early, Repeated)
+    fresh = start(engine, request="other")
+    assert isinstance(fresh, Fresh)
+    assert StillRunning() == start(engine, request="other")
+
+
+def test_long_answers_are_remembered_without_their_body(engine: sa.Engine):
+    """
+    That the work was done is what matters; the table stays small.
+    """
+    answer(engine, start_fresh(engine, "long"), "x" * (LONGEST_BODY + 1))
+    answer(engine, start_fresh(engine, "longest"), "x" * LONGEST_BODY)
+
+    assert Repeated(201, {"location": "/x"}, None) == start(engine, "long")
+    longest = start(engine, "longest")
+    assert isinstance(longest, Repeated)
+    assert "x" * LONGEST_BODY == longest.body
+
+
+@pytest.mark.parametrize("key", ["", "x" * (LONGEST_KEY + 1), "Zoë", "a\nb", "a\0b"])
+def test_bad_keys_are_refused(sqlite_engine: sa.Engine, key: str):
+    """
+    Before the database sees them.
+    """
+    with pytest.raises(UsageError, match="1 to 255 printable characters"):
+        start(sqlite_engine, key)
+
+
+def test_longest_key_is_taken(engine: sa.Engine):
+    """
+    The limit is inclusive.
+    """
+    assert isinstance(start(engine, "x" * LONGEST_KEY), Fresh)
+
+
+def race(engine: sa.Engine, count: int) -> list[Outcome]:
+    """Begin the same request in *count* threads at once."""
+    barrier = Barrier(count)
+
+    def begin_together(_number: int) -> Outcome:
+        barrier.wait(timeout=30)
+        return start(engine)
+
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(begin_together, range(count)))
+
+
+def test_one_of_many_does_the_work(engine: sa.Engine):
+    """
+    The database decides, for requests that come in the same instant.
+    """
+    outcomes = race(engine, 5)
+
+    assert 1 == sum(isinstance(each, Fresh) for each in outcomes)
+    assert 4 == outcomes.count(StillRunning())
+
+
+def test_one_of_many_takes_over(engine: sa.Engine):
+    """
+    A crashed request has one successor.
+    """
+    start_fresh(engine)
+    age(engine, 61 * SECOND)
+    outcomes = race(engine, 5)
+
+    assert 1 == sum(isinstance(each, Fresh) for each in outcomes)
+    assert 4 == outcomes.count(StillRunning())
