@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -175,6 +175,9 @@ def make_engine(
         msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"
         raise UsageError(msg)
     sa.event.listen(engine, "handle_error", _hide_data)
+    sa.event.listen(engine, "savepoint", _mark)
+    sa.event.listen(engine, "release_savepoint", _unmark)
+    sa.event.listen(engine, "rollback_savepoint", _take_back)
     return engine
 
 
@@ -278,15 +281,55 @@ def writing(
     engine: sa.Engine, *, author: Author | None = None
 ) -> Iterator[sa.Connection]:
     """Give a connection in one transaction, committed at the end or rolled back."""
-    last_acts: dict[_LastAct, list[Any]] = {}
+    last_acts = _LastActs()
     with translating(), engine.begin() as connection:
         connection.execution_options(author=author, last_acts=last_acts)
         yield connection
-        for act, noted in last_acts.items():
-            act(connection, noted)
+        for act, noted in last_acts.noted.items():
+            if noted:
+                act(connection, noted)
 
 
 _LastAct = Callable[[sa.Connection, list[Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _LastActs:
+    """
+    What is done right before a commit.
+
+    Args:
+        noted: For what, by act.
+
+        marks: How much was noted when each open savepoint was made, the innermost last.
+    """
+
+    noted: dict[_LastAct, list[Any]] = field(default_factory=dict)
+    marks: list[dict[_LastAct, int]] = field(default_factory=list)
+
+
+def _mark(connection: sa.Connection, _name: str | None) -> None:
+    for acts in _get_last_acts(connection):
+        acts.marks.append({act: len(noted) for act, noted in acts.noted.items()})
+
+
+def _unmark(connection: sa.Connection, _name: str, _context: object) -> None:
+    for acts in _get_last_acts(connection):
+        acts.marks.pop()
+
+
+def _take_back(connection: sa.Connection, _name: str, _context: object) -> None:
+    """Forget what was noted in a savepoint that is rolled back."""
+    for acts in _get_last_acts(connection):
+        mark = acts.marks.pop()
+        for act, noted in acts.noted.items():
+            del noted[mark.get(act, 0) :]
+
+
+def _get_last_acts(connection: sa.Connection) -> tuple[_LastActs, ...]:
+    """Return those of ``writing``; a transaction that others began has none."""
+    acts: _LastActs | None = connection.get_execution_options().get("last_acts")
+    return () if acts is None else (acts,)
 
 
 def get_author(connection: sa.Connection) -> Author | None:
@@ -299,11 +342,13 @@ def before_commit(connection: sa.Connection, act: _LastAct) -> list[Any]:
     """
     Return a list with which *act* is called right before the commit of ``writing``.
 
+    A savepoint that is rolled back takes what was added since from the list.
+
     Raises:
         KeyError: *connection* is not in a transaction of ``writing``.
     """
-    acts: dict[_LastAct, list[Any]] = connection.get_execution_options()["last_acts"]
-    return acts.setdefault(act, [])
+    acts: _LastActs = connection.get_execution_options()["last_acts"]
+    return acts.noted.setdefault(act, [])
 
 
 @contextmanager

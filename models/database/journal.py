@@ -25,7 +25,9 @@ from models.database.engine import (
     get_author,
     read_clock,
 )
+from models.database.plain_json import make_plain, make_plain_text
 from models.database.tables import change_head, changes
+from models.errors import UnreachableError
 
 #: What the first row is chained to.
 GENESIS = "0" * 64
@@ -35,6 +37,12 @@ HASHED = (
     *("number", "at", "by", "key_id", "request_id", "app", "kind", "subject"),
     *("change", "before", "after", "note", "previous_hash"),
 )
+
+#: The one row of change_head.
+_HEAD = 1
+
+_LOCK_HEAD = sa.select(change_head).where(change_head.c.id == _HEAD).with_for_update()
+_MOVE_HEAD = sa.update(change_head).where(change_head.c.id == _HEAD)
 
 #: Who changes things if nobody is named.
 _NOBODY = Author("minutehand")
@@ -48,8 +56,8 @@ class _Noted:
     subject: str
     change: str
     app: str | None
-    before: Mapping[str, Any] | None
-    after: Mapping[str, Any] | None
+    before: object
+    after: object
     note: str | None
 
 
@@ -84,7 +92,15 @@ def note_change(  # noqa: PLR0913 - the columns of the record
 
         note: Why, in the author's words.
     """
-    noted = _Noted(kind, subject, change, app, _plain(before), _plain(after), note)
+    noted = _Noted(
+        kind,
+        make_plain_text(subject),
+        change,
+        app,
+        make_plain(before),
+        make_plain(after),
+        None if note is None else make_plain_text(note),
+    )
     before_commit(connection, _append).append(noted)
 
 
@@ -105,8 +121,15 @@ def compute_hash(row: Mapping[str, Any]) -> str:
 
 def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
     """Lock the head of the chain, and append all that was noted."""
-    head = connection.execute(sa.select(change_head).with_for_update()).one()
+    head = connection.execute(_LOCK_HEAD).one_or_none()
+    if head is None:
+        msg = (
+            "nothing can be changed, since nobody could see it: the table change_head"
+            " has lost its one row. Look what else is lost: minutehand changes verify"
+        )
+        raise UnreachableError(msg)
     author = get_author(connection) or _NOBODY
+    by = make_plain_text(author.name)
     at = read_clock(connection)
     number, previous = head.number, head.hash
     rows = []
@@ -115,7 +138,7 @@ def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
         row = {
             "number": number,
             "at": at,
-            "by": author.name,
+            "by": by,
             "key_id": author.key_id,
             "request_id": author.request_id,
             "app": each.app,
@@ -130,16 +153,4 @@ def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
         previous = row["hash"] = compute_hash(row)
         rows.append(row)
     connection.execute(sa.insert(changes), rows)
-    connection.execute(sa.update(change_head).values(number=number, hash=previous))
-
-
-def _plain(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return *value* as the database will give it back: JSON and nothing else."""
-    if value is None:
-        return None
-    plain: Mapping[str, Any] = json.loads(json.dumps(value, default=_as_text))
-    return plain
-
-
-def _as_text(value: object) -> str:
-    return format_utc(value) if isinstance(value, datetime) else str(value)
+    connection.execute(_MOVE_HEAD.values(number=number, hash=previous))
