@@ -136,7 +136,7 @@ class Edge:
         return self.connections <= settings.connections or self._evict(None)
 
     def _evict(self, address: str | None) -> bool:
-        """Cut the connection, of *address* if given, that is least worth keeping."""
+        """Cut the connection (of *address*, if given) that has asked the least."""
         for group in (self.waiting, self.uploading):
             for each in group:
                 if address is None or each.address == address:
@@ -200,10 +200,12 @@ class EdgeProtocol(H11Protocol):
         """Read, or throw away what follows a request that was refused."""
         if self._is_refusing or self.transport.is_closing():
             return
-        if self._reading is None and self.conn.their_state is h11.IDLE:
-            # the first byte of a further request
-            self._await_head()
         super().data_received(data)
+        is_idle = self.conn.their_state is h11.IDLE
+        if is_idle and self._reading is None and not self._is_refusing:
+            # the first bytes of a further request, or the end of a body that nobody
+            # had waited for
+            self._await_head()
 
     def pause_writing(self) -> None:
         """Give the client a while to read what it was sent."""
@@ -262,6 +264,8 @@ class EdgeProtocol(H11Protocol):
         if isinstance(event, h11.Request):
             self._await_nothing()
             self._free_body()
+            if not self.transport.get_write_buffer_size():
+                self._await_no_reader()
             self._check_target(event.target)
             length = dict(event.headers).get(b"content-length", b"0")
             # h11 has seen to it that it is a number, of at most 20 digits
@@ -310,12 +314,17 @@ class EdgeProtocol(H11Protocol):
     def _await_reader(self) -> None:
         if self._writing is None:
             within = self.edge.settings.answer_within.total_seconds()
-            self._writing = self.loop.call_later(within, self.cut)
+            self._writing = self.loop.call_later(within, self._was_not_read)
 
     def _await_no_reader(self) -> None:
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
+
+    def _was_not_read(self) -> None:
+        self._writing = None
+        if self.transport.get_write_buffer_size():
+            self.cut()
 
     def _came_too_late(self) -> None:
         # Someone who connected and said nothing expects no answer.
@@ -368,15 +377,15 @@ class EdgeProtocol(H11Protocol):
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Answer with a problem if no answer has begun, and end the connection."""
         self._await_nothing()
-        has_begun = self.cycle is not None and self.cycle.response_started
         self._give_up_cycle()
-        if has_begun or self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             self.transport.abort()
             return
         self._is_refusing = True
+        self.edge.waiting[self] = None
         self.transport.write(make_refusal(status, detail))
-        # Closing now, while the client sends, would make its host drop the answer.
-        if self.transport.can_write_eof():
+        # If we closed while the client sends, its host would throw the answer away.
+        with suppress(OSError):  # it has left already
             self.transport.write_eof()
         self.flow.resume_reading()
         self._close_within(self.edge.settings.linger)
@@ -386,6 +395,7 @@ class EdgeProtocol(H11Protocol):
         self._free_body()
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
+            self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()
             self.flow.resume_writing()
 
@@ -414,7 +424,7 @@ class _Watched(h11.Connection):
         super().__init__(h11.SERVER, head_bytes)
         self._protocol = protocol
 
-    def next_event(self) -> type[h11.NEED_DATA | h11.PAUSED] | h11.Event:
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
         event = super().next_event()
         self._protocol.see(event)
         return event

@@ -1,0 +1,644 @@
+"""
+Tests for the edge of the server, with the raw sockets of clients that misbehave.
+
+Nothing sleeps: deadlines are set to be short where they must pass, and long where they
+must not, and a test waits for what the server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from api.edge import BACKLOG, Edge, EdgeProtocol, EdgeServer, EdgeSettings
+
+#: Passes within every test, and never by chance.
+SHORT = timedelta(milliseconds=100)
+
+#: Never passes within a test.
+LONG = timedelta(minutes=5)
+
+PATIENT = EdgeSettings(
+    head_within=LONG,
+    body_within=LONG,
+    answer_within=LONG,
+    idle_within=LONG,
+    linger=LONG,
+    body_bytes=100_000,
+)
+
+#: More than the buffers of both hosts take.
+LARGE = 20 << 20
+
+#: What a client waits for at most, in seconds: then the test has failed.
+PATIENCE_S = 20
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Application:
+    """Reads the body, and answers with its length; what else it does is in the path."""
+
+    def __init__(self) -> None:
+        self.entered = Event()
+        #: 90,000 bytes of a body
+        self.received = Event()
+        self.may_answer = Event()
+        self.lost = Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request."""
+        request = Request(scope, receive, send)
+        self.entered.set()
+        if scope["path"] == "/unread":
+            await PlainTextResponse("unread")(scope, receive, send)
+            return
+        if scope["path"] == "/large":
+            await PlainTextResponse(b"x" * (LARGE))(scope, receive, send)
+            return
+        if scope["path"] == "/stream":
+            await StreamingResponse(self._go_on())(scope, receive, send)
+            return
+        if scope["path"] == "/wait":
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self.lost.set()
+            return
+        length = 0
+        async for part in request.stream():
+            length += len(part)
+            if length >= 90_000:
+                self.received.set()
+        await PlainTextResponse(str(length))(scope, receive, send)
+
+    async def _go_on(self) -> Any:
+        while not self.may_answer.is_set():
+            yield "x" * 10_000
+            await asyncio.sleep(0)  # gives way, as all that waits for something does
+
+
+class Server:
+    """A server in a thread of its own."""
+
+    def __init__(self, edge: Edge, app: Application) -> None:
+        self.edge = edge
+        self.app = app
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        config = uvicorn.Config(
+            app,
+            http=edge.make_protocol_class(),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=PATIENCE_S,
+        )
+        self.server = EdgeServer(config, before_shutdown=app.may_answer.set)
+        self.thread = Thread(
+            target=self.server.run, kwargs={"sockets": [self.listener]}
+        )
+
+    def connect(self) -> closing[socket.socket]:
+        """Return the socket of a new client."""
+        client = socket.create_connection(self.listener.getsockname(), PATIENCE_S)
+        return closing(client)
+
+    def ask(self, text: bytes) -> str:
+        """Send a text on a connection of its own, and return all that comes back."""
+        with self.connect() as client:
+            client.sendall(text)
+            return read_all(client)
+
+    def stop(self) -> None:
+        """Let the server end."""
+        self.server.should_exit = True
+        self.thread.join(PATIENCE_S)
+
+
+@contextmanager
+def run(settings: EdgeSettings) -> Iterator[Server]:
+    """Run a server."""
+    server = Server(Edge(settings), Application())
+    server.thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        assert not server.thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def _no_complaints(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail if anything was logged as an error, or with a traceback."""
+    yield
+    bad = [
+        each.getMessage()
+        for when in ("setup", "call")
+        for each in caplog.get_records(when)
+        if each.exc_info or each.levelno >= logging.ERROR
+    ]
+    assert bad == []
+
+
+def read_all(client: socket.socket) -> str:
+    """Read until the server ends the connection."""
+    parts = []
+    try:
+        while part := client.recv(1 << 16):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts).decode("latin-1")
+
+
+def read_answer(client: socket.socket) -> str:
+    """Read one answer of a connection that goes on."""
+    text = bytearray()
+    while b"\r\n\r\n" not in text:
+        text += _read(client)
+    head, _, body = text.partition(b"\r\n\r\n")
+    (length,) = (
+        int(line.split(b":")[1])
+        for line in head.lower().splitlines()
+        if line.startswith(b"content-length")
+    )
+    while len(body) < length:
+        body += _read(client)
+    return f"{head.decode()}\r\n\r\n{body.decode()}"
+
+
+def _read(client: socket.socket) -> bytes:
+    part = client.recv(1 << 20)
+    assert part, "the connection ended"
+    return part
+
+
+def read_problem(answer: str) -> dict[str, Any]:
+    """Return the problem of an answer."""
+    head, _, body = answer.partition("\r\n\r\n")
+    assert "content-type: application/problem+json" in head.lower()
+    problem: dict[str, Any] = json.loads(body)
+    assert head.startswith(f"HTTP/1.1 {problem['status']} {problem['title']}")
+    return problem
+
+
+def post(length: int, body: bytes = b"", path: str = "/") -> bytes:
+    """Return a request that announces so much, with that much of it."""
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"
+    return head.encode() + body
+
+
+# --- what is slow
+
+
+def test_head_that_never_ends_is_answered():
+    """
+    A byte now and then keeps no connection: the deadline is for the whole head.
+    """
+    with run(replace(PATIENT, head_within=SHORT, linger=SHORT)) as server:
+        problem = read_problem(server.ask(b"GET / HTTP/1.1\r\nHost: a\r\n"))
+
+    assert problem["status"] == 408
+    assert problem["detail"] == (
+        "The head of the request did not arrive within 0.1 seconds."
+    )
+
+
+def test_bytes_now_and_then_win_no_time():
+    """
+    The deadline is counted from the beginning, however much arrives since.
+    """
+    with (
+        run(replace(PATIENT, head_within=SHORT, linger=SHORT)) as server,
+        server.connect() as client,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\n")
+        client.settimeout(0.01)
+        answer = b""
+        while not answer:
+            try:
+                answer = client.recv(100)
+            except TimeoutError:
+                client.sendall(b"a: b\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+def test_who_says_nothing_is_dropped():
+    """
+    A connection without a single byte is closed without an answer.
+    """
+    with run(replace(PATIENT, head_within=SHORT)) as server:
+        assert server.ask(b"") == ""
+
+
+def test_body_that_never_ends_is_answered():
+    """
+    The application learns that its client is gone, and the client why.
+    """
+    with run(replace(PATIENT, body_within=SHORT, linger=SHORT)) as server:
+        problem = read_problem(server.ask(post(1000, b"abc")))
+
+    assert problem["status"] == 408
+    assert problem["detail"].startswith("The body of the request did not arrive")
+
+
+def test_body_that_nobody_reads_must_end_too():
+    """
+    A request that was answered before its body came does not keep the connection.
+    """
+    with run(replace(PATIENT, body_within=SHORT)) as server:
+        answer = server.ask(post(1000, b"abc", "/unread"))
+
+    assert answer.endswith("unread")
+
+
+def test_idle_connection_is_closed():
+    """
+    A connection is kept for a further request, but not for long.
+    """
+    with run(replace(PATIENT, idle_within=SHORT)) as server:
+        assert server.ask(GET).endswith("\r\n\r\n0")
+
+
+def test_head_of_a_further_request_has_a_deadline_too():
+    """
+    The first byte of a further request ends the idle time and begins the head's.
+    """
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(GET)
+        read_answer(client)
+        server.edge.settings = replace(PATIENT, head_within=SHORT, linger=SHORT)
+        client.sendall(b"G")
+        problem = read_problem(read_all(client))
+
+    assert problem["status"] == 408
+
+
+def test_late_end_of_an_unread_body_begins_a_new_deadline():
+    """
+    After it, the connection waits for a request, and not for ever.
+    """
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(post(4, b"ab", "/unread"))
+        read_answer(client)
+        server.edge.settings = replace(PATIENT, head_within=SHORT)
+        client.sendall(b"cd")
+        rest = read_all(client)
+
+    assert rest == ""
+
+
+def test_answer_that_nobody_reads_is_cut():
+    """
+    A client that reads nothing of a large answer does not keep it in memory.
+    """
+    with (
+        run(replace(PATIENT, answer_within=SHORT)) as server,
+        server.connect() as client,
+    ):
+        client.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        wait_until_closed(client)
+        received = len(read_all(client))
+
+    assert received < LARGE
+
+
+def test_stream_that_nobody_reads_is_cut():
+    """
+    Nor does one that gets more and more.
+    """
+    with (
+        run(replace(PATIENT, answer_within=SHORT)) as server,
+        server.connect() as client,
+    ):
+        client.sendall(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+        wait_until_closed(client)
+
+
+def test_answer_that_is_read_is_not_cut():
+    """
+    A further request shows that the answer before was read, and ends its deadline.
+    """
+    with run(PATIENT) as server, server.connect() as client:
+        for path in (b"/large", b"/", b"/"):
+            client.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path)
+            read_answer(client)
+        (connection,) = server.server.server_state.connections
+
+        assert isinstance(connection, EdgeProtocol)
+        assert connection._writing is None
+
+
+def wait_until_closed(client: socket.socket) -> None:
+    """Wait, without reading, until the server has cut the connection."""
+    while True:
+        try:
+            # a byte too many is an error as soon as the other side is gone
+            client.send(b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+
+# --- what is large, or wrong
+
+
+def test_announced_body_is_refused_before_it_comes():
+    """
+    A client that waits for 100 Continue sends nothing in vain.
+    """
+    text = post(100_001).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    with run(replace(PATIENT, linger=SHORT)) as server:
+        problem = read_problem(server.ask(text))
+
+    assert problem["status"] == 413
+    assert problem["detail"] == (
+        "The body has more than 100,000 bytes. Send it in several requests."
+    )
+
+
+def test_chunks_are_counted():
+    """
+    A body without a length is refused as soon as it is too long.
+    """
+    chunk = b"%x\r\n%s\r\n" % (60_000, b"x" * 60_000)
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with run(replace(PATIENT, linger=SHORT)) as server:
+        problem = read_problem(server.ask(head + chunk + chunk))
+
+    assert problem["status"] == 413
+
+
+def test_body_of_the_very_length_is_served():
+    """
+    The bound is inclusive.
+    """
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(post(100_000, b"x" * 100_000))
+
+        assert read_answer(client).endswith("100000")
+
+
+def test_bodies_are_bounded_together():
+    """
+    Many large ones at once do not fill the memory.
+    """
+    settings = replace(PATIENT, all_body_bytes=150_000, linger=SHORT)
+    with run(settings) as server, server.connect() as first:
+        first.sendall(post(100_000, b"x" * 90_000))
+        server.app.received.wait(PATIENCE_S)
+        problem = read_problem(server.ask(post(100_000, b"x" * 100_000)))
+        first.sendall(b"x" * 10_000)
+        answer = read_answer(first)
+
+    assert problem["status"] == 503
+    assert answer.endswith("100000")
+    assert server.edge.body_bytes == 0
+
+
+def test_long_head_is_refused():
+    """
+    It is not kept until it ends.
+    """
+    with run(replace(PATIENT, linger=SHORT)) as server:
+        problem = read_problem(server.ask(b"GET /" + b"a" * 20_000))
+
+    assert problem["status"] in {400, 431}
+
+
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [
+        (b"/?name=%ff", "is not UTF-8"),
+        (b"/?name=%ED%A0%80", "is not UTF-8"),
+        (b"/%c3%28", "is not UTF-8"),
+        (b"/?name=a%00b", "NUL"),
+    ],
+)
+def test_address_that_is_no_text_is_refused(target: bytes, what: str):
+    """
+    Nothing of ours has such a name, and PostgreSQL would refuse to compare it.
+    """
+    with run(replace(PATIENT, linger=SHORT)) as server:
+        answer = server.ask(b"GET " + target + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+    problem = read_problem(answer)
+
+    assert problem["status"] == 400
+    assert what in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",  # TLS
+        b"GET / HTTP/1.1\r\n\r\n",  # no Host
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused(text: bytes):
+    """
+    With a problem, like every other refusal.
+    """
+    with run(replace(PATIENT, linger=SHORT)) as server:
+        problem = read_problem(server.ask(text))
+
+    assert 400 <= problem["status"] < 502
+
+
+def test_bad_chunk_after_the_answer_ends_the_connection():
+    """
+    An answer has been sent already, so there is nothing to say.
+    """
+    head = b"POST /unread HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(head)
+        read_answer(client)
+        client.sendall(b"xyz\r\n")
+        rest = read_all(client)
+
+    assert rest == ""
+
+
+@pytest.mark.parametrize("upgrade", [b"websocket", b"h2c"])
+def test_other_protocols_are_not_heeded(upgrade: bytes):
+    """
+    The request is answered as if it had not asked for another.
+    """
+    text = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(text % upgrade)
+
+        assert read_answer(client).startswith("HTTP/1.1 200 OK")
+
+
+def test_requests_one_after_another_in_one_packet_are_answered_in_order():
+    """
+    Pipelining is rare and legal.
+    """
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(post(1, b"a") + GET.replace(b"a", b"a\r\nConnection: close"))
+        text = read_all(client)
+
+    assert [each[-1] for each in text.split("HTTP/1.1 200 OK")[1:]] == ["1", "0"]
+
+
+# --- clients that leave
+
+
+def test_client_that_leaves_is_told_to_the_application():
+    """
+    It need not work on.
+    """
+    with run(PATIENT) as server:
+        with server.connect() as client:
+            client.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+            server.app.entered.wait(PATIENCE_S)
+
+        assert server.app.lost.wait(PATIENCE_S)
+
+
+def test_client_that_leaves_in_the_middle_of_its_body_leaves_no_trace():
+    """
+    Nobody is interested in a traceback of that.
+    """
+    with run(PATIENT) as server:
+        with server.connect() as client:
+            client.sendall(post(1000, b"abc"))
+            server.app.entered.wait(PATIENCE_S)
+        with server.connect() as client:
+            client.sendall(GET)
+            read_answer(client)
+
+    assert server.edge.connections == 0
+    assert server.edge.body_bytes == 0
+    assert not server.edge.by_address
+
+
+# --- too many
+
+
+def test_those_who_ask_nothing_give_way():
+    """
+    However many slow clients there are, a new one is served.
+    """
+    with run(replace(PATIENT, connections=5)) as server, ExitStack() as slow:
+        for _ in range(50):
+            slow.enter_context(server.connect()).sendall(b"GET /")
+        with server.connect() as client:
+            client.sendall(GET)
+
+            assert read_answer(client).startswith("HTTP/1.1 200 OK")
+
+
+def test_slow_bodies_give_way_too():
+    """
+    A client that sends its body slowly is not being served either.
+    """
+    with run(replace(PATIENT, connections=2)) as server, ExitStack() as slow:
+        for _ in range(3):
+            slow.enter_context(server.connect()).sendall(post(1000, b"abc"))
+        with server.connect() as client:
+            client.sendall(GET)
+
+            assert read_answer(client).startswith("HTTP/1.1 200 OK")
+
+
+def test_those_being_served_do_not_give_way():
+    """
+    If all are, a further one is refused and told to come again.
+    """
+    settings = replace(PATIENT, connections=1, linger=SHORT)
+    with run(settings) as server, server.connect() as busy:
+        busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+        server.app.entered.wait(PATIENCE_S)
+        answer = server.ask(b"")
+        again = server.ask(b"")
+
+    assert read_problem(answer)["status"] == 503
+    assert "\r\nRetry-After: 1\r\n" in answer
+    assert read_problem(again)["status"] == 503
+
+
+def test_one_address_has_a_share_only():
+    """
+    What one address keeps busy leaves room for the others.
+    """
+    settings = replace(PATIENT, connections=10, connections_per_address=1, linger=SHORT)
+    with run(settings) as server, server.connect() as busy:
+        busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+        server.app.entered.wait(PATIENCE_S)
+
+        assert read_problem(server.ask(b""))["status"] == 503
+        assert ask_from("127.0.0.2", server).startswith("HTTP/1.1 200 OK")
+
+
+def test_proxy_has_no_share():
+    """
+    All clients come from its address.
+    """
+    settings = replace(
+        PATIENT, connections_per_address=1, proxies=frozenset({"127.0.0.1"})
+    )
+    with run(settings) as server, server.connect() as busy:
+        busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+        server.app.entered.wait(PATIENCE_S)
+        with server.connect() as client:
+            client.sendall(GET)
+
+            assert read_answer(client).startswith("HTTP/1.1 200 OK")
+
+
+def ask_from(address: str, server: Server) -> str:
+    """Ask from another address of this host."""
+    with closing(
+        socket.create_connection(
+            server.listener.getsockname(), PATIENCE_S, (address, 0)
+        )
+    ) as client:
+        client.sendall(GET)
+        return read_answer(client)
+
+
+# --- the end
+
+
+def test_streams_end_with_the_server():
+    """
+    A stream has no end of its own, and would hold up the shutdown.
+    """
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+        server.app.entered.wait(PATIENCE_S)
+        server.server.should_exit = True
+        text = read_all(client)
+
+    assert text.endswith("0\r\n\r\n")
+
+
+def test_idle_connections_do_not_hold_up_the_end():
+    """
+    They are closed when the server ends.
+    """
+    with run(PATIENT) as server, server.connect() as client:
+        client.sendall(GET)
+        read_answer(client)
+        server.stop()
+
+        assert read_all(client) == ""
