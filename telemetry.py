@@ -333,6 +333,7 @@ _REPEATING = frozenset(
 #: Libraries that log every connection, migration and message at "info", which is not
 #: news. Of each task, one line of ours says how its operation ended.
 _CHATTY = (
+    "uvicorn.error",
     *("alembic", "amqp", "fontTools", "httpcore2", "httpx2", "kombu"),
     *("celery.app.trace", "celery.worker.strategy"),
 )

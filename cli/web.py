@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from api.server import WebServer
-from cli.connection import get_settings
+from cli.connection import get_engine, get_settings
 from cli.output import print_note
+from migrations.schema_revisions import check_schema
 from models.errors import UsageError
 from settings import is_color_wanted
 from telemetry import configure_logging
@@ -25,6 +26,7 @@ def web() -> None:
         log_format=settings.log_format,
         color=is_color_wanted(),
     )
+    check_schema(get_engine())
     server = WebServer(settings)
     print_note(f"The HTTP API answers at {server.url}. Ctrl-C stops it.")
     server.run()
