@@ -25,13 +25,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
-from types import FrameType
 from typing import Any
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 import h11
-import uvicorn
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -465,28 +463,6 @@ def make_refusal(status: HTTPStatus, detail: str) -> bytes:
         "Connection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-class EdgeServer(uvicorn.Server):
-    """A server that ends streams before it waits for what is under way."""
-
-    def __init__(
-        self, config: uvicorn.Config, *, before_shutdown: Callable[[], None]
-    ) -> None:
-        """Call *before_shutdown* once no new connections are taken."""
-        super().__init__(config)
-        self._before_shutdown = before_shutdown
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """End on a signal, and at once on the second one; that is no failure."""
-        # uvicorn's own remembers the signal, and in the end kills the process with it.
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-    async def shutdown(self, sockets: Any = None) -> None:
-        """End; streams have no end of their own, so they are told."""
-        self._before_shutdown()
-        await super().shutdown(sockets)
 
 
 def fit_connections(wanted: int) -> int:

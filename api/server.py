@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import closing
+from types import FrameType
+from typing import Any
 
 import structlog
 import uvicorn
 
 from api.app import make_app
-from api.edge import BACKLOG, Edge, EdgeServer, EdgeSettings, fit_connections
+from api.edge import BACKLOG, Edge, EdgeSettings, fit_connections
 from api.services import make_services
 from models.door.documents import LARGEST_BULK
 from models.errors import UsageError
@@ -80,6 +83,28 @@ class WebServer:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_GRACE_S * 2)
+
+
+class EdgeServer(uvicorn.Server):
+    """A server that ends streams before it waits for what is under way."""
+
+    def __init__(
+        self, config: uvicorn.Config, *, before_shutdown: Callable[[], None]
+    ) -> None:
+        """Call *before_shutdown* once no new connections are taken."""
+        super().__init__(config)
+        self._before_shutdown = before_shutdown
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """End on a signal, and at once on the second one; that is no failure."""
+        # uvicorn's own remembers the signal, and in the end kills the process with it.
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End; streams have no end of their own, so they are told."""
+        self._before_shutdown()
+        await super().shutdown(sockets)
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from importlib import resources
 from json import dumps
 from pathlib import Path
@@ -84,15 +85,7 @@ def demo(
     and nothing is sent: mails are written into a folder. Ctrl-C stops the demo.
     """
     folder = _make_folder(home)
-    # Settings of its own: those of the environment may name a production system.
-    settings = Settings.model_validate(
-        {
-            "home": str(folder),
-            "timezone": "Europe/Paris",
-            # The usual one may be that of an installation.
-            "web_address": "127.0.0.1:0",
-        }
-    )
+    settings = _make_settings(folder)
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     posted = _prepare(engine, folder)
     stop = threading.Event()
@@ -107,15 +100,11 @@ def demo(
         def keep_clocks(report: TickReport) -> None:
             write_clocks(folder / "data", now=report.now)
 
-        def tell_web(web: WebServer | None) -> None:
-            if web is not None:
-                _print_curl_lines(engine, web.url)
-
         try:
             ended = run_embedded(
                 settings,
                 stop,
-                on_start=tell_web,
+                on_start=partial(_print_curl_lines, engine),
                 on_tick=[screen.on_tick, keep_clocks],
             )
         finally:
@@ -128,6 +117,18 @@ def demo(
     if not ended:
         leave_at_once(code)
     raise typer.Exit(code)
+
+
+def _make_settings(folder: Path) -> Settings:
+    """Return settings of its own: the environment may name a production system."""
+    return Settings.model_validate(
+        {
+            "home": str(folder),
+            "timezone": "Europe/Paris",
+            # The usual one may be that of an installation.
+            "web_address": "127.0.0.1:0",
+        }
+    )
 
 
 def _make_folder(home: Path) -> Path:
@@ -177,12 +178,14 @@ def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
     return posted
 
 
-def _print_curl_lines(engine: sa.Engine, url: str) -> None:
+def _print_curl_lines(engine: sa.Engine, web: WebServer | None) -> None:
+    if web is None:
+        return
     with write_database(engine) as connection:
         key = create_key(connection, app=YOURS, role=Role.EDITOR, name="the demo")
     with resources.as_file(resources.files("cli.examples")) as examples:
-        lines = make_curl_lines(url, key.text, _shorten(examples))
-    out().print(f"To try the HTTP API at {url} from another shell:", soft_wrap=True)
+        lines = make_curl_lines(web.url, key.text, _shorten(examples))
+    out().print(f"To try the HTTP API at {web.url} from another shell:", soft_wrap=True)
     for line in lines:
         # As it is: nothing is markup, and nothing is cut.
         out().print(Text(f"  {line}"), soft_wrap=True)
