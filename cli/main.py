@@ -68,12 +68,16 @@ _ACTIONS = Group(
 )
 
 _OPERATIONS = Group(
-    "Operations: list, show, watch, cancel and retry them.",
+    "Operations: list, show, watch, cancel and retry them; their state.",
     {
         "list": Entry("cli.operations:list_operations", "List operations."),
         "show": Entry("cli.operations:show_operation", "Show an operation."),
         "watch": Entry(
             "cli.operations_watch:watch", "Follow an operation until it is final."
+        ),
+        "state": Entry(
+            "cli.operations_state:state",
+            "Print the state of an operation, in one word.",
         ),
         "cancel": Entry(
             "cli.operations_change:cancel_operations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -16,6 +17,9 @@ from cli.options import (
     OccurrencesFromOption,
     OccurrencesUntilOption,
     OperationArgument,
+    QueueOption,
+    ReasonOption,
+    StatesOption,
     read_operation_id,
     read_period,
 )
@@ -27,7 +31,7 @@ from cli.output import (
     print_table,
     style_state,
 )
-from models.operation_state import OperationState
+from models.operation_state import Trigger
 from operations.list_operations import OperationFilter
 from overview.operations import (
     MissedRange,
@@ -42,9 +46,20 @@ def list_operations(  # noqa: PLR0913 - the options of the command
     *,
     app: AppOption = None,
     action: ActionOption = None,
-    state: Annotated[
-        OperationState | None,
-        typer.Option("--state", help="Only operations in this state."),
+    state: StatesOption = None,
+    queue: QueueOption = None,
+    trigger: Annotated[
+        Trigger | None,
+        typer.Option("--trigger", help="Only operations that this caused."),
+    ] = None,
+    reason: ReasonOption = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--text",
+            help="Only operations with this text in what triggered them, the uid of"
+            " their action, their user, reason or error; or with this id.",
+        ),
     ] = None,
     from_: OccurrencesFromOption = None,
     until: OccurrencesUntilOption = None,
@@ -62,11 +77,25 @@ def list_operations(  # noqa: PLR0913 - the options of the command
     since, end = read_period(from_, until)
     with read_database() as connection:
         uid = find_filtered(connection, app=app, action=action)
-        wanted = OperationFilter(app, uid, state, since, end, limit)
-        found = fetch_shown_operations(connection, wanted, with_steps=json)
+        wanted = OperationFilter(
+            app=app,
+            action_uid=uid,
+            states=frozenset(state or ()),
+            queue=queue,
+            trigger=trigger,
+            reason=reason,
+            text=text,
+            since=since,
+            until=end,
+        )
+        found = fetch_shown_operations(connection, wanted, limit=limit, with_steps=json)
     if json:
         print_json([each.as_json() for each in found])
         return
+    _print_list(found)
+
+
+def _print_list(found: Sequence[ShownOperation]) -> None:
     print_table(
         ("id", "app", "what", "occurrence", "queue", "state", "took", "reason"),
         (

@@ -9,7 +9,7 @@ import typer
 
 from actions.lookup import find_filtered
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
-from cli.connection import read_database, use_engine, write_database
+from cli.connection import get_actor, read_database, use_engine, write_database
 from cli.options import (
     ActionOption,
     AllOption,
@@ -18,10 +18,14 @@ from cli.options import (
     OccurrencesFromOption,
     OccurrencesUntilOption,
     OptionalOperation,
+    QueueOption,
+    ReasonOption,
+    StatesOption,
     read_operation_id,
     read_period,
 )
 from cli.output import out, print_json, print_note
+from models.database.engine import Author
 from models.errors import ConflictError, UsageError
 from models.operation_state import OperationState, Queue, Reason
 from operations.bulk import (
@@ -38,15 +42,13 @@ from operations.bulk import (
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from overview.operations import ShownOperation, fetch_shown_operation
 
-_StateOption = Annotated[
-    list[OperationState] | None,
-    typer.Option("--state", help="Only operations in this state; may be repeated."),
-]
-_ReasonOption = Annotated[
-    Reason | None, typer.Option("--reason", help="Only operations with this reason.")
-]
-_QueueOption = Annotated[
-    Queue | None, typer.Option("--queue", help="Only operations of this queue.")
+_FromStepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from-step",
+        metavar="STEP",
+        help="Of one operation: run this step and all after it again.",
+    ),
 ]
 #: How many small apps are named with their counts.
 _APPS_SHOWN = 5
@@ -61,9 +63,9 @@ def cancel_operations(  # noqa: PLR0913 - the options of the command
     *,
     app: AppOption = None,
     action: ActionOption = None,
-    state: _StateOption = None,
-    reason: _ReasonOption = None,
-    queue: _QueueOption = None,
+    state: StatesOption = None,
+    reason: ReasonOption = None,
+    queue: QueueOption = None,
     from_: OccurrencesFromOption = None,
     until: OccurrencesUntilOption = None,
     everything: AllOption = False,
@@ -98,11 +100,12 @@ def retry_operations(  # noqa: PLR0913 - the options of the command
     *,
     app: AppOption = None,
     action: ActionOption = None,
-    state: _StateOption = None,
-    reason: _ReasonOption = None,
-    queue: _QueueOption = None,
+    state: StatesOption = None,
+    reason: ReasonOption = None,
+    queue: QueueOption = None,
     from_: OccurrencesFromOption = None,
     until: OccurrencesUntilOption = None,
+    from_step: _FromStepOption = None,
     everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -111,16 +114,19 @@ def retry_operations(  # noqa: PLR0913 - the options of the command
     """
     Run one failed or canceled operation again, or many.
 
-    Steps that succeeded are not repeated, and nobody gets a mail twice. Exits with 5 if
-    another run of the action is under way and its overlap is skip. Before many are
-    retried, they are counted and the command asks.
+    Steps that succeeded are not repeated, unless --from-step names one. Nobody gets a
+    mail twice. Exits with 5 if another run of the action is under way and its overlap
+    is skip. Before many are retried, they are counted and the command asks.
     """
     period = read_period(from_, until)
     selection = _select(app, action, state, reason, queue, period)
     if operation is not None:
         _refuse_both(selection, everything=everything, dry_run=dry_run)
-        _retry_one(operation, json=json)
+        _retry_one(operation, from_step, json=json)
         return
+    if from_step is not None:
+        msg = "--from-step needs the ID of one operation."
+        raise UsageError(msg)
     _change_many(
         Change.RETRY,
         selection,
@@ -182,7 +188,9 @@ def _change_many(
     what = f"{_QUESTIONS[change]} {counted.total:,} {many}"
     confirm_change_of_many(what, yes=yes)
     with use_engine() as engine:
-        changed = change_selected(engine, selection, change=change, at=counted.at)
+        changed = change_selected(
+            engine, selection, change=change, at=counted.at, author=Author(get_actor())
+        )
     _print_counted(change, counted, changed, dry_run=False, json=json)
     if changed.refused and not changed.done:
         raise typer.Exit(ConflictError.exit_code)
@@ -244,10 +252,10 @@ def _cancel_one(operation: str, *, json: bool) -> None:
         print_note("Its worker stops at its next progress point.")
 
 
-def _retry_one(operation: str, *, json: bool) -> None:
+def _retry_one(operation: str, from_step: str | None, *, json: bool) -> None:
     operation_id = read_operation_id(operation)
     with write_database() as connection:
-        retry_or_refuse(connection, operation_id)
+        retry_or_refuse(connection, operation_id, from_step=from_step)
         shown = fetch_shown_operation(connection, operation_id)
     _print_outcome(shown, Change.RETRY, json=json)
     if shown.is_claimed:

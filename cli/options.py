@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -11,7 +11,9 @@ from uuid import UUID
 import typer
 
 from models.errors import NotFoundError, RuleError, UsageError
+from models.fields.duration import Duration
 from models.fields.instants import format_instant, parse_instant
+from models.operation_state import OperationState, Queue, Reason
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON instead of a table.")
@@ -41,6 +43,16 @@ OccurrencesUntilOption = Annotated[
     str | None,
     typer.Option("--until", metavar="TIME", help="Only occurrences before this."),
 ]
+StatesOption = Annotated[
+    list[OperationState] | None,
+    typer.Option("--state", help="Only operations in this state; may be repeated."),
+]
+ReasonOption = Annotated[
+    Reason | None, typer.Option("--reason", help="Only operations with this reason.")
+]
+QueueOption = Annotated[
+    Queue | None, typer.Option("--queue", help="Only operations of this queue.")
+]
 AllOption = Annotated[
     bool, typer.Option("--all", help="All of them, instead of filters.")
 ]
@@ -63,6 +75,24 @@ def read_instant(option: str, text: str) -> datetime:
 def read_optional_instant(option: str, text: str | None) -> datetime | None:
     """Return the instant that *text* names, or None if there is no text."""
     return None if text is None else read_instant(option, text)
+
+
+def read_elapsed(option: str, text: str) -> timedelta:
+    """
+    Return the duration that *text* names, which has no months or years.
+
+    Raises:
+        UsageError: *text* is not such a duration; the message says what *option* takes.
+    """
+    try:
+        duration = Duration.parse(text)
+    except RuleError as error:
+        msg = f"{option}: {error}"
+        raise UsageError(msg) from None
+    if duration.months:
+        msg = f"{option}: {text!r} has months, which differ. Count in days: P30D."
+        raise UsageError(msg)
+    return duration.rest
 
 
 def read_period(

@@ -20,6 +20,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import (
+    Author,
     Identifier,
     db_now,
     json_rows,
@@ -37,7 +38,13 @@ from models.operation_state import (
     Queue,
     Reason,
 )
-from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
+from operations.cancel_and_retry import (
+    REOPENED,
+    RETRIED_STATES,
+    is_beside_live,
+    note_change_of_state,
+)
+from operations.list_operations import begins_with
 from operations.record import QUEUE_LIMIT, count_live
 from operations.running.step_records import skip_steps_of
 
@@ -207,7 +214,12 @@ def count_selected(
 
 
 def change_selected(
-    engine: sa.Engine, selection: Selection, *, change: Change, at: datetime
+    engine: sa.Engine,
+    selection: Selection,
+    *,
+    change: Change,
+    at: datetime,
+    author: Author | None = None,
 ) -> Changed:
     """
     Apply *change* to the operations of *selection*.
@@ -220,12 +232,14 @@ def change_selected(
         change: What is done.
 
         at: From ``count_selected``: operations recorded later stay as they are.
+
+        author: Who does it, for the record of changes.
     """
     match change:
         case Change.CANCEL:
-            return cancel_selected(engine, selection, at=at)
+            return cancel_selected(engine, selection, at=at, author=author)
         case Change.RETRY:
-            return retry_selected(engine, selection, at=at)
+            return retry_selected(engine, selection, at=at, author=author)
         case _:
             assert_never(change)
 
@@ -245,13 +259,7 @@ def _match(
     if selection.queue is not None:
         found.append(columns.queue == selection.queue)
     if selection.reason is not None:
-        reason = selection.reason.value
-        found.append(
-            sa.or_(
-                columns.reason == reason,
-                columns.reason.startswith(f"{reason}: ", autoescape=True),
-            )
-        )
+        found.append(begins_with(columns.reason, selection.reason))
     if selection.since is not None:
         found.append(columns.occurrence >= selection.since)
     if selection.until is not None:
@@ -265,6 +273,7 @@ def cancel_selected(
     *,
     at: datetime,
     reason: str = Reason.CANCELED,
+    author: Author | None = None,
     batch: int = BATCH,
 ) -> Changed:
     """
@@ -279,13 +288,16 @@ def cancel_selected(
 
         reason: Stored with each operation.
 
+        author: Who does it, for the record of changes.
+
         batch: Operations in one transaction.
     """
     changed = Changed()
     for page in _turn_pages(engine, selection, Change.CANCEL, at, batch):
         ids = [row.id for row in page]
-        with writing(engine) as connection:
+        with writing(engine, author=author) as connection:
             _keep_leader_out(connection)
+            former = _lock(connection, ids)
             canceled = _update(
                 connection,
                 ids,
@@ -295,13 +307,22 @@ def cancel_selected(
                 finished_at=db_now(),
             )
             skip_steps_of(connection, canceled)
+            for each in canceled:
+                note_change_of_state(
+                    connection, former[each], "canceled", to=OperationState.CANCELED
+                )
         changed.done += len(canceled)
         changed.refused.update({CHANGED: len(ids) - len(canceled)})
     return _tidy(changed)
 
 
 def retry_selected(
-    engine: sa.Engine, selection: Selection, *, at: datetime, batch: int = BATCH
+    engine: sa.Engine,
+    selection: Selection,
+    *,
+    at: datetime,
+    author: Author | None = None,
+    batch: int = BATCH,
 ) -> Changed:
     """
     Make the operations of *selection* pending again, as ``reopen`` does.
@@ -316,11 +337,13 @@ def retry_selected(
 
         at: From ``count_selected``: operations recorded later stay as they are.
 
+        author: Who does it, for the record of changes.
+
         batch: Operations in one transaction.
     """
     changed = Changed()
     for page in _turn_pages(engine, selection, Change.RETRY, at, batch):
-        with writing(engine) as connection:
+        with writing(engine, author=author) as connection:
             _keep_leader_out(connection)
             _retry(connection, page, changed)
     return _tidy(changed)
@@ -346,17 +369,19 @@ def _retry(
             taken.add(key)
             room[key] -= 1
             (alone if row.overlap == Overlap.SKIP else chosen).append(row.id)
+    former = _lock(connection, [*chosen, *alone])
     may_be = operations.c.state.in_(sorted(RETRIED_STATES))
     # Only where it matters: PostgreSQL would compare all of them with all live ones.
     reopened = _update(connection, chosen, may_be, **REOPENED)
     reopened += _update(connection, alone, may_be, ~is_beside_live(), **REOPENED)
     changed.done += len(reopened)
-    left = {*chosen, *alone} - set(reopened)
-    if left:
-        states = _fetch_states(connection, left)
-        for state in states.values():
-            refusal = Reason.OVERLAP if state in RETRIED_STATES else CHANGED
-            changed.refused[refusal] += 1
+    for each in reopened:
+        note_change_of_state(
+            connection, former[each], "retried", to=OperationState.PENDING
+        )
+    for each in former.keys() - set(reopened):
+        is_fit = former[each].state in RETRIED_STATES
+        changed.refused[Reason.OVERLAP if is_fit else CHANGED] += 1
 
 
 def _tidy(changed: Changed) -> Changed:
@@ -457,12 +482,14 @@ def _update(
     return list(changed.scalars())
 
 
-def _fetch_states(connection: sa.Connection, ids: set[UUID]) -> dict[UUID, str]:
+def _lock(connection: sa.Connection, ids: Sequence[UUID]) -> dict[UUID, sa.Row[Any]]:
+    """Lock operations, and return what each is now: id, app, state."""
     given = _given(connection.dialect.name)
-    rows = connection.execute(
-        sa.select(operations.c.id, operations.c.state).where(
-            operations.c.id.in_(sa.select(given.c.id))
-        ),
+    rows: Any = connection.execute(
+        sa.select(operations.c.id, operations.c.app, operations.c.state)
+        .where(operations.c.id.in_(sa.select(given.c.id)))
+        .order_by(operations.c.id)
+        .with_for_update(of=operations),
         {"given": make_rows_json([{"id": each} for each in ids])},
     )
-    return {row.id: row.state for row in rows}
+    return {row.id: row for row in rows}

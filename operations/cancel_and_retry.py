@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import (
-    db_now,
+from models.database.engine import db_now
+from models.database.journal import note_change
+from models.database.tables import (
+    LIVE,
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
 )
-from models.database.tables import LIVE, operations, scheduled_actions
-from models.errors import ConflictError, NotFoundError
-from models.operation_state import (
-    OperationState,
-    Overlap,
-    Reason,
-)
+from models.errors import ConflictError, UsageError
+from models.fields.strict_model import find_near
+from models.operation import OperationModel
+from models.operation_state import OperationState, Overlap, Reason, StepState
 from operations.back_off import ATTEMPTS
-from operations.running.step_records import skip_open_steps
+from operations.claiming.obstacles import RETURN_KEY
+from operations.list_operations import belongs_to, fetch_steps, make_unknown
+from operations.running.step_records import reset_steps, skip_open_steps
 
 #: The states that a retry reopens.
 RETRIED_STATES = frozenset({OperationState.FAILED, OperationState.CANCELED})
@@ -42,56 +46,216 @@ REOPENED: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def cancel_or_refuse(connection: sa.Connection, operation_id: UUID) -> None:
+def cancel_or_refuse(
+    connection: sa.Connection,
+    operation_id: UUID,
+    *,
+    app: str | None = None,
+    note: str | None = None,
+) -> None:
     """
     Cancel an operation because somebody asks for it.
+
+    Args:
+        connection: Of ``writing``, which knows who asks.
+
+        operation_id: Its id.
+
+        app: Uid of the small app that it must belong to. None: any.
+
+        note: Why, for the record of changes.
 
     Raises:
         NotFoundError: There is no such operation.
 
         ConflictError: The operation is already final.
     """
+    row = _lock(connection, operation_id, app)
     if not cancel(connection, operation_id, reason=Reason.CANCELED):
-        state = _fetch_state(connection, operation_id)
-        msg = f"operation {operation_id} is already {state}"
+        msg = f"operation {operation_id} is already {row.state}"
         raise ConflictError(msg)
+    note_change_of_state(
+        connection, row, "canceled", to=OperationState.CANCELED, note=note
+    )
 
 
-def retry_or_refuse(connection: sa.Connection, operation_id: UUID) -> None:
+def retry_or_refuse(
+    connection: sa.Connection,
+    operation_id: UUID,
+    *,
+    from_step: str | None = None,
+    app: str | None = None,
+    note: str | None = None,
+) -> None:
     """
     Let an operation run again because somebody asks for it.
+
+    Args:
+        connection: Of ``writing``, which knows who asks.
+
+        operation_id: Its id.
+
+        from_step: The step with which to begin: it and all after it run again, whether
+            or not they succeeded. None: the first step that has not succeeded.
+
+        app: Uid of the small app that it must belong to. None: any.
+
+        note: Why, for the record of changes.
 
     Raises:
         NotFoundError: There is no such operation.
 
+        UsageError: The operation has no such step.
+
         ConflictError: The operation is neither failed nor canceled, or its ``overlap``
-            is skip and another run of its action is under way.
+            is skip and another run of its action is under way; or a step before
+            *from_step* has not succeeded.
     """
-    if reopen(connection, operation_id):
-        return
-    state = _fetch_state(connection, operation_id)
-    beside = get_live_beside(connection, operation_id)
+    _lock_action(connection, operation_id)
+    row = _lock(connection, operation_id, app)
+    again = None
+    if from_step is not None and row.state in RETRIED_STATES:
+        again = _find_again(connection, row, from_step)
+    if not reopen(connection, operation_id):
+        raise ConflictError(_describe_refusal(connection, row))
+    if again is not None:
+        _begin_again(connection, row, again)
+    note_change_of_state(
+        connection,
+        row,
+        "retried",
+        to=OperationState.PENDING,
+        note=note,
+        **({} if from_step is None else {"from_step": from_step}),
+    )
+
+
+def _describe_refusal(connection: sa.Connection, row: sa.Row[Any]) -> str:
+    beside = get_live_beside(connection, row.id)
     if beside is not None:
-        msg = (
+        return (
             f"operation {beside} of the same action is under way, and the overlap of "
             "the action is skip; wait for that operation, or cancel it"
         )
-    else:
-        msg = (
-            f"operation {operation_id} is {state}; "
-            "only failed and canceled operations can be run again"
+    return (
+        f"operation {row.id} is {row.state}; "
+        "only failed and canceled operations can be run again"
+    )
+
+
+def _lock(
+    connection: sa.Connection, operation_id: UUID, app: str | None
+) -> sa.Row[Any]:
+    """Lock an operation, and return what it is now."""
+    columns = operations.c
+    row: Any = connection.execute(
+        sa.select(
+            *(columns.id, columns.app, columns.state, columns.reason),
+            *(columns.action_uid, columns.action_revision, columns.details),
         )
-    raise ConflictError(msg)
+        .where(columns.id == operation_id, *belongs_to(app))
+        .with_for_update()
+    ).one_or_none()
+    if row is None:
+        raise make_unknown(operation_id)
+    locked: sa.Row[Any] = row
+    return locked
 
 
-def _fetch_state(connection: sa.Connection, operation_id: UUID) -> str:
-    state: str | None = connection.execute(
-        sa.select(operations.c.state).where(operations.c.id == operation_id)
+def _find_again(
+    connection: sa.Connection, row: sa.Row[Any], from_step: str
+) -> list[str]:
+    """
+    Return the steps that run again if *from_step* is the first of them.
+
+    Raises:
+        UsageError: The operation has no such step.
+
+        ConflictError: A step before it has not succeeded: what follows may need it.
+    """
+    kept = fetch_steps(connection, [row.id]).get(row.id, [])
+    states = {step.name: step.state for step in kept}
+    # Before its first claim, an operation has no rows of steps.
+    names = list(states) or _fetch_step_names(connection, row)
+    if from_step not in names:
+        near = find_near(from_step, names)
+        meant = "" if near is None else f"Did you mean {near!r}? "
+        msg = (
+            f"operation {row.id} has no step {from_step!r}."
+            f" {meant}Its steps: {', '.join(names)}."
+        )
+        raise UsageError(msg)
+    place = names.index(from_step)
+    undone = [n for n in names[:place] if states.get(n) != StepState.SUCCEEDED]
+    if undone:
+        msg = (
+            f"the step {undone[0]!r}, before {from_step!r}, has not succeeded."
+            f" Begin with {undone[0]!r}, or name no step"
+        )
+        raise ConflictError(msg)
+    return names[place:]
+
+
+def _fetch_step_names(connection: sa.Connection, row: sa.Row[Any]) -> list[str]:
+    columns = scheduled_action_revisions.c
+    document = connection.execute(
+        sa.select(columns.document).where(
+            columns.uid == row.action_uid, columns.revision == row.action_revision
+        )
     ).scalar_one_or_none()
-    if state is None:
-        msg = f"there is no operation {operation_id}"
-        raise NotFoundError(msg)
-    return state
+    asked = (document or {}).get("operations", {})
+    return [name for name in OperationModel.model_fields if name in asked]
+
+
+def _begin_again(connection: sa.Connection, row: sa.Row[Any], again: list[str]) -> None:
+    """Forget what the steps *again* did, but for the marks of their mails."""
+    reset_steps(connection, row.id, again)
+    values: dict[str, Any] = {"progress": None}
+    if row.details and RETURN_KEY in row.details:
+        # Uncertain mails were to be sent again, and the operation was to return to its
+        # former state then. Now it runs as a whole.
+        kept = {key: each for key, each in row.details.items() if key != RETURN_KEY}
+        values["details"] = kept or None
+    connection.execute(
+        sa.update(operations).where(operations.c.id == row.id).values(**values)
+    )
+
+
+def note_change_of_state(
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    change: Literal["canceled", "retried"],
+    *,
+    to: OperationState,
+    note: str | None = None,
+    **more: str,
+) -> None:
+    """
+    Note in the record of changes that somebody changed the state of an operation.
+
+    Args:
+        connection: Of ``writing``.
+
+        row: The operation as it was: its id, app and state.
+
+        change: What was done.
+
+        to: The state that it has now.
+
+        note: Why.
+
+        more: What else there is to know, besides the state.
+    """
+    note_change(
+        connection,
+        "operation",
+        str(row.id),
+        change,
+        app=row.app,
+        before={"state": row.state},
+        after={"state": to.value, **more},
+        note=note,
+    )
 
 
 def cancel(connection: sa.Connection, operation_id: UUID, *, reason: str) -> bool:
@@ -133,14 +297,7 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
         False if the operation is in another state, or unknown, or ``get_live_beside``
         is not None.
     """
-    action_uid = sa.select(operations.c.action_uid).where(
-        operations.c.id == operation_id
-    )
-    connection.execute(
-        sa.select(scheduled_actions.c.uid)
-        .where(scheduled_actions.c.uid == action_uid.scalar_subquery())
-        .with_for_update()
-    )
+    _lock_action(connection, operation_id)
     reopened = connection.execute(
         sa.update(operations)
         .where(
@@ -151,6 +308,18 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
         .values(**REOPENED)
     )
     return reopened.rowcount == 1
+
+
+def _lock_action(connection: sa.Connection, operation_id: UUID) -> None:
+    """Lock the action of an operation; always before the operation itself."""
+    action_uid = sa.select(operations.c.action_uid).where(
+        operations.c.id == operation_id
+    )
+    connection.execute(
+        sa.select(scheduled_actions.c.uid)
+        .where(scheduled_actions.c.uid == action_uid.scalar_subquery())
+        .with_for_update()
+    )
 
 
 def get_live_beside(connection: sa.Connection, operation_id: UUID) -> UUID | None:

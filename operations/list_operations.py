@@ -1,69 +1,373 @@
-"""Read operations back, for people and programs."""
+"""
+Read operations back, for people and programs.
+
+Lists are read in parts, the latest operation first. An index serves each part: what no
+index knows, such as a word in an error, is looked for among a bounded number of
+operations, and the part ends there. So a part may have few entries, or none, and still
+say where the list goes on.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.database.engine import (
-    db_now,
+from models.database.engine import Identifier, UtcDateTime, db_now
+from models.database.tables import (
+    LIVE,
+    TROUBLED,
+    operation_steps,
+    operations,
+    scheduled_actions,
 )
-from models.database.tables import LIVE, operation_steps, operations
+from models.errors import NotFoundError
 from models.operation_state import (
+    LIVE_STATES,
+    TROUBLED_STATES,
     OperationState,
+    Queue,
+    Reason,
+    Trigger,
 )
+from models.paging import Page, Part, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """
+    How many operations one question may look at: what follows takes some 20 ms.
+
+    Those of one small app lie far apart in the table, so that each costs more.
+
+    Args:
+        looked_at: For one part of a list, where no index knows which of them match.
+
+        looked_at_of_app: The same in a list of one small app.
+
+        sorted_at_once: If no more operations than this have a property that an index
+            knows, all of them are read and sorted.
+    """
+
+    looked_at: int = 5_000
+    looked_at_of_app: int = 2_000
+    sorted_at_once: int = 3_000
+
+    def for_list(self, app: str | None) -> int:
+        """Return how many a list of *app* may look at for one part."""
+        return self.looked_at if app is None else self.looked_at_of_app
+
+
+BOUNDS = Bounds()
+
+#: For somebody who waits until all that was asked for has been found.
+PATIENT = Bounds(looked_at=100_000, looked_at_of_app=100_000, sorted_at_once=20_000)
+
+#: Rows that are fetched at once.
+_AT_ONCE = 5_000
+
+Conditions = list[sa.ColumnElement[bool] | sa.TextClause]
+_Columns = ReadOnlyColumnCollection[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class OperationFilter:
-    """The filters of ``operations list``; None matches everything."""
+    """
+    Which operations are wanted; None, or an empty set, matches everything.
+
+    Args:
+        reason: The beginning of the reason; free text may follow it.
+
+        text: The id of an operation, or a part of what triggered it (which has the name
+            of the action), of the uid of the action, of the user, of the reason or of
+            the error. Upper and lower case are the same.
+
+        since: Compared with the occurrence, inclusive.
+
+        until: Compared with the occurrence, exclusive.
+
+        recorded_since: Compared with when it was recorded, inclusive. An index serves
+            it, so that it also finds what is long ago at once.
+
+        recorded_until: Compared with when it was recorded, exclusive.
+    """
 
     app: str | None = None
     action_uid: str | None = None
-    state: OperationState | None = None
+    states: frozenset[OperationState] = frozenset()
+    queue: Queue | None = None
+    trigger: Trigger | None = None
+    reason: Reason | None = None
+    text: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    limit: int = 50
+    recorded_since: datetime | None = None
+    recorded_until: datetime | None = None
 
 
 def fetch_operation(
-    connection: sa.Connection, operation_id: UUID
+    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
 ) -> sa.Row[Any] | None:
-    """Return the row of *operation_id*, or None if there is none."""
+    """
+    Return an operation, and the ``action_name`` that its action has now.
+
+    Args:
+        connection: Any.
+
+        operation_id: Its id.
+
+        app: Uid of the small app that it must belong to. None: any.
+
+    Returns:
+        None if there is no such operation.
+    """
     return connection.execute(
-        sa.select(operations).where(operations.c.id == operation_id)
+        sa.select(operations, _action_name(operations.c)).where(
+            operations.c.id == operation_id, *belongs_to(app)
+        )
     ).one_or_none()
 
 
-def fetch_operations(
-    connection: sa.Connection, wanted: OperationFilter
-) -> list[sa.Row[Any]]:
+def require_operation(
+    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
+) -> sa.Row[Any]:
     """
-    Return operations, the latest first.
+    Return an operation, as ``fetch_operation`` does.
 
-    ``since`` (inclusive) and ``until`` (exclusive) are compared with the occurrence.
+    Raises:
+        NotFoundError: There is no such operation, or it belongs to another small app.
     """
-    query = sa.select(operations)
-    if wanted.app is not None:
-        query = query.where(operations.c.app == wanted.app)
-    if wanted.action_uid is not None:
-        query = query.where(operations.c.action_uid == wanted.action_uid)
-    if wanted.state is not None:
-        query = query.where(operations.c.state == wanted.state)
+    row = fetch_operation(connection, operation_id, app=app)
+    if row is None:
+        raise make_unknown(operation_id)
+    return row
+
+
+def make_unknown(operation_id: UUID) -> NotFoundError:
+    """Return the error that there is no operation *operation_id*."""
+    return NotFoundError(f"there is no operation {operation_id}")
+
+
+def belongs_to(app: str | None) -> Conditions:
+    """Return the condition that an operation is one of *app*; None: of any."""
+    return [] if app is None else [operations.c.app == app]
+
+
+def fetch_operations(
+    connection: sa.Connection,
+    wanted: OperationFilter,
+    page: Page | None = None,
+    *,
+    bounds: Bounds = BOUNDS,
+) -> Part[sa.Row[Any]]:
+    """
+    Return a part of the operations that match, the latest recorded first.
+
+    Args:
+        connection: Any.
+
+        wanted: The filters.
+
+        page: Its position is (recorded_at, occurrence, id): what was recorded at one
+            instant is in the order of its occurrences.
+
+        bounds: How much to look at.
+
+    Returns:
+        Rows as of ``fetch_operation``. There may be fewer than *page* allows, even
+        none, although more follow: see the module.
+    """
+    page = page or Page()
+    place = _find_place(wanted, page)
+    asked = _match(operations.c, wanted)
+    if not asked:
+        rows = _read(connection, sa.select(operations).where(*place), page.limit)
+        return _make_part(rows, page.limit, None)
+    base = _find_base(connection, wanted, bounds)
+    if base:
+        found = sa.select(operations).where(*base, *asked, *place).cte("found")
+        # Without this, PostgreSQL may go through all operations in the order of the
+        # list, in the hope to meet some that match.
+        found = found.prefix_with("MATERIALIZED")
+        rows = _read(connection, sa.select(found), page.limit)
+        return _make_part(rows, page.limit, None)
+    most = bounds.for_list(wanted.app)
+    walked = _order(sa.select(operations).where(*place), operations.c)
+    looked_at = walked.limit(most).subquery("looked_at")
+    matching = sa.select(looked_at).where(*_match(looked_at.c, wanted))
+    rows = _read(connection, matching, page.limit)
+    end = None if len(rows) > page.limit else _find_end(connection, place, most)
+    return _make_part(rows, page.limit, end)
+
+
+def _find_place(wanted: OperationFilter, page: Page) -> Conditions:
+    """Return the conditions that an index on ``recorded_at`` serves, in its order."""
+    columns = operations.c
+    place: Conditions = list(belongs_to(wanted.app))
+    if wanted.recorded_since is not None:
+        place.append(columns.recorded_at >= wanted.recorded_since)
+    if wanted.recorded_until is not None:
+        place.append(columns.recorded_at < wanted.recorded_until)
+    if page.after is not None:
+        recorded_at, occurrence, operation_id = page.after
+        place.append(
+            sa.tuple_(columns.recorded_at, columns.occurrence, columns.id)
+            < sa.tuple_(
+                sa.literal(recorded_at, UtcDateTime),
+                sa.literal(occurrence, UtcDateTime),
+                sa.literal(operation_id, Identifier),
+            )
+        )
+    return place
+
+
+def _match(columns: _Columns, wanted: OperationFilter) -> Conditions:
+    """Return the other conditions, on *columns*."""
+    found: Conditions = [
+        column == value
+        for column, value in (
+            (columns.action_uid, wanted.action_uid),
+            (columns.queue, wanted.queue),
+            (columns.trigger, wanted.trigger),
+        )
+        if value is not None
+    ]
+    if wanted.states:
+        found.append(columns.state.in_(sorted(wanted.states)))
+    if wanted.reason is not None:
+        found.append(begins_with(columns.reason, wanted.reason))
+    if wanted.text:
+        found.append(_contains(columns, wanted.text))
     if wanted.since is not None:
-        query = query.where(operations.c.occurrence >= wanted.since)
+        found.append(columns.occurrence >= wanted.since)
     if wanted.until is not None:
-        query = query.where(operations.c.occurrence < wanted.until)
-    query = query.order_by(
-        operations.c.recorded_at.desc(), operations.c.occurrence.desc()
+        found.append(columns.occurrence < wanted.until)
+    return found
+
+
+def begins_with(
+    column: sa.ColumnElement[str], reason: Reason
+) -> sa.ColumnElement[bool]:
+    """Match texts that are *reason*, perhaps followed by free text."""
+    return sa.or_(
+        column == reason.value, column.startswith(f"{reason.value}: ", autoescape=True)
     )
-    return list(connection.execute(query.limit(wanted.limit)))
+
+
+def _contains(columns: _Columns, text: str) -> sa.ColumnElement[bool]:
+    operation_id = _read_id(text)
+    if operation_id is not None:
+        found: sa.ColumnElement[bool] = columns.id == operation_id
+        return found
+    return sa.or_(
+        *(
+            column.icontains(text, autoescape=True)
+            for column in (
+                *(columns.triggered_by, columns.action_uid, columns.user_id),
+                *(columns.reason, columns.error),
+            )
+        )
+    )
+
+
+def _read_id(text: str) -> UUID | None:
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        return None
+
+
+def _find_base(
+    connection: sa.Connection, wanted: OperationFilter, bounds: Bounds
+) -> Conditions:
+    """Return conditions that an index serves and few operations meet; or none."""
+    if wanted.text and (operation_id := _read_id(wanted.text)) is not None:
+        return [operations.c.id == operation_id]
+    bases: list[Conditions] = []
+    if wanted.action_uid is not None:
+        bases.append([operations.c.action_uid == wanted.action_uid])
+    if wanted.states and wanted.states <= LIVE_STATES:
+        bases.append([LIVE.of()])
+    if wanted.states and wanted.states <= TROUBLED_STATES:
+        bases.append([TROUBLED.of()])
+    for base in bases:
+        few = sa.select(sa.literal(1)).select_from(operations).where(*base)
+        most = few.limit(bounds.sorted_at_once + 1).subquery()
+        count = sa.select(sa.func.count()).select_from(most)
+        if connection.execute(count).scalar_one() <= bounds.sorted_at_once:
+            return base
+    return []
+
+
+def _find_end(
+    connection: sa.Connection, place: Conditions, most: int
+) -> Position | None:
+    """Return the position of the last of *most* operations; None: there are fewer."""
+    columns = operations.c
+    key = sa.select(columns.recorded_at, columns.occurrence, columns.id)
+    looked_at = _order(key.where(*place), columns)
+    last = looked_at.limit(1).offset(most - 1)
+    row = connection.execute(last).one_or_none()
+    return None if row is None else _locate(row)
+
+
+def _locate(row: sa.Row[Any]) -> Position:
+    return row.recorded_at, row.occurrence, row.id
+
+
+def _order(query: sa.Select[Any], columns: _Columns) -> sa.Select[Any]:
+    return query.order_by(
+        columns.recorded_at.desc(), columns.occurrence.desc(), columns.id.desc()
+    )
+
+
+def _read(
+    connection: sa.Connection, query: sa.Select[Any], limit: int
+) -> Sequence[sa.Row[Any]]:
+    """Return at most one row more than *limit*, which says that more follow."""
+    columns: Any = query.selected_columns
+    query = query.add_columns(_action_name(columns))
+    return connection.execute(_order(query, columns).limit(limit + 1)).all()
+
+
+def _action_name(columns: _Columns) -> sa.Label[str | None]:
+    # for the few rows that are returned: a join might do it for all
+    return (
+        sa.select(scheduled_actions.c.name)
+        .where(scheduled_actions.c.uid == columns.action_uid)
+        .scalar_subquery()
+        .label("action_name")
+    )
+
+
+def _make_part(
+    rows: Sequence[sa.Row[Any]], limit: int, end: Position | None
+) -> Part[sa.Row[Any]]:
+    if len(rows) <= limit:
+        return Part(rows, end)
+    return Part(rows[:limit], _locate(rows[limit - 1]))
+
+
+def fetch_latest(
+    connection: sa.Connection, wanted: OperationFilter, *, limit: int
+) -> list[sa.Row[Any]]:
+    """Return the latest operations that match, however many must be looked at."""
+    found: list[sa.Row[Any]] = []
+    after: Position | None = None
+    while len(found) < limit:
+        page = Page(min(limit - len(found), _AT_ONCE), after)
+        part = fetch_operations(connection, wanted, page, bounds=PATIENT)
+        found += part.entries
+        after = part.following
+        if after is None:
+            break
+    return found
 
 
 def fetch_stuck(

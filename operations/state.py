@@ -1,22 +1,60 @@
-"""What became of an operation: the answer to "what happened to this task id?"."""
+"""
+What became of an operation: the answer to "what happened to this task id?".
+
+There are three forms of the question, which give the same answer: at once, waiting, and
+many at a time, for those who wait for many.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Collection
+from datetime import timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
+from models.database.engine import reading
 from models.database.tables import operations
-from models.operation_state import OperationState
+from models.operation_state import FINAL_STATES, OperationState
+from operations.list_operations import belongs_to
+
+#: Seconds between two looks of somebody who waits.
+LOOK_EVERY_S = 1.0
+
+
+class StateJson(TypedDict):
+    """What became of an operation; the documented object of ``operations state``."""
+
+    id: UUID
+    state: OperationState
+    is_final: bool
+
+
+def make_state_json(operation_id: UUID, state: OperationState) -> StateJson:
+    """Return the documented object; keys are only added."""
+    return {
+        "id": operation_id,
+        "state": state,
+        "is_final": state in FINAL_STATES,
+    }
 
 
 def get_operation_state(
-    connection: sa.Connection, task_id: UUID | str
+    connection: sa.Connection, task_id: UUID | str, *, app: str | None = None
 ) -> OperationState | None:
     """
     Return the state of the operation *task_id*, which is also its Celery task id.
 
     Reads the table, never Celery's result backend, which calls unknown ids PENDING.
+
+    Args:
+        connection: Any.
+
+        task_id: The id.
+
+        app: Uid of the small app that it must belong to. None: any.
 
     Returns:
         None if there is no such operation, or *task_id* is not a UUID.
@@ -26,6 +64,58 @@ def get_operation_state(
     except ValueError:
         return None
     state = connection.execute(
-        sa.select(operations.c.state).where(operations.c.id == key)
+        sa.select(operations.c.state).where(operations.c.id == key, *belongs_to(app))
     ).scalar_one_or_none()
     return None if state is None else OperationState(state)
+
+
+def fetch_operation_states(
+    connection: sa.Connection, ids: Collection[UUID]
+) -> dict[UUID, OperationState]:
+    """Return the states of operations by their ids, without those that are unknown."""
+    rows = connection.execute(
+        sa.select(operations.c.id, operations.c.state).where(
+            operations.c.id.in_(list(ids))
+        )
+    )
+    return {row.id: OperationState(row.state) for row in rows}
+
+
+def wait_for_state(
+    engine: sa.Engine,
+    task_id: UUID | str,
+    *,
+    timeout: timedelta | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> OperationState | None:
+    """
+    Wait until the operation *task_id* is final, and return its state.
+
+    Looks once a second, each time with a connection that goes back at once.
+
+    Args:
+        engine: Any.
+
+        task_id: The id, which is also that of its Celery task.
+
+        timeout: How long to wait at most. None: for as long as it takes.
+
+        sleep: Waits for a number of seconds.
+
+        monotonic: Returns seconds that never jump.
+
+    Returns:
+        The state at the end, which is not final if *timeout* was reached. None if there
+        is no such operation, or none any more.
+    """
+    until = None if timeout is None else monotonic() + timeout.total_seconds()
+    while True:
+        with reading(engine) as connection:
+            state = get_operation_state(connection, task_id)
+        if state is None or state in FINAL_STATES:
+            return state
+        left = LOOK_EVERY_S if until is None else until - monotonic()
+        if left <= 0:
+            return state
+        sleep(min(left, LOOK_EVERY_S))

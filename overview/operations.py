@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NotRequired
 from uuid import UUID
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.list_actions import fetch_documents
-from models.errors import NotFoundError
 from models.operation import OperationModel
 from models.operation_state import (
     FINAL_STATES,
@@ -26,13 +26,65 @@ from models.operation_state import (
     StepState,
     Trigger,
 )
+from models.paging import Page, Part
 from operations.list_operations import (
     OperationFilter,
-    fetch_operation,
+    fetch_latest,
     fetch_operations,
     fetch_steps,
+    require_operation,
 )
 from operations.running.estimates import Usual, estimate_steps
+
+
+class ProgressJson(TypedDict):
+    """How far a step is, as far as it reports that."""
+
+    step: NotRequired[str]
+    done: int
+    total: int
+    note: str
+
+
+class StepJson(TypedDict):
+    """A step of an operation; the documented object of ``operations show``."""
+
+    name: str
+    state: StepState
+    attempt: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    progress: ProgressJson | None
+    result: Mapping[str, Any] | None
+    error: str | None
+    eta: datetime | None
+
+
+class OperationJson(TypedDict):
+    """An operation; the documented object of ``operations show``."""
+
+    id: UUID
+    action_uid: str
+    action_name: str | None
+    action_revision: int
+    app: str
+    occurrence: datetime
+    user: str | None
+    trigger: Trigger
+    triggerrer: str
+    queue: Queue
+    state: OperationState
+    reason: str | None
+    attempt: int
+    recorded_at: datetime
+    sent_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker: str | None
+    progress: ProgressJson | None
+    steps: list[StepJson]
+    error: str | None
+    details: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +107,7 @@ class ShownStep:
     attempt: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    progress: Mapping[str, Any] | None = None
+    progress: ProgressJson | None = None
     result: Mapping[str, Any] | None = None
     error: str | None = None
     usual: Usual | None = None
@@ -72,11 +124,11 @@ class ShownStep:
             return None
         return self.started_at + self.usual.took
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> StepJson:
         """Return the documented object; keys are only added."""
         return {
             "name": self.name,
-            "state": self.state.value,
+            "state": self.state,
             "attempt": self.attempt,
             "started_at": self.started_at,
             "finished_at": self.finished_at,
@@ -114,6 +166,8 @@ class ShownOperation:
     One run, or one decision not to run; times are aware UTC.
 
     Args:
+        action_name: What its action is called now. None: the action was pruned.
+
         user_id: The user who triggered it. None: no single user did.
 
         triggered_by: Such as ``Scheduled action "name"``.
@@ -130,6 +184,7 @@ class ShownOperation:
 
     id: UUID
     action_uid: str
+    action_name: str | None
     action_revision: int
     app: str
     occurrence: datetime
@@ -146,7 +201,7 @@ class ShownOperation:
     started_at: datetime | None
     finished_at: datetime | None
     worker: str | None
-    progress: Mapping[str, Any] | None
+    progress: ProgressJson | None
     error: str | None
     details: Mapping[str, Any] | None
     is_claimed: bool
@@ -175,20 +230,21 @@ class ShownOperation:
             last=datetime.fromisoformat(details["last"]),
         )
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> OperationJson:
         """Return the documented object; keys are only added."""
         return {
             "id": self.id,
             "action_uid": self.action_uid,
+            "action_name": self.action_name,
             "action_revision": self.action_revision,
             "app": self.app,
             "occurrence": self.occurrence,
             "user": self.user_id,
-            "trigger": self.trigger.value,
+            "trigger": self.trigger,
             # the original spelling: docs/origin.md
             "triggerrer": self.triggered_by,
-            "queue": self.queue.value,
-            "state": self.state.value,
+            "queue": self.queue,
+            "state": self.state,
             "reason": self.reason,
             "attempt": self.attempt,
             "recorded_at": self.recorded_at,
@@ -204,18 +260,22 @@ class ShownOperation:
 
 
 def fetch_shown_operation(
-    connection: sa.Connection, operation_id: UUID
+    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
 ) -> ShownOperation:
     """
     Return an operation with its steps, and how long running steps usually take.
 
+    Args:
+        connection: Any.
+
+        operation_id: Its id.
+
+        app: Uid of the small app that it must belong to. None: any.
+
     Raises:
-        NotFoundError: No operation has this id.
+        NotFoundError: There is no such operation.
     """
-    row = fetch_operation(connection, operation_id)
-    if row is None:
-        msg = f"there is no operation {operation_id}"
-        raise NotFoundError(msg)
+    row = require_operation(connection, operation_id, app=app)
     (shown,) = _add_steps(connection, [row])
     running = [s.name for s in shown.steps if s.state is StepState.RUNNING]
     if not running:
@@ -228,8 +288,35 @@ def fetch_shown_operation(
     return replace(shown, steps=steps)
 
 
+def fetch_shown_part(
+    connection: sa.Connection,
+    wanted: OperationFilter,
+    page: Page,
+    *,
+    with_steps: bool = True,
+) -> Part[ShownOperation]:
+    """
+    Return a part of the operations that match *wanted*, the latest first.
+
+    Args:
+        connection: Any.
+
+        wanted: The filters.
+
+        page: See ``fetch_operations``: a part may be short although more follow.
+
+        with_steps: Whether to fetch their steps, with two more queries in all.
+    """
+    part = fetch_operations(connection, wanted, page)
+    return Part(_show(connection, part.entries, with_steps), part.following)
+
+
 def fetch_shown_operations(
-    connection: sa.Connection, wanted: OperationFilter, *, with_steps: bool = True
+    connection: sa.Connection,
+    wanted: OperationFilter,
+    *,
+    limit: int,
+    with_steps: bool = True,
 ) -> list[ShownOperation]:
     """
     Return the operations that match *wanted*, the latest first.
@@ -237,11 +324,21 @@ def fetch_shown_operations(
     Args:
         connection: Any.
 
-        wanted: Filters, and the most to return.
+        wanted: The filters.
+
+        limit: The most to return.
 
         with_steps: Whether to fetch their steps, with two more queries in all.
     """
-    rows = fetch_operations(connection, wanted)
+    rows = fetch_latest(connection, wanted, limit=limit)
+    return _show(connection, rows, with_steps)
+
+
+def _show(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    with_steps: bool,  # noqa: FBT001 - passed on
+) -> list[ShownOperation]:
     if with_steps:
         return _add_steps(connection, rows)
     return [_make_shown(row, ()) for row in rows]
@@ -302,6 +399,7 @@ def _make_shown(row: sa.Row[Any], steps: Iterable[ShownStep]) -> ShownOperation:
     return ShownOperation(
         id=row.id,
         action_uid=row.action_uid,
+        action_name=row.action_name,
         action_revision=row.action_revision,
         app=row.app,
         occurrence=row.occurrence,

@@ -17,6 +17,7 @@ def make_shown_operation(**given: Any) -> ShownOperation:
     fields = {
         "id": UUID(int=1),
         "action_uid": "daily",
+        "action_name": "daily",
         "action_revision": 1,
         "app": "shop",
         "occurrence": _AT,

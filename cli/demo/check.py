@@ -55,8 +55,8 @@ def check_demo(engine: sa.Engine, settings: Settings, until: datetime | None) ->
     """
     with read_database(engine) as connection:
         posted = find_action(connection, EVERY_MINUTE)
-        wanted = OperationFilter(app=APP, limit=_LIMIT)
-        operations = fetch_shown_operations(connection, wanted)
+        wanted = OperationFilter(app=APP)
+        operations = fetch_shown_operations(connection, wanted, limit=_LIMIT)
     start = posted.effective_from
     end = start if until is None else until
     findings = check(operations, start=start, end=end, mails=count_mails(settings))

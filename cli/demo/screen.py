@@ -117,8 +117,8 @@ class Screen(threading.Thread):
     def _read(self) -> list[ShownOperation] | None:
         try:
             with read_database(self._engine) as connection:
-                wanted = OperationFilter(app=APP, limit=_SHOWN)
-                return fetch_shown_operations(connection, wanted)
+                wanted = OperationFilter(app=APP)
+                return fetch_shown_operations(connection, wanted, limit=_SHOWN)
         except UnreachableError:
             return None  # the database is busy for a moment; look again soon
 

@@ -271,6 +271,29 @@ def skip_steps_of(connection: sa.Connection, operation_ids: Sequence[UUID]) -> N
     )
 
 
+def reset_steps(
+    connection: sa.Connection, operation_id: UUID, names: Sequence[str]
+) -> None:
+    """Forget what the steps *names* did; lock the operation first."""
+    connection.execute(
+        sa.update(operation_steps)
+        .where(
+            operation_steps.c.operation_id == operation_id,
+            operation_steps.c.name.in_(names),
+        )
+        .values(
+            state=StepState.PENDING,
+            attempt=0,
+            started_at=None,
+            finished_at=None,
+            progress=None,
+            memo=None,
+            result=None,
+            error=None,
+        )
+    )
+
+
 def abandon_steps(connection: sa.Connection, operation_id: UUID, *, error: str) -> None:
     """Mark the step that a lost worker left running as failed, and skip the rest."""
     connection.execute(

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from cli.connection import get_engine
 from models.database.engine import db_now, writing
 from models.database.tables import operations
+from models.errors import StepError
+from operations.claiming.claim import claim_operation
+from operations.ports import StepContext, StepResult
+from operations.running.attempt import Attempt
 from tests.integration.cli.calling import WEEKLY, Call, write_action
 
 MINUTE = timedelta(minutes=1)
@@ -159,3 +164,90 @@ def test_missed_range_tells_how_many(call: Call, shop: Path):
     assert "4, " in shown
     assert "older than the look-back" in " ".join(shown.split())
     assert "outage: 4, " in call("operations", "list").out
+
+
+def run_and_fail(call: Call) -> str:
+    """Run an action by hand, and let it fail at its second step."""
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    operation_id = call("actions", "run", "weekly update").out.strip()
+    claim = claim_operation(get_engine(), UUID(operation_id), worker="w")
+    assert claim is not None
+
+    def succeed(_context: StepContext, _asked: object) -> StepResult:
+        return {}
+
+    def fail(_context: StepContext, _asked: object) -> StepResult:
+        raise StepError("nothing is staged", permanent=True)
+
+    steps = {"refresh": succeed, "publish": fail}
+    with capture_logs():
+        Attempt(get_engine(), claim, None, steps=steps).run()  # type: ignore[arg-type]  # no step uses ports
+    return operation_id
+
+
+@pytest.mark.usefixtures("shop")
+def test_retry_begins_with_the_step_that_was_named(call: Call):
+    """
+    It and all after it run again; a typo is answered with what was meant.
+    """
+    operation_id = run_and_fail(call)
+
+    typo = call("operations", "retry", operation_id, "--from-step", "refreshed")
+    later = call("operations", "retry", operation_id, "--from-step", "send_execsum")
+    done = call("operations", "retry", operation_id, "--from-step", "refresh", "--json")
+
+    assert (2, 5, 0) == (typo.code, later.code, done.code)
+    assert "Did you mean 'refresh'?" in typo.err
+    assert "'publish', before 'send_execsum', has not succeeded" in later.err
+    assert {"pending"} == {step["state"] for step in done.data["steps"]}
+
+
+@pytest.mark.usefixtures("shop")
+def test_state_is_one_word(call: Call):
+    """
+    Whatever it is, the exit code is 0; only an unknown id is an error.
+    """
+    operation_id = run_and_fail(call)
+
+    at_once = call("operations", "state", operation_id)
+    waiting = call("operations", "state", operation_id, "--wait")
+    data = call("operations", "state", operation_id, "--json").data
+    call("operations", "retry", operation_id)
+    in_time = call("operations", "state", operation_id, "--wait", "--timeout", "PT0.1S")
+
+    assert ("failed\n", 0) == (at_once.out, at_once.code)
+    assert at_once == waiting
+    assert {"id": operation_id, "state": "failed", "is_final": True} == data
+    assert ("pending\n", 0) == (in_time.out, in_time.code)
+
+
+@pytest.mark.parametrize("command", ["state", "show", "cancel", "retry"])
+@pytest.mark.parametrize("operation_id", [str(uuid4()), "no-uuid"])
+def test_unknown_operation_is_not_found(call: Call, command: str, operation_id: str):
+    """
+    Exit code 4, and never "pending"; waiting for it ends at once.
+    """
+    more = ["--wait"] if command == "state" else []
+    answer = call("operations", command, operation_id, *more)
+
+    assert (4, "") == (answer.code, answer.out)
+    assert "there is no operation" in answer.err
+
+
+def test_operations_are_filtered_by_more(call: Call, shop: Path):
+    """
+    Several states, queue, trigger, reason, and a text.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    operation_id = call("actions", "run", "hello", "--yes").out.strip()
+
+    def count(*arguments: str) -> int:
+        return len(call("operations", "list", "--json", *arguments).data)
+
+    assert 1 == count("--state", "pending", "--state", "failed")
+    assert 0 == count("--state", "canceled", "--state", "failed")
+    assert (1, 0) == (count("--queue", "quick"), count("--queue", "heavy"))
+    assert (1, 0) == (count("--trigger", "manual"), count("--trigger", "event"))
+    assert 0 == count("--reason", "overlap")
+    assert (1, 0) == (count("--text", "HELLO"), count("--text", "bye"))
+    assert 1 == count("--text", operation_id)

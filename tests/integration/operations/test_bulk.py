@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import db_now, make_engine, reading, writing
-from models.database.tables import deliveries, operation_steps, operations
+from models.database.engine import Author, db_now, make_engine, reading, writing
+from models.database.tables import changes, deliveries, operation_steps, operations
 from models.errors import ConflictError
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
 from operations.bulk import (
@@ -319,3 +319,32 @@ def test_another_count_than_expected_is_refused(engine: sa.Engine):
             )
 
     assert 3 == counted.total
+
+
+def test_each_change_is_noted(engine: sa.Engine):
+    """
+    One row for each operation that was changed, with its state before and after.
+    """
+    ids = record_all(engine, *(make_operation(number) for number in range(3)))
+    edit(engine, ids[0], state="failed")
+    ann = Author("ann")
+    counted = count(engine, "cancel", Selection())
+
+    cancel_selected(engine, Selection(), at=counted.at, author=ann, batch=1)
+    retry_selected(engine, Selection(), at=counted.at, author=ann)
+
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(changes).where(changes.c.kind == "operation")
+        ).all()
+    noted = [(row.subject, row.change, row.before, row.after) for row in rows]
+    pending, canceled = {"state": "pending"}, {"state": "canceled"}
+    assert sorted(
+        [
+            *((str(each), "canceled", pending, canceled) for each in ids[1:]),
+            *((str(each), "retried", canceled, pending) for each in ids[1:]),
+            (str(ids[0]), "retried", {"state": "failed"}, pending),
+        ],
+        key=str,
+    ) == sorted(noted, key=str)
+    assert {("ann", "app")} == {(row.by, row.app) for row in rows}

@@ -1,0 +1,230 @@
+"""Lists of operations in parts, and counts that stay cheap."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading
+from models.operation_state import OperationState, Queue, Reason, Trigger
+from models.paging import Page
+from operations.count_states import count_states
+from operations.list_operations import (
+    BOUNDS,
+    Bounds,
+    OperationFilter,
+    fetch_latest,
+    fetch_operation,
+    fetch_operations,
+)
+from tests.scheduling import add_revision, edit, get, make_operation, record_all
+
+COUNT = 7
+ALL = [make_operation(number) for number in range(COUNT)]
+NUMBERS = {each.id: number for number, each in enumerate(ALL)}
+EVEN = {make_operation(number).id for number in range(0, COUNT, 2)}
+
+
+@pytest.fixture
+def seven(engine: sa.Engine) -> sa.Engine:
+    """Give a database with seven operations, of which the even ones failed."""
+    add_revision(engine)
+    for each in ALL:
+        record_all(engine, each)
+    for operation_id in EVEN:
+        edit(
+            engine,
+            operation_id,
+            state="failed",
+            reason="step failed: refresh",
+            error="The disk is 100%_full",
+        )
+    return engine
+
+
+def read(engine: sa.Engine, page: Page | None = None, **wanted: Any) -> list[int]:
+    """Return the numbers of one part of the list."""
+    with reading(engine) as connection:
+        part = fetch_operations(connection, OperationFilter(**wanted), page)
+    return [NUMBERS[row.id] for row in part.entries]
+
+
+def turn_pages(
+    engine: sa.Engine, limit: int, bounds: Bounds = BOUNDS, **wanted: Any
+) -> list[list[int]]:
+    """Return the numbers of each part of the list."""
+    parts = []
+    page = Page(limit)
+    while True:
+        with reading(engine) as connection:
+            part = fetch_operations(
+                connection, OperationFilter(**wanted), page, bounds=bounds
+            )
+        parts.append([NUMBERS[row.id] for row in part.entries])
+        if part.following is None:
+            return parts
+        page = Page(limit, part.following)
+
+
+FAILED = frozenset({OperationState.FAILED})
+BOTH = frozenset({OperationState.FAILED, OperationState.PENDING})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"states": FAILED}, [6, 4, 2, 0]),
+        ({"states": frozenset({OperationState.PENDING})}, [5, 3, 1]),
+        ({"states": BOTH}, [6, 5, 4, 3, 2, 1, 0]),
+        ({"states": frozenset({OperationState.CANCELED})}, []),
+        ({"queue": Queue.HEAVY}, []),
+        ({"trigger": Trigger.SCHEDULE, "states": FAILED}, [6, 4, 2, 0]),
+        ({"trigger": Trigger.MANUAL}, []),
+        ({"reason": Reason.STEP_FAILED}, [6, 4, 2, 0]),
+        ({"reason": Reason.OUTAGE}, []),
+        ({"text": "disk is"}, [6, 4, 2, 0]),
+        ({"text": "DISK"}, [6, 4, 2, 0]),
+        ({"text": "100%_f"}, [6, 4, 2, 0]),
+        ({"text": "1%f"}, []),
+        ({"text": 'action "daily'}, [6, 5, 4, 3, 2, 1, 0]),
+        ({"text": str(ALL[3].id).upper()}, [3]),
+        ({"text": str(ALL[3].id), "app": "other"}, []),
+        ({"action_uid": "daily", "states": FAILED}, [6, 4, 2, 0]),
+        ({"action_uid": "weekly"}, []),
+        ({"app": "app", "until": ALL[2].occurrence}, [1, 0]),
+        ({"since": ALL[5].occurrence}, [6, 5]),
+        ({"app": "other"}, []),
+    ],
+)
+def test_list_has_what_matches(
+    seven: sa.Engine, wanted: dict[str, Any], expected: list[int]
+):
+    """
+    Whichever way it is read, the latest comes first.
+    """
+    assert expected == read(seven, **wanted)
+
+
+def test_list_is_bounded_by_when_it_was_recorded(seven: sa.Engine):
+    """
+    From inclusive, until exclusive.
+    """
+    three, five = (get(seven, ALL[number].id).recorded_at for number in (3, 5))
+
+    assert [4, 3] == read(seven, recorded_since=three, recorded_until=five)
+
+
+@pytest.mark.parametrize(
+    "wanted", [{}, {"app": "app"}, {"trigger": Trigger.SCHEDULE}, {"states": BOTH}]
+)
+@pytest.mark.parametrize("limit", [1, 2, 3, COUNT, 50])
+def test_parts_make_the_whole(seven: sa.Engine, wanted: dict[str, Any], limit: int):
+    """
+    Each operation is in one part, in order, also where a part is exactly full.
+    """
+    parts = turn_pages(seven, limit, **wanted)
+
+    assert [6, 5, 4, 3, 2, 1, 0] == [number for part in parts for number in part]
+    assert all(len(part) <= limit for part in parts)
+
+
+def test_parts_of_what_was_recorded_at_one_instant(engine: sa.Engine):
+    """
+    Their occurrences order them.
+    """
+    record_all(engine, *ALL)
+
+    assert [[6, 5], [4, 3], [2, 1], [0]] == turn_pages(engine, 2)
+
+
+def test_part_ends_where_enough_was_looked_at(seven: sa.Engine):
+    """
+    It may be empty, and says where to go on; nothing is left out.
+    """
+    bounds = Bounds(looked_at=2, looked_at_of_app=3)
+
+    parts = turn_pages(seven, 5, bounds, text="disk")
+
+    assert [[6], [4], [2], [0]] == parts
+    parts = turn_pages(seven, 5, bounds, text="disk", app="app")
+    assert [[6, 4], [2], [0]] == parts
+    with reading(seven) as connection:
+        wanted = OperationFilter(text="disk", until=ALL[3].occurrence)
+        rows = fetch_latest(connection, wanted, limit=5)
+    assert [2, 0] == [NUMBERS[row.id] for row in rows]
+
+
+def test_what_is_frequent_is_looked_for_in_order(seven: sa.Engine):
+    """
+    Beyond a number, reading all that an index finds would cost too much.
+    """
+    bounds = Bounds(looked_at=4, looked_at_of_app=4, sorted_at_once=3)
+
+    assert [[6, 4], [2, 0]] == turn_pages(seven, 5, bounds, states=FAILED)
+    assert [[6, 4], [2, 0]] == turn_pages(
+        seven, 5, bounds, states=FAILED, action_uid="daily", app="app"
+    )
+
+
+def test_latest_are_as_many_as_asked_for(seven: sa.Engine):
+    """
+    However many parts that takes.
+    """
+    with reading(seven) as connection:
+        rows = fetch_latest(connection, OperationFilter(), limit=4)
+
+    assert [6, 5, 4, 3] == [NUMBERS[row.id] for row in rows]
+
+
+def test_operation_of_another_app_is_unknown(seven: sa.Engine):
+    """
+    As if there were none.
+    """
+    with reading(seven) as connection:
+        own = fetch_operation(connection, ALL[0].id, app="app")
+        others = fetch_operation(connection, ALL[0].id, app="other")
+
+    assert own is not None
+    assert "daily" == own.action_name
+    assert others is None
+
+
+def test_counts_are_by_state(seven: sa.Engine):
+    """
+    Live ones are all counted, final ones if they were recorded lately.
+    """
+    edit(seven, ALL[1].id, state="succeeded")
+    recorded_at = get(seven, ALL[0].id).recorded_at
+    edit(seven, ALL[0].id, recorded_at=recorded_at - timedelta(hours=25))
+    edit(seven, ALL[3].id, recorded_at=recorded_at - timedelta(hours=25))
+
+    with reading(seven) as connection:
+        counts = count_states(connection, app="app", action_uid="daily")
+        others = count_states(connection, app="other")
+        longer = count_states(connection, within=timedelta(days=2))
+
+    assert {"pending": 2, "queued": 0, "running": 0} == counts.live
+    assert [1, 3, 0, 0, 0] == list(counts.final.values())
+    assert ["succeeded", "failed", "canceled", "skipped", "missed"] == list(
+        counts.final
+    )
+    assert (True, True) == (counts.live_is_whole, counts.final_is_whole)
+    assert timedelta(hours=24) == counts.at - counts.since
+    assert 0 == sum(others.live.values()) + sum(others.final.values())
+    assert 4 == longer.final[OperationState.FAILED]
+
+
+def test_counts_say_where_they_end(seven: sa.Engine):
+    """
+    Beyond a number, only the latest are counted, and since when is told.
+    """
+    with reading(seven) as connection:
+        counts = count_states(connection, most=2)
+
+    assert (False, False) == (counts.live_is_whole, counts.final_is_whole)
+    assert 3 == sum(counts.live.values())
+    assert 1 == sum(counts.final.values())
+    assert get(seven, ALL[5].id).recorded_at == counts.since

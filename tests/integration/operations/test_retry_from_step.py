@@ -1,0 +1,322 @@
+"""A retry may begin with a step that succeeded; mails are not repeated."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import Author, reading, writing
+from models.database.tables import changes, deliveries, operation_steps
+from models.errors import ConflictError, NotFoundError, StepError, UsageError
+from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
+from operations.claiming.claim import claim_operation
+from operations.claiming.obstacles import RETURN_KEY
+from operations.list_operations import fetch_steps
+from operations.mail.deliver import RESENT_KEY
+from operations.ports import Ports, StepContext, StepResult
+from operations.running.attempt import Attempt
+from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.unit.operations.fakes import World
+
+DAILY = make_operation()
+STEPS = {
+    "refresh": True,
+    "publish": True,
+    "send_email": {"template": "t"},
+    "call_webhook": {"url": "https://example.com"},
+}
+NAMES = list(STEPS)
+BY = Author("ann")
+
+
+@pytest.fixture
+def ports(tmp_path: Path) -> Ports:
+    """Give a world that no step looks at."""
+    return World(tmp_path).make_context().ports
+
+
+@pytest.fixture
+def failed(engine: sa.Engine, ports: Ports) -> sa.Engine:
+    """Give a database with an operation whose third step of four failed for good."""
+    add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
+    record_all(engine, DAILY)
+    assert [*NAMES[:3]] == run(engine, ports, failing="send_email")
+    assert "failed" == get(engine, DAILY.id).state
+    return engine
+
+
+def run(engine: sa.Engine, ports: Ports, failing: str | None = None) -> list[str]:
+    """Make an attempt; return the steps that ran."""
+    ran: list[str] = []
+
+    def make(name: str) -> object:
+        def step(context: StepContext, _arguments: object) -> StepResult:
+            ran.append(name)
+            context.remember("seen", context.memo.get("seen") is not None)
+            if name == failing:
+                msg = "no such template"
+                raise StepError(msg, permanent=True)
+            return {"ran": name}
+
+        return step
+
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
+    steps = {name: make(name) for name in NAMES}
+    Attempt(engine, claim, ports, steps=steps).run()  # type: ignore[arg-type]
+    return ran
+
+
+def retry(engine: sa.Engine, step: str | None, *, app: str | None = None) -> None:
+    """Ask for a retry, in a transaction of its own."""
+    with writing(engine, author=BY) as connection:
+        retry_or_refuse(connection, DAILY.id, from_step=step, app=app)
+
+
+def fetch_states(engine: sa.Engine) -> list[str]:
+    """Return the states of the steps, in order."""
+    with reading(engine) as connection:
+        return [each.state for each in fetch_steps(connection, [DAILY.id])[DAILY.id]]
+
+
+@pytest.mark.parametrize(
+    ("step", "again"),
+    [
+        (None, NAMES[2:]),
+        ("send_email", NAMES[2:]),
+        ("publish", NAMES[1:]),
+        ("refresh", NAMES),
+    ],
+)
+def test_that_step_and_all_after_it_run_again(
+    failed: sa.Engine, ports: Ports, step: str | None, again: list[str]
+):
+    """
+    Without a step, it goes on where it failed, as ever.
+    """
+    retry(failed, step)
+
+    assert "pending" == get(failed, DAILY.id).state
+    assert again == run(failed, ports)
+    assert "succeeded" == get(failed, DAILY.id).state
+    assert ["succeeded"] * 4 == fetch_states(failed)
+
+
+def test_steps_that_run_again_have_forgotten_what_they_did(failed: sa.Engine):
+    """
+    Their records are as before the first attempt; those before them stay.
+    """
+    retry(failed, "publish")
+
+    with reading(failed) as connection:
+        refresh, *others = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    assert ("succeeded", {"ran": "refresh"}) == (refresh.state, refresh.result)
+    for each in others:
+        assert ("pending", 0) == (each.state, each.attempt)
+        assert {None} == {
+            *(each.started_at, each.finished_at, each.progress, each.memo),
+            *(each.result, each.error),
+        }
+
+
+def test_marks_of_mails_stay(failed: sa.Engine):
+    """
+    Nobody gets a mail twice, however often its step runs.
+    """
+    mark = {"operation_id": DAILY.id, "step": "send_email", "recipient": "ann"}
+    with writing(failed) as connection:
+        connection.execute(
+            sa.insert(deliveries).values(
+                **mark, state="sent", updated_at=DAILY.occurrence
+            )
+        )
+
+    retry(failed, "refresh")
+
+    with reading(failed) as connection:
+        states = connection.execute(sa.select(deliveries.c.state)).scalars().all()
+    assert ["sent"] == states
+
+
+def test_resend_that_failed_gives_way_to_a_retry_from_a_step(
+    failed: sa.Engine, ports: Ports
+):
+    """
+    The operation runs as a whole again, not only for the mails to resend.
+    """
+    former = {"state": "succeeded", "reason": None, "error": None}
+    edit(failed, DAILY.id, details={RETURN_KEY: former, "force": False})
+    with writing(failed) as connection:
+        connection.execute(
+            sa.update(operation_steps)
+            .where(operation_steps.c.name == "send_email")
+            .values(memo={RESENT_KEY: {"to": ["ann"], "state": "succeeded"}})
+        )
+
+    retry(failed, "publish")
+
+    assert {"force": False} == get(failed, DAILY.id).details
+    assert NAMES[1:] == run(failed, ports)
+    assert "succeeded" == get(failed, DAILY.id).state
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "message"),
+    [
+        ("refreshed", UsageError, "Did you mean 'refresh'?"),
+        ("run_task", UsageError, "Its steps: refresh, publish, send_email,"),
+        ("", UsageError, "has no step ''"),
+        ("call_webhook", ConflictError, "'send_email', before 'call_webhook'"),
+    ],
+)
+def test_step_that_cannot_be_the_first_is_refused(
+    failed: sa.Engine, step: str, error: type[Exception], message: str
+):
+    """
+    What it has not, and what needs a step before it that has not succeeded.
+    """
+    before = fetch_states(failed)
+
+    with pytest.raises(error, match=message.replace("?", r"\?")):
+        retry(failed, step)
+
+    assert "failed" == get(failed, DAILY.id).state
+    assert before == fetch_states(failed)
+
+
+def test_operation_that_never_ran_has_the_steps_of_its_document(
+    engine: sa.Engine, ports: Ports
+):
+    """
+    Canceled before its first attempt, it can only begin with its first step.
+    """
+    add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
+    record_all(engine, DAILY)
+    with writing(engine) as connection:
+        cancel_or_refuse(connection, DAILY.id)
+
+    with pytest.raises(UsageError, match="Did you mean 'publish'"):
+        retry(engine, "publishes")
+    with pytest.raises(ConflictError, match="'refresh', before 'publish'"):
+        retry(engine, "publish")
+    retry(engine, "refresh")
+
+    assert NAMES == run(engine, ports)
+
+
+@pytest.mark.parametrize("state", ["pending", "queued", "running", "succeeded"])
+def test_what_is_neither_failed_nor_canceled_is_refused(failed: sa.Engine, state: str):
+    """
+    A step changes nothing about that.
+    """
+    edit(failed, DAILY.id, state=state)
+
+    with pytest.raises(ConflictError, match=f"is {state}"):
+        retry(failed, "refresh")
+
+    assert state == get(failed, DAILY.id).state
+
+
+def test_operation_of_another_app_is_unknown(failed: sa.Engine):
+    """
+    Neither retried nor canceled, in the words for one that never was.
+    """
+    for act in (retry_or_refuse, cancel_or_refuse):
+        with (
+            pytest.raises(NotFoundError, match=f"there is no operation {DAILY.id}"),
+            writing(failed) as connection,
+        ):
+            act(connection, DAILY.id, app="other")
+    retry(failed, "refresh", app="app")
+
+
+def test_worker_that_was_canceled_writes_nothing_into_what_was_reset(
+    failed: sa.Engine, ports: Ports
+):
+    """
+    It holds its claim until it notices; the retry waits for that.
+    """
+    retry(failed, None)
+    claim = claim_operation(failed, DAILY.id, worker="w")
+    assert claim is not None
+
+    def cancel_and_retry(_context: StepContext, _arguments: object) -> StepResult:
+        with writing(failed) as connection:
+            cancel_or_refuse(connection, DAILY.id)
+        retry(failed, "publish")
+        return {"ran": "late"}
+
+    steps = dict.fromkeys(NAMES, cancel_and_retry)
+    assert Attempt(failed, claim, ports, steps=steps).run() is None
+
+    assert ["succeeded", *["pending"] * 3] == fetch_states(failed)
+    assert NAMES[1:] == run(failed, ports)
+
+
+def test_one_of_many_retries_wins(postgres_engine: sa.Engine, ports: Ports):
+    """
+    The others find it pending, and reset nothing; a claim comes before or after.
+    """
+    engine = postgres_engine
+    add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
+    record_all(engine, DAILY)
+    run(engine, ports, failing="send_email")
+    barrier = threading.Barrier(6)
+    won: list[str] = []
+
+    def ask(step: str | None) -> None:
+        barrier.wait()
+        try:
+            retry(engine, step)
+        except ConflictError:
+            return
+        won.append(step or "none")
+
+    def claim() -> None:
+        barrier.wait()
+        claim_operation(engine, DAILY.id, worker="w")
+
+    threads = [
+        threading.Thread(target=ask, args=(step,))
+        for step in ("refresh", "publish", "send_email", None)
+    ]
+    threads += [threading.Thread(target=claim) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert 1 == len(won)
+    assert get(engine, DAILY.id).state in {"pending", "running"}
+
+
+def test_changes_are_noted(failed: sa.Engine):
+    """
+    Who did it, what it was and what it is; nothing is noted of what was refused.
+    """
+    retry(failed, "publish")
+    with writing(failed, author=BY) as connection:
+        cancel_or_refuse(connection, DAILY.id, note="too late")
+    with pytest.raises(ConflictError), writing(failed, author=BY) as connection:
+        cancel_or_refuse(connection, DAILY.id)
+
+    with reading(failed) as connection:
+        rows = connection.execute(sa.select(changes).order_by(changes.c.number)).all()
+    noted = [row for row in rows if row.kind == "operation"]
+    assert [("retried", "ann"), ("canceled", "ann")] == [
+        (row.change, row.by) for row in noted
+    ]
+    assert {str(DAILY.id)} == {row.subject for row in noted}
+    assert {"app"} == {row.app for row in noted}
+    assert ({"state": "failed"}, {"state": "pending", "from_step": "publish"}) == (
+        noted[0].before,
+        noted[0].after,
+    )
+    assert ({"state": "pending"}, {"state": "canceled"}, "too late") == (
+        noted[1].before,
+        noted[1].after,
+        noted[1].note,
+    )

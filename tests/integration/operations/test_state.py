@@ -1,0 +1,118 @@
+"""Waiting for the state of an operation, which holds nothing meanwhile."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading
+from models.operation_state import FINAL_STATES, OperationState
+from operations.state import (
+    fetch_operation_states,
+    get_operation_state,
+    wait_for_state,
+)
+from tests.scheduling import edit, make_operation, record_all
+
+DAILY = make_operation()
+OTHER = make_operation(1)
+
+
+class Clock:
+    """Time that passes while somebody sleeps; *acts* happen at their second."""
+
+    def __init__(self, engine: sa.Engine, **acts: str) -> None:
+        """At second *n*, DAILY gets the state ``at_n``."""
+        self.engine = engine
+        self.acts = {int(name.removeprefix("at_")): to for name, to in acts.items()}
+        self.now = 0.0
+        self.held: list[int] = []
+
+    def sleep(self, seconds: float) -> None:
+        """Pass *seconds*."""
+        assert isinstance(self.engine.pool, sa.QueuePool)
+        self.held.append(self.engine.pool.checkedout())
+        self.now += seconds
+        if (to := self.acts.pop(int(self.now), None)) is not None:
+            edit(self.engine, DAILY.id, state=to)
+
+    def monotonic(self) -> float:
+        """Return the seconds that have passed."""
+        return self.now
+
+
+def wait(engine: sa.Engine, clock: Clock, seconds: float | None = None) -> str | None:
+    """Wait for DAILY on *clock*."""
+    timeout = None if seconds is None else timedelta(seconds=seconds)
+    return wait_for_state(
+        engine,
+        DAILY.id,
+        timeout=timeout,
+        sleep=clock.sleep,
+        monotonic=clock.monotonic,
+    )
+
+
+@pytest.mark.parametrize("state", sorted(FINAL_STATES))
+def test_what_is_final_is_answered_at_once(engine: sa.Engine, state: OperationState):
+    """
+    Nobody sleeps.
+    """
+    record_all(engine, DAILY)
+    edit(engine, DAILY.id, state=state)
+    clock = Clock(engine)
+
+    assert state == wait(engine, clock)
+    assert [] == clock.held
+
+
+def test_waiting_ends_with_the_operation(engine: sa.Engine):
+    """
+    And no connection is held while one waits.
+    """
+    record_all(engine, DAILY)
+    clock = Clock(engine, at_2="running", at_5="succeeded")
+
+    assert "succeeded" == wait(engine, clock)
+    assert (5, {0}) == (clock.now, set(clock.held))
+
+
+def test_waiting_ends_when_the_time_is_over(engine: sa.Engine):
+    """
+    The answer is the state that it has then.
+    """
+    record_all(engine, DAILY)
+    clock = Clock(engine, at_2="running")
+
+    assert "running" == wait(engine, clock, 2.5)
+    assert 2.5 == clock.now
+
+
+def test_unknown_operation_has_no_state_to_wait_for(engine: sa.Engine):
+    """
+    Neither one that never was, nor one of another small app.
+    """
+    clock = Clock(engine)
+    record_all(engine, DAILY)
+
+    assert wait_for_state(engine, uuid4(), sleep=clock.sleep) is None
+    assert wait_for_state(engine, "no uuid", sleep=clock.sleep) is None
+    with reading(engine) as connection:
+        assert get_operation_state(connection, DAILY.id, app="other") is None
+        assert "pending" == get_operation_state(connection, DAILY.id, app="app")
+
+
+def test_many_states_are_one_question(engine: sa.Engine):
+    """
+    Without those that nobody knows.
+    """
+    record_all(engine, DAILY, OTHER)
+    edit(engine, OTHER.id, state="failed")
+
+    with reading(engine) as connection:
+        found = fetch_operation_states(connection, [DAILY.id, OTHER.id, uuid4()])
+
+    assert {DAILY.id: "pending", OTHER.id: "failed"} == found
