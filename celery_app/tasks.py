@@ -162,7 +162,7 @@ def _run(attempt: Attempt) -> OperationState | None:
     except Exception as error:
         # The row must reach a final state.
         log.exception(Event.OPERATION_CRASHED)
-        return attempt.fail(f"{type(error).__name__}: {error}")
+        return attempt.fail(f"{type(error).__name__}: {error}", crash=error)
 
 
 def _run_within_limit(

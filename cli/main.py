@@ -68,7 +68,7 @@ _ACTIONS = Group(
 )
 
 _OPERATIONS = Group(
-    "Operations: list, show, watch, cancel and retry them; their state.",
+    "Operations: list, show, watch, cancel and retry them; their state and log.",
     {
         "list": Entry("cli.operations:list_operations", "List operations."),
         "show": Entry("cli.operations:show_operation", "Show an operation."),
@@ -78,6 +78,10 @@ _OPERATIONS = Group(
         "state": Entry(
             "cli.operations_state:state",
             "Print the state of an operation, in one word.",
+        ),
+        "log": Entry(
+            "cli.operations_log:log",
+            "Show what the steps of an operation said while they ran.",
         ),
         "cancel": Entry(
             "cli.operations_change:cancel_operations",

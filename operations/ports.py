@@ -25,6 +25,7 @@ from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
 from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
 from operations.mail.message import Mail, Rendered, Sending, Template
+from operations.operation_log import LogLevel
 from operations.recipients import User
 
 #: What a step did, as ``operations show`` prints it.
@@ -66,6 +67,20 @@ class Guard(Protocol):
 
         Raises:
             ClaimLostError: Another worker took over the operation.
+        """
+
+
+class Say(Protocol):
+    """Keeps a line in the log of the operation, for people."""
+
+    def __call__(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
+        """
+        Say *text*; it is written with the next progress, or when the step ends.
+
+        Args:
+            text: One sentence, without a secret; beyond 1,000 letters it is cut.
+
+            level: How bad it is.
         """
 
 
@@ -412,6 +427,8 @@ class StepContext:
 
         progress: Called between units of work.
 
+        say: Keeps a line in the log of the operation.
+
         guard: Called first in each transaction that changes data.
 
         deliveries: The delivery marks of this step.
@@ -437,6 +454,7 @@ class StepContext:
     memo: Mapping[str, JsonValue]
     remember: Remember
     progress: Progress
+    say: Say
     guard: Guard
     deliveries: Deliveries
     ports: Ports

@@ -320,14 +320,17 @@ def give_back(engine: sa.Engine, claim: Claim) -> bool:
         return given_back
 
 
-def let_go(connection: sa.Connection, claim: Claim) -> None:
+def let_go(connection: sa.Connection, claim: Claim) -> bool:
     """
     End the claim on an operation that was canceled and has stopped running.
 
     Until then, or until the lease runs out, nobody can claim the operation if it is
     retried, nor another heavy operation of its app.
+
+    Returns:
+        Whether the claim was ours until now.
     """
-    connection.execute(
+    let = connection.execute(
         sa.update(operations)
         .where(
             operations.c.id == claim.operation_id,
@@ -336,6 +339,7 @@ def let_go(connection: sa.Connection, claim: Claim) -> None:
         )
         .values(**NO_CLAIM)
     )
+    return let.rowcount == 1
 
 
 def _leave(connection: sa.Connection, claim: Claim, **values: object) -> bool:

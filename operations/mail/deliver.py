@@ -17,6 +17,7 @@ from models.errors import PostponedError, StepError
 from models.occurrence import str_to_uuid
 from models.operation_state import Reason
 from operations.mail.message import Mail, Outcome
+from operations.operation_log import LogLevel
 from operations.ports import DeliveryState, SendMail, StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
 
@@ -125,11 +126,14 @@ def deliver(
     if isinstance(resent, dict):
         # An operator wants these mails to be sent again; the others are finished.
         mails = [(user, mail) for user, mail in mails if user.id in _list(resent, "to")]
+    for warning in warnings:
+        context.say(warning, level=LogLevel.WARNING)
     report = _Report()
     with context.ports.mailer.session() as send:
         for done, (user, mail) in enumerate(mails):
             context.progress(done, len(mails), user.id)
             _deliver_one(context, send, user, mail, report)
+    _say_what_became(context, len(mails), report)
     context.progress(len(mails), len(mails))
 
     if report.deferred:
@@ -154,6 +158,23 @@ def deliver(
         "warnings": list(warnings),
     }
     return _add_to_former(resent, result) if isinstance(resent, dict) else result
+
+
+def _say_what_became(context: StepContext, count: int, report: _Report) -> None:
+    """Say how the mails ended; what became of each one is in its delivery mark."""
+    told = (
+        (len(report.sent), "sent"),
+        (len(report.sent_before), "sent in an earlier attempt"),
+        (len(report.uncertain), "uncertain"),
+        (len(report.deferred), "put off"),
+        (len(report.failed), "refused"),
+    )
+    parts = ", ".join(f"{number:,} {word}" for number, word in told if number)
+    is_well = not (report.uncertain or report.deferred or report.failed)
+    context.say(
+        f"{count:,} {'mail' if count == 1 else 'mails'}: {parts or 'none is left'}",
+        level=LogLevel.INFO if is_well else LogLevel.WARNING,
+    )
 
 
 def _list(value: Mapping[str, JsonValue], key: str) -> list[JsonValue]:

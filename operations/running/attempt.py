@@ -46,8 +46,10 @@ from operations.claiming.claim import (
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY, find_obstacle
 from operations.mail.delivery_marks import DeliveryMarks
+from operations.operation_log import LogLevel
 from operations.ports import Ports, StepContext, StepFunction
 from operations.running.platform_errors import find_platform_error
+from operations.running.spoken_lines import SpokenLines, describe_crash
 from operations.running.step_records import (
     KeptStep,
     end_resend,
@@ -106,6 +108,13 @@ class Attempt:
     _action: ScheduledActionModel | None = None
     _is_overdue: Callable[[], bool] = lambda: False
     _memo: dict[str, JsonValue] = field(default_factory=dict)
+    _spoken: SpokenLines = field(init=False)
+    _began_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Remember when the attempt began, for the times of its lines."""
+        self._spoken = SpokenLines(self.claim.attempt)
+        self._began_at = self.monotonic()
 
     def run(
         self, is_overdue: Callable[[], bool] = lambda: False
@@ -136,18 +145,44 @@ class Attempt:
             log.warning(Event.CLAIM_LOST, task_id=str(self.claim.operation_id))
             state = None
         with writing(self.engine) as connection:
-            let_go(connection, self.claim)
+            if let_go(connection, self.claim) and state is not None:
+                self.say("canceled; stopped here", level=LogLevel.WARNING)
+                self._spoken.write(connection, self.claim.operation_id)
         return state
 
+    def say(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
+        """Keep a line of the log, until something is written about the step."""
+        # By the database's clock, without asking it.
+        elapsed = timedelta(seconds=self.monotonic() - self._began_at)
+        at = self.claim.claimed_at + elapsed
+        self._spoken.add(text, at=at, step=self._step, level=level)
+
+    def write_log(self, connection: sa.Connection) -> None:
+        """Write the lines that were kept, if there are any; call ``guard`` first."""
+        self._spoken.write(connection, self.claim.operation_id)
+
     def fail(
-        self, error: str, *, reason: Reason = Reason.STEP_FAILED
+        self,
+        error: str,
+        *,
+        reason: Reason = Reason.STEP_FAILED,
+        crash: Exception | None = None,
     ) -> OperationState | None:
         """
         Make the operation final after an unexpected error or a time limit.
 
+        Args:
+            error: For the operator.
+
+            reason: Why it failed.
+
+            crash: The unexpected error, whose trace is kept in the log.
+
         Returns:
             FAILED; None if the claim was lost meanwhile.
         """
+        told = error if crash is None else describe_crash(crash)
+        self.say(told, level=LogLevel.ERROR)
         with writing(self.engine) as connection:
             if not finish(
                 connection,
@@ -163,6 +198,7 @@ class Attempt:
                     connection, self.claim, self._step, StepState.FAILED, error=error
                 )
             skip_open_steps(connection, self.claim.operation_id)
+            self.write_log(connection)
         return OperationState.FAILED
 
     def _run(self) -> OperationState:
@@ -253,9 +289,14 @@ class Attempt:
                 guard(connection, claim)
                 finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
                 end_resend(connection, claim)
+                self.write_log(connection)
             return
         if following is None:
-            if not finish_last_step(self.engine, claim, name, result=result):
+            if self._spoken.says_no_more_than_the_result:
+                self._spoken.forget()
+            if not finish_last_step(
+                self.engine, claim, name, result=result, spoken=self._spoken
+            ):
                 with reading(self.engine) as connection:
                     raise_lost(connection, claim)
             return
@@ -265,6 +306,7 @@ class Attempt:
             # one before it has ended.
             finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
             start_step(connection, claim, following)
+            self.write_log(connection)
 
     def _handle_failure(self, name: str, error: StepError) -> OperationState:
         """Make the operation pending for another attempt, or failed."""
@@ -273,9 +315,11 @@ class Attempt:
         again = not error.permanent and left > 0
         text = str(error)
         log.warning(Event.STEP_FAILED, step=name, error=text, again=again)
+        self.say(text, level=LogLevel.ERROR)
         with writing(self.engine) as connection:
             guard(connection, claim)
             finish_step(connection, claim, name, StepState.FAILED, error=text)
+            self.write_log(connection)
             if again:
                 delay = make_pause(RETRY_DELAY, left=left)
                 retry_later(connection, claim, delay=delay, error=f"{name}: {text}")
@@ -306,8 +350,11 @@ class Attempt:
         log.warning(
             Event.OPERATION_POSTPONED, step=name, error=str(error), delay_s=delay_s
         )
+        told = f"postponed for {delay_s:g} s: {error}"
+        self.say(told, level=LogLevel.WARNING)
         with writing(self.engine) as connection:
             guard(connection, self.claim)
+            self.write_log(connection)
             suspend_step(connection, self.claim, name, str(error))
             if memo is not None:
                 remember(connection, self.claim, name, memo)
@@ -352,6 +399,9 @@ class Attempt:
     ) -> OperationState:
         with writing(self.engine) as connection:
             guard(connection, self.claim)
+            if reason is not None:
+                self.say(f"{state}: {reason}", level=LogLevel.WARNING)
+            self.write_log(connection)
             skip_open_steps(connection, self.claim.operation_id)
             finish(connection, self.claim, state, reason=reason)
         return state
@@ -367,6 +417,7 @@ class Attempt:
             with writing(self.engine) as connection:
                 guard(connection, claim)
                 remember(connection, claim, step.name, memo)
+                self.write_log(connection)
 
         def hold(connection: sa.Connection) -> None:
             guard(connection, claim)
@@ -389,6 +440,7 @@ class Attempt:
             memo=memo,
             remember=keep,
             progress=_Progress(self, step.name),
+            say=self.say,
             guard=hold,
             deliveries=DeliveryMarks(self.engine, claim, step.name),
             ports=self.ports,
@@ -428,3 +480,4 @@ class _Progress:
         with writing(self._attempt.engine) as connection:
             guard(connection, self._attempt.claim)
             record_progress(connection, self._attempt.claim, self._step, progress)
+            self._attempt.write_log(connection)

@@ -33,6 +33,7 @@ from operations.claiming.obstacles import RETURN_KEY
 from operations.claiming.statements import begin_statement
 from operations.mail.deliver import RESENT_KEY
 from operations.ports import DeliveryState
+from operations.running.spoken_lines import SpokenLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +121,25 @@ def suspend_step(
 
 
 def finish_last_step(
-    engine: sa.Engine, claim: Claim, name: str, *, result: JsonValue
+    engine: sa.Engine,
+    claim: Claim,
+    name: str,
+    *,
+    result: JsonValue,
+    spoken: SpokenLines,
 ) -> bool:
     """
-    Mark a step and its operation as succeeded, together.
+    Mark a step and its operation as succeeded, together, and write what was said.
 
     Returns:
         False if the operation is no longer ours; then nothing has changed.
     """
-    if engine.dialect.name != "postgresql":
+    if spoken or engine.dialect.name != "postgresql":
         with writing(engine) as connection:
             if not finish(connection, claim, OperationState.SUCCEEDED):
                 return False
             finish_step(connection, claim, name, StepState.SUCCEEDED, result=result)
+            spoken.write(connection, claim.operation_id)
         return True
     values = {
         **finish_values(claim, OperationState.SUCCEEDED),

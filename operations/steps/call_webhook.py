@@ -55,4 +55,5 @@ def call_webhook(context: StepContext, asked: CallWebhookModel) -> StepResult:
         msg = f"the request was not accepted: {sending.detail}"
         raise StepError(msg, permanent=sending.outcome is Outcome.REFUSED)
 
+    context.say(f"the request was accepted: {sending.detail}")
     return {"webhook_id": str(context.operation_id), "answer": sending.detail}

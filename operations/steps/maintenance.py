@@ -68,5 +68,7 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
             removed[name] += batch
     context.progress(len(tasks), len(tasks) + 1, "leases")
     removed["leases"] = prune.prune_leases(before=now - retention.operations)
+    told = ", ".join(f"{count:,} {name}" for name, count in removed.items() if count)
+    context.say(f"removed {told or 'nothing'}")
     context.progress(len(tasks) + 1, len(tasks) + 1)
     return {"removed": dict(removed)}

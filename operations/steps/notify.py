@@ -74,6 +74,7 @@ def _post(
         url, message_id=message_id, body=body, now=context.now
     )
     if sending.outcome is Outcome.SENT:
+        context.say(f"the request was accepted: {sending.detail}")
         context.remember(MEMO_KEY, sending.detail)
         return sending.detail, None
     msg = f"the request was not accepted: {sending.detail}"

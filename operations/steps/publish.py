@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from models.errors import StepError
 from models.operation import PublishModel
+from operations.domains import Move
 from operations.ports import StepContext, StepResult
 
 #: What can be published, as the fields of PublishModel.
@@ -34,6 +35,10 @@ def publish(context: StepContext, asked: PublishModel) -> StepResult:
     moves = context.ports.workspace.publish(
         context.app, kinds, now=context.now, guard=context.guard, notify=False
     )
+    for move in moves:
+        context.say(_describe(move))
+    if not moves:
+        context.say("nothing moved: what is staged was live already")
     context.progress(len(kinds), len(kinds))
     moved: list[JsonValue] = [
         {
@@ -45,6 +50,14 @@ def publish(context: StepContext, asked: PublishModel) -> StepResult:
         for move in moves
     ]
     return {"published": list(kinds), "moved": moved}
+
+
+def _describe(move: Move) -> str:
+    """Say which pointer moved, and from where."""
+    if move.after is None:  # documents have no versions
+        return f"{move.kind}: what was staged is live"
+    before = "nothing" if move.before is None else f"version {move.before}"
+    return f"{move.kind} {move.name}: version {move.after} is live, {before} was"
 
 
 def _find_staged(context: StepContext) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from models.errors import StepError
 from models.operation import RefreshModel
-from operations.domains import Domain, Draft
+from operations.domains import Domain, Draft, format_bytes
 from operations.ports import StepContext, StepResult
 from operations.running.platform_errors import blaming_platform
 
@@ -50,8 +50,12 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
                 )
             if reading is None:
                 reused.append(domain.name)
+                context.say(f"{domain.name}: reused, as the source is unchanged")
             else:
                 drafts.append(Draft(domain.name, path, reading))
+                size = format_bytes(path.stat().st_size)
+                why = _say_why(domain, asked)
+                context.say(f"{domain.name}: read {reading.rows:,} rows, {size}; {why}")
 
         context.progress(len(domains), len(domains))
         versions = workspace.stage(
@@ -61,6 +65,8 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
             now=context.now,
             guard=context.guard,
         )
+        for name, version in versions.items():
+            context.say(f"{name}: version {version} is staged")
     finally:
         # Staged drafts have been renamed; this removes the others.
         workspace.discard(paths)
@@ -71,6 +77,17 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
         "rows": {draft.domain: draft.reading.rows for draft in drafts},
         "versions": dict(versions),
     }
+
+
+def _say_why(domain: Domain, asked: RefreshModel) -> str:
+    """Say why *domain* was read, and not reused."""
+    if domain.staged is None:
+        return "it had no version yet"
+    if asked.force:
+        return "reading was forced"
+    if not domain.staged.path.is_file():
+        return f"the file of version {domain.staged.number} was gone"
+    return f"the source has changed since version {domain.staged.number}, or may have"
 
 
 def _choose(context: StepContext, asked: RefreshModel) -> tuple[Domain, ...]:

@@ -35,6 +35,7 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
         connection=asked.connection,
         task_id=task_id,
     )
+    context.say(f"sent {asked.name} to queue {queue}, task id {task_id}")
     return {
         "task_id": task_id,
         "name": asked.name,

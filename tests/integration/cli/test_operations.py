@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -12,9 +13,10 @@ from structlog.testing import capture_logs
 
 from cli.connection import get_engine
 from models.database.engine import db_now, writing
-from models.database.tables import operations
+from models.database.tables import operation_log, operations
 from models.errors import StepError
 from operations.claiming.claim import claim_operation
+from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.integration.cli.calling import WEEKLY, Call, write_action
@@ -173,7 +175,9 @@ def run_and_fail(call: Call) -> str:
     claim = claim_operation(get_engine(), UUID(operation_id), worker="w")
     assert claim is not None
 
-    def succeed(_context: StepContext, _asked: object) -> StepResult:
+    def succeed(context: StepContext, _asked: object) -> StepResult:
+        context.say("read a")
+        context.say("x" * 100, level=LogLevel.WARNING)
         return {}
 
     def fail(_context: StepContext, _asked: object) -> StepResult:
@@ -203,6 +207,46 @@ def test_retry_begins_with_the_step_that_was_named(call: Call):
 
 
 @pytest.mark.usefixtures("shop")
+def test_log_is_printed(call: Call):
+    """
+    A line for each line, with its step; as JSON, an array, or objects to follow.
+    """
+    operation_id = run_and_fail(call)
+
+    shown = call("operations", "log", operation_id)
+    data = call("operations", "log", operation_id, "--json").data
+    followed = call("operations", "log", operation_id, "--follow", "--json")
+    rest = call("operations", "log", operation_id, "--after", "2", "--json").data
+
+    first, second, third = shown.out.splitlines()
+    assert first.endswith("refresh  read a")
+    assert second.endswith("x" * 100)
+    assert third.endswith("publish  nothing is staged")
+    assert [1, 2, 3] == [line["number"] for line in data]
+    assert ["info", "warning", "error"] == [line["level"] for line in data]
+    assert {"number", "at", "attempt", "step", "level", "text"} == data[0].keys()
+    assert data == [json.loads(line) for line in followed.out.splitlines()]
+    assert data[2:] == rest
+
+
+@pytest.mark.usefixtures("shop")
+def test_log_says_where_lines_are_missing(call: Call):
+    """
+    On standard error, where the gap is; and if nothing was said, where to look.
+    """
+    operation_id = run_and_fail(call)
+    with writing(get_engine()) as connection:
+        connection.execute(sa.delete(operation_log).where(operation_log.c.number == 2))
+
+    gap = call("operations", "log", operation_id)
+    nothing = call("operations", "log", operation_id, "--after", "3")
+
+    assert "(1 lines were not kept)" in gap.err
+    assert "" == nothing.out
+    assert f"minutehand operations show {operation_id}" in nothing.err
+
+
+@pytest.mark.usefixtures("shop")
 def test_state_is_one_word(call: Call):
     """
     Whatever it is, the exit code is 0; only an unknown id is an error.
@@ -221,7 +265,7 @@ def test_state_is_one_word(call: Call):
     assert ("pending\n", 0) == (in_time.out, in_time.code)
 
 
-@pytest.mark.parametrize("command", ["state", "show", "cancel", "retry"])
+@pytest.mark.parametrize("command", ["state", "log", "show", "cancel", "retry"])
 @pytest.mark.parametrize("operation_id", [str(uuid4()), "no-uuid"])
 def test_unknown_operation_is_not_found(call: Call, command: str, operation_id: str):
     """

@@ -66,6 +66,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]):
         ["operations", "state", "x", "--timeout", "PT5S"],
         ["operations", "state", "x", "--wait", "--timeout", "5 s"],
         ["operations", "state", "x", "--wait", "--timeout", "P1M"],
+        ["operations", "log", "x", "--after", "-1"],
         ["actions", "post"],
         ["worker", "--queues", "quick,slow"],
         ["events", "send", "--app", "shop"],

@@ -34,6 +34,7 @@ from operations.domains import (
 )
 from operations.mail.message import Mail, Outcome, Rendered, Sending, Template
 from operations.mail.template import MailTemplate
+from operations.operation_log import LogLevel
 from operations.ports import (
     DeliveryState,
     Guard,
@@ -490,6 +491,17 @@ class FakeProgress:
 
 
 @dataclass
+class FakeLog:
+    """Keeps what a step says, with its level."""
+
+    lines: list[tuple[LogLevel, str]] = field(default_factory=list)
+
+    def __call__(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
+        """Keep the line."""
+        self.lines.append((level, text))
+
+
+@dataclass
 class World:
     """
     All the fakes, and contexts of one operation in them.
@@ -505,6 +517,7 @@ class World:
     user_id: str | None = None
     memo: dict[str, JsonValue] = field(default_factory=dict)
     progress: FakeProgress = field(default_factory=FakeProgress)
+    log: FakeLog = field(default_factory=FakeLog)
     deliveries: FakeDeliveries = field(default_factory=FakeDeliveries)
     sources: FakeSources = field(default_factory=FakeSources)
     mailer: FakeMailer = field(default_factory=FakeMailer)
@@ -544,6 +557,7 @@ class World:
             memo=dict(self.memo),
             remember=self.remember,
             progress=self.progress,
+            say=self.log,
             guard=self.guard,
             deliveries=self.deliveries,
             ports=Ports(

@@ -233,3 +233,15 @@ def test_execsum_of_nothing_says_so(readers: World):
     send_execsum(readers.make_context(), YES)
 
     assert "no live data yet" in (readers.mailer.mails[0].text or "")
+
+
+def test_log_has_what_others_answered(world: World):
+    """
+    The webhook's status, and under which id the task was sent to which queue.
+    """
+    call_webhook(world.make_context(), HOOK)
+    run_task(world.make_context(), TASK)
+
+    answer, sent = (text for _level, text in world.log.lines)
+    assert "the request was accepted: 200 OK" == answer
+    assert f"task id {make_task_id(OPERATION)}" in sent

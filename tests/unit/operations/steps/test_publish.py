@@ -107,3 +107,15 @@ def test_progress_ends_with_everything_done(world: World):
     publish(world.make_context(), PublishModel(data=True, design=True))
 
     assert [(0, 2, "data, design"), (2, 2, "")] == world.progress.points[-2:]
+
+
+def test_log_says_what_is_live(world: World):
+    """
+    With the version before, or that nothing moved.
+    """
+    publish(world.make_context(), PublishModel(data=True))
+    publish(world.make_context(), PublishModel(data=True))
+
+    texts = [text for _level, text in world.log.lines]
+    assert "data a: version 1 is live, nothing was" in texts
+    assert "nothing moved: what is staged was live already" == texts[-1]

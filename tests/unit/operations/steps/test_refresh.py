@@ -144,3 +144,22 @@ def test_progress_names_each_domain(world: World):
     refresh(world.make_context(), EVERYTHING)
 
     assert [(0, 2, "a"), (1, 2, "b"), (2, 2, "")] == world.progress.points
+
+
+def test_log_says_what_was_read_and_why(world: World):
+    """
+    Or why it was not; and which versions are staged.
+    """
+    refresh(world.make_context(), EVERYTHING)
+    world.sources.etags["b.csv"] = "2"
+    world.log.lines.clear()
+    refresh(world.make_context(), EVERYTHING)
+    refresh(world.make_context(), RefreshModel(domains=("a",), force=True))
+
+    assert [
+        "a: reused, as the source is unchanged",
+        "b: read 5 rows, 6 bytes; the source has changed since version 1, or may have",
+        "b: version 2 is staged",
+        "a: read 3 rows, 6 bytes; reading was forced",
+        "a: version 2 is staged",
+    ] == [text for _level, text in world.log.lines]

@@ -10,6 +10,7 @@ from models.errors import CanceledError, StepError
 from models.operation import SendEmailModel
 from models.recipients import RecipientFilterModel
 from operations.mail.message import Outcome, Sending, Template
+from operations.operation_log import LogLevel
 from operations.ports import DeliveryState
 from operations.recipients import User
 from operations.steps.send_email import send_email
@@ -256,3 +257,22 @@ def test_cancellation_stops_between_mails(world: World):
         send_email(world.make_context(), ASKED)
 
     assert ["a@x.org"] == world.mailer.addresses
+
+
+def test_log_has_counts_and_warnings(world: World):
+    """
+    Whom it left out is a warning; how many mails ended how is one line.
+    """
+    world.recipients = RecipientFilterModel(users=("a", "nobody"))
+    send_email(world.make_context(), ASKED)
+    refusal = Sending(Outcome.REFUSED, "550 no such user")
+    world.mailer.outcomes["b@x.org"] = [refusal]
+    world.recipients = RecipientFilterModel(users=("a", "b", "c"))
+    world.memo.clear()
+    send_email(world.make_context(), ASKED)
+
+    assert [
+        (LogLevel.WARNING, "There is no user 'nobody' in this small app."),
+        (LogLevel.INFO, "1 mail: 1 sent"),
+        (LogLevel.WARNING, "3 mails: 1 sent, 1 sent in an earlier attempt, 1 refused"),
+    ] == world.log.lines

@@ -1,0 +1,234 @@
+"""
+The log of an operation: what its steps said while they ran, kept with its row.
+
+Lines have numbers, from 1, over all attempts. The first 100 and the last 400 are kept:
+a gap between two numbers is what a talkative operation lost in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
+from models.database.tables import operation_log
+from models.paging import Page, Part
+from operations.list_operations import require_operation
+
+#: Lines that are kept of an operation: its first, and its latest.
+FIRST_KEPT = 100
+LAST_KEPT = 400
+
+#: Letters of a line; what is longer is cut, and says so.
+LONGEST = 1_000
+
+_CUT = " … (cut)"
+
+
+class LogLevel(StrEnum):
+    """How bad it is what a line says."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogLineJson(TypedDict):
+    """A line of the log of an operation; the documented object."""
+
+    number: int
+    at: datetime
+    attempt: int
+    step: str | None
+    level: LogLevel
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """
+    A line of the log of an operation.
+
+    Args:
+        number: From 1. Numbers that are missing were dropped.
+
+        at: Aware UTC.
+
+        attempt: The attempt that said it.
+
+        step: The step that said it. None: it is about the whole operation.
+
+        text: At most ``LONGEST`` letters, perhaps several lines.
+    """
+
+    number: int
+    at: datetime
+    attempt: int
+    step: str | None
+    level: LogLevel
+    text: str
+
+    def as_json(self) -> LogLineJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "number": self.number,
+            "at": self.at,
+            "attempt": self.attempt,
+            "step": self.step,
+            "level": self.level,
+            "text": self.text,
+        }
+
+
+def shorten(text: str) -> str:
+    """
+    Return *text* as a line can hold it.
+
+    >>> shorten("a" * 2_000)[-10:], len(shorten("a" * 2_000))
+    ('aa … (cut)', 1000)
+    """
+    # No database stores a lone surrogate, which is how Python reads a file's name that
+    # is not UTF-8; nor does PostgreSQL store NUL.
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    clean = clean.encode(errors="replace").decode()
+    return clean if len(clean) <= LONGEST else clean[: LONGEST - len(_CUT)] + _CUT
+
+
+def write_lines(
+    connection: sa.Connection, operation_id: UUID, lines: Sequence[LogLine]
+) -> None:
+    """
+    Append *lines*; their numbers count from the end of what is there.
+
+    Args:
+        connection: In a transaction that has locked the operation.
+
+        operation_id: The operation.
+
+        lines: At least one, in order.
+    """
+    rows = [
+        {
+            "number": each.number,
+            "at": each.at,
+            "attempt": each.attempt,
+            "step": each.step,
+            "level": each.level,
+            "text": each.text,
+        }
+        for each in lines
+    ]
+    written = connection.execute(
+        _insert_statement(connection.dialect.name),
+        {"operation_id": operation_id, "lines": make_rows_json(rows)},
+    )
+    total = max(written.scalars())
+    if total > FIRST_KEPT + LAST_KEPT:
+        columns = operation_log.c
+        connection.execute(
+            sa.delete(operation_log).where(
+                columns.operation_id == operation_id,
+                columns.number > FIRST_KEPT,
+                columns.number <= total - LAST_KEPT,
+            )
+        )
+
+
+@cache
+def _insert_statement(dialect: str) -> sa.Executable:
+    columns = operation_log.c
+    line = json_rows(
+        dialect,
+        {
+            "number": columns.number.type,
+            "at": UtcDateTime,
+            "attempt": columns.attempt.type,
+            **{name: sa.Text() for name in ("step", "level", "text")},
+        },
+        "lines",
+    )
+    operation_id = sa.bindparam("operation_id", type_=Identifier)
+    former = (
+        sa.select(sa.func.coalesce(sa.func.max(columns.number), 0))
+        .where(columns.operation_id == operation_id)
+        .scalar_subquery()
+    )
+    chosen = sa.select(
+        operation_id,
+        former + line.c.number,
+        *(line.c[name] for name in ("at", "attempt", "step", "level", "text")),
+    )
+    return (
+        sa.insert(operation_log)
+        .from_select([column.name for column in columns], chosen)
+        .returning(columns.number)
+    )
+
+
+def fetch_log(
+    connection: sa.Connection,
+    operation_id: UUID,
+    *,
+    after: int = 0,
+    limit: int = FIRST_KEPT + LAST_KEPT,
+    app: str | None = None,
+) -> list[LogLine]:
+    """
+    Return lines of the log of an operation, the oldest first.
+
+    Args:
+        connection: Any.
+
+        operation_id: The operation.
+
+        after: The number of the last line that is known. 0: from the beginning.
+
+        limit: The most lines.
+
+        app: Uid of the small app that it must belong to. None: any.
+
+    Raises:
+        NotFoundError: There is no such operation.
+    """
+    require_operation(connection, operation_id, app=app)
+    columns = operation_log.c
+    rows: Any = connection.execute(
+        sa.select(operation_log)
+        .where(columns.operation_id == operation_id, columns.number > after)
+        .order_by(columns.number)
+        .limit(limit)
+    )
+    return [
+        LogLine(
+            row.number, row.at, row.attempt, row.step, LogLevel(row.level), row.text
+        )
+        for row in rows
+    ]
+
+
+def fetch_log_part(
+    connection: sa.Connection, operation_id: UUID, page: Page, *, app: str | None = None
+) -> Part[LogLine]:
+    """
+    Return a part of the log, as ``fetch_log`` does; its position is (number,).
+
+    Raises:
+        NotFoundError: There is no such operation.
+    """
+    after = 0 if page.after is None else page.after[0]
+    assert isinstance(after, int)  # the position is of an earlier part
+    lines = fetch_log(
+        connection, operation_id, after=after, limit=page.limit + 1, app=app
+    )
+    if len(lines) <= page.limit:
+        return Part(lines, None)
+    lines = lines[: page.limit]
+    return Part(lines, (lines[-1].number,))
