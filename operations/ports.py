@@ -363,6 +363,12 @@ class Prune(Protocol):
     def prune_leases(self, *, before: datetime) -> int:
         """Remove leases that expired before *before*, except the scheduler's."""
 
+    def prune_answers(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* answers to requests that came before *before*."""
+
+    def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* links and sessions that expired before *before*."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:

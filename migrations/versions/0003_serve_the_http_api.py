@@ -125,13 +125,14 @@ def _make_tables() -> None:
         sa.Column("hash", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_changes")),
     )
-    op.create_index("ix_changes_app_number", "changes", ["app", "number"], unique=False)
-    op.create_index(
-        "ix_changes_kind_subject_number",
-        "changes",
-        ["kind", "subject", "number"],
-        unique=False,
-    )
+    for columns in (
+        ["at", "number"],
+        ["app", "at", "number"],
+        ["by", "at", "number"],
+        ["kind", "subject", "at", "number"],
+    ):
+        name = f"ix_changes_{'_'.join(columns)}"
+        op.create_index(name, "changes", columns, unique=False)
     op.create_table(
         "idempotency_keys",
         sa.Column("caller", sa.Text(), nullable=False),

@@ -730,10 +730,14 @@ changes = sa.Table(
     # SHA-256, in hexadecimal, of the row before and of this one
     Column("previous_hash", sa.Text, nullable=False),
     Column("hash", sa.Text, nullable=False),
+    # changes list: the latest
+    Index("ix_changes_at_number", "at", "number"),
     # changes list: those of an app
-    Index("ix_changes_app_number", "app", "number"),
+    Index("ix_changes_app_at_number", "app", "at", "number"),
+    # changes list: those that somebody made
+    Index("ix_changes_by_at_number", "by", "at", "number"),
     # changes list: those of one thing
-    Index("ix_changes_kind_subject_number", "kind", "subject", "number"),
+    Index("ix_changes_kind_subject_at_number", "kind", "subject", "at", "number"),
 )
 
 #: The end of the chain of changes, locked by whoever appends to it. One row.

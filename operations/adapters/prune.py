@@ -16,11 +16,13 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import (
     events,
+    idempotency_keys,
     leaderships,
     leases,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
+    sign_ins,
 )
 from models.fields.duration import Duration
 from models.operation_state import FINAL_STATES
@@ -177,6 +179,43 @@ class DatabasePrune:
         with writing(self._engine) as connection:
             removed = connection.execute(statement).rowcount
             return removed + connection.execute(old).rowcount
+
+    def prune_answers(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* answers to requests that came before *before*."""
+        kept = idempotency_keys.c
+        old = (
+            sa.select(kept.caller, kept.key)
+            .where(kept.created_at < before)
+            .order_by(kept.created_at)
+            .limit(limit)
+        )
+        with writing(self._engine) as connection:
+            found = [tuple(row) for row in connection.execute(old)]
+            if not found:
+                return 0
+            return connection.execute(
+                sa.delete(idempotency_keys).where(
+                    sa.tuple_(kept.caller, kept.key).in_(found),
+                    # the key may have been used again since we looked
+                    kept.created_at < before,
+                )
+            ).rowcount
+
+    def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* links and sessions that expired before *before*."""
+        old = (
+            sa.select(sign_ins.c.digest)
+            .where(sign_ins.c.expires_at < before)
+            .order_by(sign_ins.c.expires_at)
+            .limit(limit)
+        )
+        with writing(self._engine) as connection:
+            digests = connection.execute(old).scalars().all()
+            if not digests:
+                return 0
+            return connection.execute(
+                sa.delete(sign_ins).where(sign_ins.c.digest.in_(digests))
+            ).rowcount
 
 
 def _longest(delay: str) -> timedelta:

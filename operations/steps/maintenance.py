@@ -19,10 +19,13 @@ BATCH = 500
 #: A file without a version is younger than this while a refresh writes it.
 DRAFT_AGE = timedelta(days=1)
 
+#: Answers that are older are not repeated any more: overview/access/repeats.py.
+ANSWER_AGE = timedelta(days=1)
+
 
 def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: ARG001 - the shape of a step
     """
-    Prune operations, revisions, events, versions, stray files and leases of all apps.
+    Prune what is old of all apps: operations, revisions, events, versions, files, ...
 
     Returns:
         How many of each were removed.
@@ -57,6 +60,11 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
             "files",
             lambda: workspace.prune_files(before=now - DRAFT_AGE, limit=BATCH),
         ),
+        (
+            "answers",
+            lambda: prune.prune_answers(before=now - ANSWER_AGE, limit=BATCH),
+        ),
+        ("sign_ins", lambda: prune.prune_sign_ins(before=now, limit=BATCH)),
     )
     removed: dict[str, int] = {}
     for done, (name, prune_batch) in enumerate(tasks):

@@ -15,6 +15,8 @@ from actions.leader import Leader
 from celery_app.tasks import execute
 from models.database.engine import make_engine, reading, writing
 from models.database.grants import find_missing_grants
+from models.database.journal import note_change
+from models.database.tables import changes
 from models.errors import UnreachableError
 from operations.claiming.claimed import LEASE
 from operations.claiming.heart import Heart
@@ -146,6 +148,21 @@ def test_missing_grants_are_named(role: Role):
         f" Run: GRANT INSERT, UPDATE ON operations TO {role.name}"
     )
     assert ([expected], []) == (missing, granted)
+
+
+def test_role_needs_not_be_able_to_alter_the_record_of_changes(role: Role):
+    """
+    Without the right to, whoever gets hold of the role cannot; changes are noted.
+    """
+    role.tell("revoke update, delete on changes from {}")
+    with writing(role.engine) as connection:
+        note_change(connection, "key", "k", "created", app=None)
+    with reading(role.engine) as connection:
+        missing = find_missing_grants(connection)
+    with pytest.raises(UnreachableError), writing(role.engine) as connection:
+        connection.execute(sa.update(changes).values(note="forged"))
+
+    assert [] == missing
 
 
 def test_message_waits_while_its_operation_may_not_be_claimed(

@@ -407,6 +407,8 @@ class FakePrune:
     operations: int = 0
     events: int = 0
     leases: int = 0
+    answers: int = 0
+    sign_ins: int = 0
     cutoffs: dict[str, datetime] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
 
@@ -428,6 +430,20 @@ class FakePrune:
         self.cutoffs["events"] = before
         removed = min(limit, self.events)
         self.events -= removed
+        return removed
+
+    def prune_answers(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        self.cutoffs["answers"] = before
+        removed = min(limit, self.answers)
+        self.answers -= removed
+        return removed
+
+    def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        self.cutoffs["sign_ins"] = before
+        removed = min(limit, self.sign_ins)
+        self.sign_ins -= removed
         return removed
 
     def prune_leases(self, *, before: datetime) -> int:

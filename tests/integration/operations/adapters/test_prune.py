@@ -10,10 +10,12 @@ import sqlalchemy as sa
 
 from models.database.tables import (
     events,
+    idempotency_keys,
     leases,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
+    sign_ins,
     small_apps,
 )
 from operations.adapters.prune import DatabasePrune
@@ -199,3 +201,60 @@ def test_revisions_go_unless_something_needs_them(engine: sa.Engine):
         kept = connection.execute(sa.select(scheduled_action_revisions.c.revision))
         assert {3, 5, 6, 7, 8} == set(kept.scalars())
     assert [2, 1, 0] == counts
+
+
+def test_answers_go_when_nobody_asks_for_them_again(engine: sa.Engine):
+    """
+    The oldest first, in batches.
+    """
+    hour = timedelta(hours=1)
+    ages = {"a": 48, "b": 30, "c": 25, "d": 23, "e": 0}
+    with engine.begin() as connection:
+        connection.execute(
+            idempotency_keys.insert(),
+            [
+                {
+                    "caller": "key x",
+                    "key": key,
+                    "request": "digest",
+                    "created_at": NOW - age * hour,
+                }
+                for key, age in ages.items()
+            ],
+        )
+    prune = DatabasePrune(engine)
+
+    counts = [prune.prune_answers(before=NOW - 24 * hour, limit=2) for _ in range(3)]
+
+    with engine.connect() as connection:
+        left = set(connection.execute(sa.select(idempotency_keys.c.key)).scalars())
+    assert ([2, 1, 0], {"d", "e"}) == (counts, left)
+
+
+def test_sign_ins_go_when_they_have_expired(engine: sa.Engine):
+    """
+    Links and sessions alike, used or not.
+    """
+    minute = timedelta(minutes=1)
+    with engine.begin() as connection:
+        connection.execute(
+            sign_ins.insert(),
+            [
+                {
+                    "digest": f"{kind} {age}",
+                    "kind": kind,
+                    "role": "viewer",
+                    "created_at": NOW - 60 * minute,
+                    "expires_at": NOW - age * minute,
+                }
+                for kind in ("link", "session")
+                for age in (2, 1, -1)
+            ],
+        )
+    prune = DatabasePrune(engine)
+
+    counts = [prune.prune_sign_ins(before=NOW, limit=3) for _ in range(3)]
+
+    with engine.connect() as connection:
+        left = set(connection.execute(sa.select(sign_ins.c.digest)).scalars())
+    assert ([3, 1, 0], {"link -1", "session -1"}) == (counts, left)

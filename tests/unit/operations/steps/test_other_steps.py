@@ -137,6 +137,7 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
     """
     world.prune.operations, world.prune.events, world.prune.leases = 2 * BATCH, 7, 1
     world.workspace.old_versions, world.workspace.stray_files = 3, 2
+    world.prune.answers, world.prune.sign_ins = BATCH + 4, 5
 
     result = maintenance(world.make_context(), YES)
 
@@ -147,6 +148,8 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
             "events": 7,
             "versions": 3,
             "files": 2,
+            "answers": BATCH + 4,
+            "sign_ins": 5,
             "leases": 1,
         }
     } == result
@@ -159,7 +162,7 @@ def test_progress_of_maintenance_ends_with_everything_done(world: World):
     """
     maintenance(world.make_context(), YES)
 
-    assert (6, 6, "") == world.progress.points[-1]
+    assert (8, 8, "") == world.progress.points[-1]
 
 
 def test_maintenance_keeps_what_the_settings_say(world: World):
@@ -174,6 +177,16 @@ def test_maintenance_keeps_what_the_settings_say(world: World):
 
     assert NOW - timedelta(days=7) == world.prune.cutoffs["operations"]
     assert NOW - timedelta(days=9) == world.prune.cutoffs["events"]
+
+
+def test_maintenance_forgets_answers_after_a_day_and_sign_ins_at_once(world: World):
+    """
+    Nobody asks for an answer again after a day, and what has expired signs nobody in.
+    """
+    maintenance(world.make_context(), YES)
+
+    assert NOW - timedelta(days=1) == world.prune.cutoffs["answers"]
+    assert NOW == world.prune.cutoffs["sign_ins"]
 
 
 @pytest.fixture

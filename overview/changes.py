@@ -1,0 +1,380 @@
+"""
+The record of changes as faces show it: who changed what, and whether it is whole.
+
+models/database/journal.py writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.engine import reading
+from models.database.journal import GENESIS, compute_hash
+from models.database.tables import change_head, changes
+from models.paging import Page, Part
+
+#: Rows that are read at a time where all are.
+_BATCH = 500
+
+_row = changes.c
+
+
+class ChangeJson(TypedDict):
+    """One change: an object of the list, and a line of the export."""
+
+    number: int
+    at: datetime
+    by: str
+    key_id: str | None
+    request_id: str | None
+    app: str | None
+    kind: str
+    subject: str
+    change: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    note: str | None
+    previous_hash: str
+    hash: str
+
+
+class BreakJson(TypedDict):
+    """Where the chain is broken, and how."""
+
+    number: int
+    fault: str
+    detail: str
+
+
+class VerifiedJson(TypedDict):
+    """What a walk along the whole chain found."""
+
+    is_whole: bool
+    changes: int
+    head: str
+    broken: BreakJson | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """
+    A row of the record.
+
+    Args:
+        number: From 1, without gaps.
+
+        by: Such as ``root@host``, or the name of an API key.
+
+        key_id: The API key. None: it was not done over HTTP, or by a person.
+
+        request_id: Of HTTP.
+
+        app: Uid of the small app. None: the installation.
+
+        kind: What was changed: action, app, user, operation, key, ...
+
+        subject: Its uid or id.
+
+        change: What was done to it: posted, paused, canceled, ...
+
+        before: What it was, as far as it changed.
+
+        after: What it is, as far as it changed.
+
+        note: Why, in the author's words.
+
+        previous_hash: The *hash* of the row before; of the first, 64 zeros.
+
+        hash: Of all of the above.
+    """
+
+    number: int
+    at: datetime
+    by: str
+    key_id: str | None
+    request_id: str | None
+    app: str | None
+    kind: str
+    subject: str
+    change: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    note: str | None
+    previous_hash: str
+    hash: str
+
+    def as_json(self) -> ChangeJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "number": self.number,
+            "at": self.at,
+            "by": self.by,
+            "key_id": self.key_id,
+            "request_id": self.request_id,
+            "app": self.app,
+            "kind": self.kind,
+            "subject": self.subject,
+            "change": self.change,
+            "before": self.before,
+            "after": self.after,
+            "note": self.note,
+            "previous_hash": self.previous_hash,
+            "hash": self.hash,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """
+    Which changes are wanted; None matches all.
+
+    Args:
+        since: Inclusive.
+
+        until: Exclusive.
+    """
+
+    app: str | None = None
+    kind: str | None = None
+    subject: str | None = None
+    by: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def apply(self, query: sa.Select[Any]) -> sa.Select[Any]:
+        """Return *query* of changes with these conditions."""
+        for name in ("app", "kind", "subject", "by"):
+            value = getattr(self, name)
+            if value is not None:
+                query = query.where(_row[name] == value)
+        if self.since is not None:
+            query = query.where(_row.at >= self.since)
+        if self.until is not None:
+            query = query.where(_row.at < self.until)
+        return query
+
+
+class Fault(StrEnum):
+    """How a chain can be broken."""
+
+    #: The row's hash is not that of the row.
+    ALTERED = "altered"
+
+    #: A number is skipped.
+    MISSING = "missing"
+
+    #: The row was appended to another one than the one before it.
+    UNCHAINED = "unchained"
+
+    #: The last rows are gone: the head of the chain is beyond them.
+    CUT = "cut"
+
+    #: The head of the chain is missing, or is not that of the last row.
+    HEAD = "head"
+
+    #: A row is not the one that somebody wrote down.
+    REPLACED = "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The first place at which the record is not what was written."""
+
+    number: int
+    fault: Fault
+    detail: str
+
+    def as_json(self) -> BreakJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "number": self.number,
+            "fault": self.fault.value,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """
+    What a walk along the chain found.
+
+    Args:
+        count: How many rows are as they were written, from the first.
+
+        head: The hash of the last of these.
+
+        broken: None: the chain is whole.
+    """
+
+    count: int
+    head: str
+    broken: Break | None
+
+    def as_json(self) -> VerifiedJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "is_whole": self.broken is None,
+            "changes": self.count,
+            "head": self.head,
+            "broken": None if self.broken is None else self.broken.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A row's number and hash that somebody wrote down outside of the database."""
+
+    number: int
+    hash: str
+
+
+_COLUMNS = tuple(_row[each.name] for each in fields(Change))
+
+
+def fetch_changes(
+    connection: sa.Connection, wanted: ChangeFilter, page: Page
+) -> Part[Change]:
+    """
+    Return changes, the latest first.
+
+    Args:
+        connection: Any.
+
+        wanted: Which.
+
+        page: Which part; positions are (at, number).
+    """
+    query = wanted.apply(sa.select(*_COLUMNS))
+    if page.after is not None:
+        at, number = page.after
+        query = query.where(
+            sa.tuple_(_row.at, _row.number)
+            < sa.tuple_(sa.literal(at, _row.at.type), sa.literal(number))
+        )
+    query = query.order_by(_row.at.desc(), _row.number.desc())
+    rows = connection.execute(query.limit(page.limit + 1)).all()
+    found = [Change(*row) for row in rows[: page.limit]]
+    last = found[-1] if len(rows) > page.limit else None
+    return Part(found, None if last is None else (last.at, last.number))
+
+
+def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[Change]:
+    """
+    Yield changes in the order in which they were made.
+
+    Each batch is a transaction of its own, so that whoever reads slowly holds none.
+    """
+    number = 0
+    while True:
+        query = wanted.apply(sa.select(*_COLUMNS)).where(_row.number > number)
+        with reading(engine) as connection:
+            rows = connection.execute(query.order_by(_row.number).limit(_BATCH)).all()
+        for row in rows:
+            yield Change(*row)
+        if len(rows) < _BATCH:
+            return
+        number = rows[-1].number
+
+
+def verify_changes(connection: sa.Connection, anchor: Anchor | None = None) -> Verified:
+    """
+    Walk along the whole chain, and say where it is broken first, if it is.
+
+    Reads in batches, in constant memory; changes may be appended meanwhile. Whoever
+    can rewrite the whole chain with its head is found out only by an *anchor*.
+
+    Args:
+        connection: Any.
+
+        anchor: A row's number and hash that were written down. None: there is none.
+    """
+    count, previous = 0, GENESIS
+    rows = _fetch_after(connection, None)
+    while True:
+        for row in rows:
+            broken = _check(row, count + 1, previous, anchor)
+            if broken is not None:
+                return Verified(count, previous, broken)
+            count, previous = row["number"], row["hash"]
+        if not rows:
+            # The head is read last: it moves together with the rows. So it is not
+            # behind any that was seen, and what it is beyond can be seen by now.
+            head = connection.execute(sa.select(change_head)).all()
+            rows = _fetch_after(connection, count)
+            if not rows:
+                broken = _check_end(head, count, previous, anchor)
+                return Verified(count, previous, broken)
+        else:
+            rows = _fetch_after(connection, count)
+
+
+def _fetch_after(
+    connection: sa.Connection, number: int | None
+) -> list[Mapping[str, Any]]:
+    query = sa.select(*_COLUMNS).order_by(_row.number).limit(_BATCH)
+    if number is not None:
+        query = query.where(_row.number > number)
+    return [row._asdict() for row in connection.execute(query)]
+
+
+def _check(
+    row: Mapping[str, Any], expected: int, previous: str, anchor: Anchor | None
+) -> Break | None:
+    """Return what is wrong with the row that should have the number *expected*."""
+    number = row["number"]
+    if number < expected:
+        detail = f"change {number} has a number that is never given"
+        return Break(number, Fault.UNCHAINED, detail)
+    if number > expected:
+        last = number - 1
+        which = (
+            f"change {expected} is"
+            if last == expected
+            else (f"changes {expected} to {last} are")
+        )
+        return Break(expected, Fault.MISSING, f"{which} missing before {number}")
+    if row["hash"] != compute_hash(row):
+        detail = f"change {number} is not what was written: its hash is another"
+        return Break(number, Fault.ALTERED, detail)
+    if row["previous_hash"] != previous:
+        detail = (
+            f"change {number} was not appended to the change {number - 1} that is"
+            " there: one of the two was replaced"
+        )
+        return Break(number, Fault.UNCHAINED, detail)
+    if anchor is not None and anchor.number == number and anchor.hash != row["hash"]:
+        detail = f"change {number} has the hash {row['hash']}, not the one written down"
+        return Break(number, Fault.REPLACED, detail)
+    return None
+
+
+def _check_end(
+    head: Sequence[Any], count: int, previous: str, anchor: Anchor | None
+) -> Break | None:
+    """Return what is wrong with the end of a chain of *count* rows."""
+    if len(head) != 1:
+        detail = f"change_head has {len(head)} rows and should have one"
+        return Break(count + 1, Fault.HEAD, detail)
+    number = head[0].number
+    if number > count:
+        detail = (
+            f"the last changes are missing: there were {number}, and {count} are left"
+        )
+        return Break(count + 1, Fault.CUT, detail)
+    if number < count:
+        detail = f"change {number + 1} and later ones are beyond the head of the chain"
+        return Break(number + 1, Fault.HEAD, detail)
+    if head[0].hash != previous:
+        detail = f"the head of the chain has another hash than change {count}"
+        return Break(count, Fault.HEAD, detail)
+    if anchor is not None and anchor.number > count:
+        detail = f"change {anchor.number} was written down, and there are {count}"
+        return Break(count + 1, Fault.CUT, detail)
+    return None

@@ -1,0 +1,178 @@
+"""Links that sign in once, and sessions, on both databases."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import db_now, read_clock, reading, writing
+from models.database.tables import api_keys, sign_ins
+from overview.access.callers import Caller
+from overview.access.manage_keys import create_key, revoke_key
+from overview.access.roles import Role
+from overview.access.sign_ins import (
+    LINK_FOR,
+    SESSION_FOR,
+    Session,
+    begin_session,
+    follow_link,
+    make_link,
+    recognize_session,
+    sign_out,
+)
+
+ADA = Caller(None, "ada@host", Role.ADMIN, None)
+SECOND = timedelta(seconds=1)
+
+
+def link(engine: sa.Engine, caller: Caller = ADA) -> str:
+    with writing(engine) as connection:
+        return make_link(connection, caller)
+
+
+def follow(engine: sa.Engine, text: str) -> Session | None:
+    with writing(engine) as connection:
+        return follow_link(connection, text)
+
+
+def begin(engine: sa.Engine, caller: Caller = ADA) -> Session:
+    with writing(engine) as connection:
+        return begin_session(connection, caller)
+
+
+def recognize(engine: sa.Engine, text: str) -> Caller | None:
+    with reading(engine) as connection:
+        return recognize_session(connection, text)
+
+
+def leave(engine: sa.Engine, text: str) -> bool:
+    with writing(engine) as connection:
+        return sign_out(connection, text)
+
+
+def expire(engine: sa.Engine) -> None:
+    with writing(engine) as connection:
+        connection.execute(sa.update(sign_ins).values(expires_at=db_now(-SECOND)))
+
+
+def make_key_caller(engine: sa.Engine) -> Caller:
+    with writing(engine) as connection:
+        key = create_key(connection, app=None, role=Role.OPERATOR, name="ada")
+    return Caller(key.shown.id, "ada", Role.OPERATOR, None)
+
+
+def test_link_signs_in_once(engine: sa.Engine):
+    """
+    With the role of whoever made it; a second time, it is nothing any more.
+    """
+    text = link(engine)
+    first, second = follow(engine, text), follow(engine, text)
+
+    assert first is not None
+    assert second is None
+    caller = recognize(engine, first.text)
+    assert caller is not None
+    assert ("ada@host", Role.ADMIN, None) == (caller.name, caller.role, caller.app)
+    assert caller.session is not None
+
+
+def test_one_of_many_follows_a_link(engine: sa.Engine):
+    """
+    The database decides.
+    """
+    text = link(engine)
+    with ThreadPoolExecutor(4) as threads:
+        sessions = list(threads.map(lambda _: follow(engine, text), range(4)))
+
+    assert 1 == sum(session is not None for session in sessions)
+
+
+def test_links_and_sessions_end_by_themselves(engine: sa.Engine):
+    """
+    A link after a quarter of an hour, a session after half a day.
+    """
+    text, session = link(engine), begin(engine)
+    with reading(engine) as connection:
+        now = read_clock(connection)
+        rows = connection.execute(sa.select(sign_ins.c.kind, sign_ins.c.expires_at))
+        ends = {row.kind: row.expires_at for row in rows}
+    expire(engine)
+
+    assert now < ends["link"] <= now + LINK_FOR
+    assert now < ends["session"] == session.expires_at <= now + SESSION_FOR
+    assert follow(engine, text) is None
+    assert recognize(engine, session.text) is None
+
+
+def test_signing_out_ends_the_session(engine: sa.Engine):
+    """
+    That one, and no other of the same person.
+    """
+    mine, other = begin(engine), begin(engine)
+
+    assert leave(engine, mine.text)
+    assert not leave(engine, mine.text)
+    assert recognize(engine, mine.text) is None
+    assert recognize(engine, other.text) is not None
+
+
+@pytest.mark.parametrize("end", ["revoked", "expired"])
+def test_end_of_a_key_ends_its_links_and_sessions(engine: sa.Engine, end: str):
+    """
+    Whoever loses the key loses what they got by it.
+    """
+    caller = make_key_caller(engine)
+    session, text = begin(engine, caller), link(engine, caller)
+    before = recognize(engine, session.text)
+    with writing(engine) as connection:
+        assert caller.key_id is not None  # it was made just now
+        if end == "revoked":
+            revoke_key(connection, caller.key_id)
+        else:
+            past = db_now(-SECOND)
+            connection.execute(sa.update(api_keys).values(expires_at=past))
+
+    assert before is not None
+    assert caller.key_id == before.key_id
+    assert recognize(engine, session.text) is None
+    assert follow(engine, text) is None
+
+
+def test_session_of_an_app_sees_that_app(engine: sa.Engine):
+    """
+    Also by a link.
+    """
+    caller = Caller(None, "zoe", Role.VIEWER, "shop")
+    session = follow(engine, link(engine, caller))
+    assert session is not None
+    found = recognize(engine, session.text)
+
+    assert found is not None
+    assert ("zoe", Role.VIEWER, "shop") == (found.name, found.role, found.app)
+
+
+def test_links_and_sessions_are_not_each_other(engine: sa.Engine):
+    """
+    Neither can be used as the other, and text that is neither asks no database.
+    """
+    text, session = link(engine), begin(engine)
+
+    assert recognize(engine, text) is None
+    assert follow(engine, session.text) is None
+    assert not leave(engine, text)
+    assert [follow(engine, each) for each in ("", "mhl_", "x" * 100_000)] == [None] * 3
+
+
+def test_secrets_are_not_stored(engine: sa.Engine):
+    """
+    Whoever reads the database signs in as nobody.
+    """
+    texts = [link(engine), begin(engine).text]
+    with reading(engine) as connection:
+        rows: Any = connection.execute(sa.select(sign_ins)).all()
+
+    assert [text for text in texts if text in str(rows)] == []
