@@ -94,6 +94,39 @@ _OPERATIONS = Group(
     },
 )
 
+_KEYS = Group(
+    "API keys: create, list, revoke and rotate them.",
+    {
+        "create": Entry(
+            "cli.keys:create", "Create an API key, and print it this once."
+        ),
+        "list": Entry(
+            "cli.keys:list_keys", "List API keys, also those that have ended."
+        ),
+        "revoke": Entry(
+            "cli.keys:revoke", "Revoke an API key: from now on it is refused."
+        ),
+        "rotate": Entry(
+            "cli.keys:rotate",
+            "Replace an API key: print its successor, and let it end after a while.",
+        ),
+    },
+)
+
+_CHANGES = Group(
+    "The record of changes: list, export and verify who changed what.",
+    {
+        "list": Entry("cli.changes:list_changes", "List who changed what."),
+        "export": Entry(
+            "cli.changes:export",
+            "Export the record of changes, the first change first.",
+        ),
+        "verify": Entry(
+            "cli.changes:verify", "Check that nobody altered the record of changes."
+        ),
+    },
+)
+
 COMMANDS = Group(
     "Minutehand: a minute-tick dispatcher for Celery.",
     {
@@ -135,6 +168,8 @@ COMMANDS = Group(
                 "resend": Entry("cli.mails:resend", "Send uncertain mails again."),
             },
         ),
+        "keys": _KEYS,
+        "changes": _CHANGES,
         "why": Entry("cli.why:why", "Explain why an action ran, or did not run."),
         "audit": Entry(
             "cli.audit:audit", "Compare the recorded operations with the rules."

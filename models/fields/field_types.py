@@ -22,6 +22,9 @@ from models.fields.zone import load_zone
 #: Characters. Rules, dates and durations are never longer, so parsers get no more.
 LONGEST_RULE = 500
 
+#: Characters of a name that people give to something.
+LONGEST_NAME = 200
+
 #: Users and groups in one list; for more people, use a group.
 MOST_NAMES = 10_000
 
@@ -131,7 +134,7 @@ def drop_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
 #: Unchecked text, but never longer than a parser should be given.
 RuleText = Annotated[str, Field(max_length=LONGEST_RULE)]
 
-Name = Annotated[str, Field(max_length=200), AfterValidator(check_name)]
+Name = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(check_name)]
 QueueName = Annotated[str, Field(max_length=200), AfterValidator(check_queue)]
 Uid = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_uid)]
 ZoneName = Annotated[str, Field(max_length=LONGEST_RULE), AfterValidator(check_zone)]

@@ -1,0 +1,172 @@
+"""The commands ``changes list|export|verify``."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from cli.connection import read_database, use_engine
+from cli.options import AppOption, JsonOption, read_period
+from cli.output import (
+    format_both,
+    out,
+    print_error,
+    print_json,
+    print_note,
+    print_table,
+)
+from models.errors import UsageError
+from models.paging import Page
+from overview.changes import (
+    Anchor,
+    ChangeFilter,
+    export_changes,
+    fetch_changes,
+    verify_changes,
+)
+from overview.json_form import write_json
+
+_KindOption = Annotated[
+    str | None,
+    typer.Option("--kind", metavar="KIND", help="Only of action, app, user, key, ..."),
+]
+_SubjectOption = Annotated[
+    str | None,
+    typer.Option("--subject", metavar="ID", help="Only of the thing with this id."),
+]
+_ByOption = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Only by this author.")
+]
+_FromOption = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Inclusive.")
+]
+_UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Exclusive.")
+]
+
+#: Letters of what was changed that a table shows.
+_SHOWN = 60
+
+
+def list_changes(  # noqa: PLR0913 - the options of the command
+    *,
+    app: AppOption = None,
+    kind: _KindOption = None,
+    subject: _SubjectOption = None,
+    by: _ByOption = None,
+    from_: _FromOption = None,
+    until: _UntilOption = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, help="The most to list.")
+    ] = 50,
+    json: JsonOption = False,
+) -> None:
+    """
+    List who changed what.
+
+    The latest comes first.
+    """
+    wanted = ChangeFilter(app, kind, subject, by, *read_period(from_, until))
+    with read_database() as connection:
+        found = fetch_changes(connection, wanted, Page(limit)).entries
+    if json:
+        print_json([each.as_json() for each in found])
+        return
+    print_table(
+        ("number", "at", "by", "app", "what", "change", "details"),
+        (
+            [
+                str(each.number),
+                format_both(each.at),
+                each.by,
+                each.app or "-",
+                f"{each.kind} {each.subject}",
+                each.change,
+                each.note or _describe(each.before, each.after) or "-",
+            ]
+            for each in found
+        ),
+        empty="No changes.",
+    )
+
+
+def export(
+    *,
+    app: AppOption = None,
+    kind: _KindOption = None,
+    subject: _SubjectOption = None,
+    by: _ByOption = None,
+    from_: _FromOption = None,
+    until: _UntilOption = None,
+) -> None:
+    """
+    Export the record of changes, the first change first.
+
+    Each line is a JSON object, with the hash of the line before it.
+    """
+    wanted = ChangeFilter(app, kind, subject, by, *read_period(from_, until))
+    with use_engine() as engine:
+        for change in export_changes(engine, wanted):
+            sys.stdout.write(f"{write_json(change.as_json())}\n")
+
+
+def verify(
+    *,
+    anchor: Annotated[
+        str | None,
+        typer.Option(
+            "--anchor",
+            metavar="CHANGE",
+            help="NUMBER:HASH of a change that was written down.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Check that nobody altered the record of changes.
+
+    Follows the chain of hashes from the first change to the last; exits with 1 if it is
+    broken, and names the first place.
+    """
+    known = None if anchor is None else _read_anchor(anchor)
+    with read_database() as connection:
+        found = verify_changes(connection, known)
+    broken = found.broken
+    if json:
+        print_json(found.as_json())
+    elif broken is None:
+        changes = "1 change" if found.count == 1 else f"{found.count:,} changes"
+        out().print(f"The chain is whole: {changes}.")
+        if found.count:
+            out().print(f"{found.count}:{found.head}", soft_wrap=True)
+            print_note(
+                "Keep this line outside of the database. Whoever can rewrite the whole"
+                " record is found out by: minutehand changes verify --anchor LINE"
+            )
+    else:
+        print_error(f"the chain is broken at change {broken.number}: {broken.detail}")
+    if broken is not None:
+        raise typer.Exit(1)
+
+
+def _describe(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    """Say in a few words what is other than it was."""
+    told = {**(before or {}), **(after or {})}
+    text = ", ".join(
+        f"{name}: {value if isinstance(value, str) else json_module.dumps(value)}"
+        for name, value in told.items()
+        if value is not None
+    )
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _read_anchor(text: str) -> Anchor:
+    number, _, digest = text.strip().partition(":")
+    if not (number.isdecimal() and number.isascii() and len(digest) == 64):
+        msg = f"--anchor: {text!r} is not NUMBER:HASH, as changes verify prints it"
+        raise UsageError(msg)
+    return Anchor(int(number), digest.lower())

@@ -1,0 +1,192 @@
+"""The commands ``keys create|list|revoke|rotate``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.connection import read_database, write_database
+from cli.options import AppOption, JsonOption
+from cli.output import format_both, out, print_json, print_note, print_table
+from models.errors import RuleError, UsageError
+from models.fields.duration import Duration
+from models.fields.field_types import LONGEST_NAME, check_name
+from models.paging import Page
+from overview.access.key_json import NewKey, ShownKey
+from overview.access.manage_keys import (
+    DEFAULT_OVERLAP,
+    create_key,
+    fetch_key,
+    fetch_keys,
+    revoke_key,
+    rotate_key,
+)
+from overview.access.roles import Role
+
+_IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")
+]
+
+
+def create(
+    *,
+    role: Annotated[Role, typer.Option("--role", help="What it may do.")],
+    app: AppOption = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All small apps, instead of one.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="TEXT", help="What it is for.")
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="DURATION", help="Its life, such as P30D."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Create an API key, and print it this once.
+
+    Only its digest is stored, so a key that was lost cannot be shown again.
+    """
+    if all_ == (app is not None):
+        msg = "say whom the key is for: either --app UID, or --all"
+        raise UsageError(msg)
+    lifetime = None if expires is None else _read_lifetime(expires)
+    with write_database() as connection:
+        new = create_key(
+            connection,
+            app=app,
+            role=role,
+            name=None if name is None else _read_name(name),
+            lifetime=lifetime,
+        )
+    _print_new(new, json=json)
+
+
+def list_keys(
+    *,
+    app: AppOption = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=100_000, help="The most to list.")
+    ] = 200,
+    json: JsonOption = False,
+) -> None:
+    """
+    List API keys, also those that have ended.
+
+    The latest comes first. The last use is known to the minute.
+    """
+    with read_database() as connection:
+        found = fetch_keys(connection, app=app, page=Page(limit)).entries
+    if json:
+        print_json([each.as_json() for each in found])
+        return
+    print_table(
+        ("id", "app", "role", "name", "state", "last used", "expires"),
+        (
+            [
+                each.id,
+                each.app or "(all)",
+                each.role,
+                each.name or "-",
+                each.state,
+                format_both(each.last_used_at, dash="never"),
+                format_both(each.expires_at, dash="never"),
+            ]
+            for each in found
+        ),
+        empty="No keys. Create one: minutehand keys create --all --role admin",
+    )
+
+
+def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
+    """
+    Revoke an API key: from now on it is refused.
+
+    Whoever signed in at the pages with it is signed out.
+    """
+    with write_database() as connection:
+        revoked = revoke_key(connection, _read_id(key))
+    if json:
+        print_json(revoked.as_json())
+        return
+    out().print(
+        f"{_describe(revoked)} was revoked at {format_both(revoked.revoked_at)}"
+        f" by {revoked.revoked_by}"
+    )
+
+
+def rotate(
+    key: _IdArgument,
+    *,
+    overlap: Annotated[
+        str,
+        typer.Option(
+            "--overlap", metavar="DURATION", help="How long the old one goes on."
+        ),
+    ] = str(DEFAULT_OVERLAP),
+    json: JsonOption = False,
+) -> None:
+    """
+    Replace an API key: print its successor, and let it end after a while.
+
+    The successor has the same small app, role and name. PT0S ends the old key at once.
+    """
+    both_for = _read_duration("--overlap", overlap)
+    with write_database() as connection:
+        new = rotate_key(connection, _read_id(key), overlap=both_for)
+        old = fetch_key(connection, new.shown.replaces or "")
+    _print_new(new, json=json)
+    if not json:
+        print_note(f"Key {old.id} is taken until {format_both(old.expires_at)}.")
+
+
+def _print_new(new: NewKey, *, json: bool) -> None:
+    """Print a new key alone, for scripts; what people should know goes elsewhere."""
+    if json:
+        print_json(new.as_json())
+        return
+    out().print(new.text, soft_wrap=True)
+    ends = format_both(new.shown.expires_at, dash="never")
+    print_note(f"{_describe(new.shown)}, expires: {ends}. It is not shown again.")
+
+
+def _describe(key: ShownKey) -> str:
+    whose = "all small apps" if key.app is None else f"small app {key.app}"
+    called = "" if key.name is None else f" ({key.name})"
+    return f"Key {key.id}{called}, {key.role} of {whose}"
+
+
+def _read_id(text: str) -> str:
+    """Return the id in *text*, which may be how a key begins, as lists show it."""
+    return text.removeprefix("mh_").partition("_")[0] if "_" in text else text
+
+
+def _read_name(text: str) -> str:
+    try:
+        name = check_name(text)
+    except RuleError as error:
+        msg = f"--name: {error}"
+        raise UsageError(msg) from None
+    if len(name) > LONGEST_NAME:
+        msg = f"--name: has {len(name)} characters, and {LONGEST_NAME} are possible"
+        raise UsageError(msg)
+    return name
+
+
+def _read_duration(option: str, text: str) -> Duration:
+    try:
+        return Duration.parse(text)
+    except RuleError as error:
+        msg = f"{option}: {error}"
+        raise UsageError(msg) from None
+
+
+def _read_lifetime(text: str) -> Duration:
+    lifetime = _read_duration("--expires", text)
+    if lifetime.is_zero:
+        msg = "--expires: a key that expires at once is of no use. Write P30D."
+        raise UsageError(msg)
+    return lifetime

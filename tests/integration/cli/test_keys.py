@@ -1,0 +1,152 @@
+"""The commands ``keys create|list|revoke|rotate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.database.engine import make_engine, reading
+from overview.access.keys import authenticate
+from tests.integration.cli.calling import Answer, Call
+
+
+def create(call: Call, *more: str) -> Answer:
+    return call("keys", "create", "--all", "--role", "viewer", *more)
+
+
+def is_taken(database_url: str, text: str) -> bool:
+    engine = make_engine(database_url)
+    try:
+        with reading(engine) as connection:
+            return authenticate(connection, text) is not None
+    finally:
+        engine.dispose()
+
+
+def test_key_stands_alone_on_standard_output(call: Call, database_url: str):
+    """
+    So that a script can keep it; what people should know is beside it.
+    """
+    answer = create(call, "--name", "nightly", "--expires", "P30D")
+
+    assert 0 == answer.code
+    assert is_taken(database_url, answer.out.removesuffix("\n"))
+    assert "(nightly), viewer of all small apps, expires: 20" in answer.err
+    assert "not shown again" in answer.err
+
+
+@pytest.mark.usefixtures("shop")
+def test_keys_are_listed_without_their_secrets(call: Call):
+    """
+    For people, and for programs.
+    """
+    text = call("keys", "create", "--app", "shop", "--role", "admin").out.strip()
+    made = create(call, "--json").data
+    table, listed = call("keys", "list").out, call("keys", "list", "--json").data
+    of_shop = call("keys", "list", "--app", "shop", "--json").data
+
+    assert text not in table
+    assert made["key"] not in str(listed)
+    assert [made["id"], text.split("_")[1]] == [key["id"] for key in listed]
+    assert [("shop", "admin", "active")] == [
+        (key["app"], key["role"], key["state"]) for key in of_shop
+    ]
+    assert {"mh_" + key["id"] + "_" for key in listed} == {
+        key["prefix"] for key in listed
+    }
+
+
+def test_list_of_none_says_how_to_make_one(call: Call):
+    """
+    The next thing that somebody wants.
+    """
+    assert "minutehand keys create" in call("keys", "list").err
+
+
+def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, database_url: str):
+    """
+    Lists show how it begins, so that is taken too.
+    """
+    first, second = (create(call).out.strip() for _ in range(2))
+    by_id = call("keys", "revoke", first.split("_")[1])
+    by_prefix = call("keys", "revoke", second[:16])
+
+    assert (0, 0) == (by_id.code, by_prefix.code)
+    assert "was revoked at" in by_id.out
+    assert [False, False] == [is_taken(database_url, key) for key in (first, second)]
+
+
+def test_unknown_key_is_not_found(call: Call):
+    """
+    With exit code 4, like whatever does not exist.
+    """
+    answer = call("keys", "revoke", "none")
+
+    assert 4 == answer.code
+    assert "there is no API key 'none'. List them with: minutehand" in answer.err
+
+
+def test_rotation_prints_the_successor_alone(call: Call, database_url: str):
+    """
+    The old key goes on for a week, or as long as is asked for.
+    """
+    old = create(call).out.strip()
+    rotated = call("keys", "rotate", old[:16])
+    new = rotated.out.strip()
+
+    assert f"Key {old.split('_')[1]} is taken until" in rotated.err
+    assert [True, True] == [is_taken(database_url, key) for key in (old, new)]
+
+    last = call("keys", "rotate", new[:16], "--overlap", "PT0S", "--json").data
+    assert last["replaces"] == new.split("_")[1]
+    assert [False, True] == [is_taken(database_url, k) for k in (new, last["key"])]
+    assert 5 == call("keys", "rotate", new[:16]).code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--role", "viewer"], "either --app UID, or --all"),
+        (["--all", "--app", "a", "--role", "viewer"], "either --app UID, or --all"),
+        (["--all"], "--role"),
+        (["--all", "--role", "boss"], "'viewer', 'operator', 'editor', 'admin'"),
+        (["--all", "--role", "viewer", "--expires", "30 days"], "Write P30D"),
+        (["--all", "--role", "viewer", "--expires", "PT0S"], "expires at once"),
+        (["--all", "--role", "viewer", "--name", "a\tb"], "control character"),
+        (["--all", "--role", "viewer", "--name", " "], "is empty"),
+        (["--all", "--role", "viewer", "--name", "x" * 201], "201 characters"),
+    ],
+)
+def test_wrong_calls_are_refused(embedded: Call, arguments: list[str], told: str):
+    """
+    With what to write instead, and exit code 2.
+    """
+    answer = embedded("keys", "create", *arguments)
+
+    assert 2 == answer.code
+    assert told in " ".join(answer.err.replace("│", " ").split())
+
+
+def test_key_of_an_unknown_app_is_refused(call: Call, shop: Path):
+    """
+    With the one that was probably meant.
+    """
+    answer = call("keys", "create", "--app", f"{shop.name}s", "--role", "viewer")
+
+    assert 4 == answer.code
+    assert "Did you mean 'shop'?" in answer.err
+
+
+def test_what_is_done_to_keys_is_on_record(call: Call):
+    """
+    By whoever ran the command, without the key.
+    """
+    text = create(call, "--name", "nightly").out.strip()
+    call("keys", "revoke", text[:16])
+    revoked, created = call("changes", "list", "--kind", "key", "--json").data
+
+    assert ("created", "revoked") == (created["change"], revoked["change"])
+    assert "@" in created["by"]
+    assert {"role": "viewer", "name": "nightly", "expires_at": None} == created["after"]
+    assert text[16:] not in str([created, revoked])
