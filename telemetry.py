@@ -80,6 +80,7 @@ class Event(StrEnum):
         "A new tz database changes the clocks of a zone in use; due times were redone.",
     )
     PAUSE_ENDED = "pause_ended", "Pauses ended; the count says how many actions go on."
+    BACKFILL_ENDED = "backfill_ended", "A backfill is over; its operations are final."
     ACTION_QUARANTINED = (
         "action_quarantined",
         "An action could not be read and is left out until it is edited.",

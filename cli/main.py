@@ -47,7 +47,7 @@ _APPS = Group(
 )
 
 _ACTIONS = Group(
-    "Scheduled actions: post, list, show, run, pause, resume, delete.",
+    "Scheduled actions: post, list, show, run, pause, resume, backfill, delete.",
     {
         "post": Entry(
             "cli.actions_post:post",
@@ -61,6 +61,10 @@ _ACTIONS = Group(
             "Pause a scheduled action.",
         ),
         "resume": Entry("cli.pausing:resume_action", "Resume a scheduled action."),
+        "backfill": Entry(
+            "cli.backfills:backfill",
+            "Run past occurrences of an action after all.",
+        ),
         "delete": Entry(
             "cli.actions:delete", "Delete a scheduled action; its history is kept."
         ),
@@ -154,6 +158,20 @@ COMMANDS = Group(
             {"send": Entry("cli.events:send", "Record events that happened to users.")},
         ),
         "operations": _OPERATIONS,
+        "backfills": Group(
+            "Backfills: list, show and cancel them.",
+            {
+                "list": Entry(
+                    "cli.backfills:list_backfills",
+                    "List backfills, the latest first.",
+                ),
+                "show": Entry(
+                    "cli.backfills:show_backfill",
+                    "Show a backfill and how far it is.",
+                ),
+                "cancel": Entry("cli.backfills:cancel", "Cancel a backfill."),
+            },
+        ),
         "mails": Group(
             "Mails: list them; confirm or resend the uncertain ones.",
             {

@@ -25,6 +25,7 @@ from actions.restore_actions import (
     start_anew,
     void_lease,
 )
+from dispatch.backfills.outcomes import Outcome, end_backfills
 from models.database.engine import read_clock, reading, writing
 from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
@@ -214,6 +215,7 @@ def _settle(
     missed = decide_as_missed(connection, now=now, reason=reason)
     for start in range(0, len(missed), _CHUNK):
         record(connection, missed[start : start + _CHUNK])
+    end_backfills(connection, Outcome.RESTORED)
     restarted = start_anew(connection, as_of=as_of, now=now, by=by)
     void_lease(connection)
     return Restored(

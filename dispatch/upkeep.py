@@ -18,6 +18,7 @@ from actions.leader import Leader, LeadershipLostError, record_tick
 from actions.maintenance_action import ensure_maintenance
 from actions.pausing.pause_and_resume import end_pauses, has_ended_pause
 from actions.tick import TickReport
+from dispatch.backfills.progress import Backfiller
 from dispatch.dispatcher import Dispatcher
 from dispatch.noticer import Noticer
 from models.database.engine import reading, writing
@@ -28,6 +29,9 @@ log = structlog.get_logger()
 
 #: Seconds between two looks for lost workers and messages; leases last a minute.
 RESCUE_EVERY_S = 5.0
+
+#: Seconds between two looks for backfills while there are none.
+BACKFILL_EVERY_S = 5.0
 
 #: Seconds from a tick to the look for failures to report: by then, most operations of
 #: the tick have run.
@@ -61,11 +65,13 @@ class Upkeep:
     ) -> None:
         """Rescue at the first look; notice after the first tick."""
         self.dispatcher = dispatcher
+        self.backfiller = Backfiller(engine, leader)
         self.noticer = noticer
         self._engine = engine
         self._leader = leader
         self._monotonic = monotonic
         self._rescue_at = float("-inf")
+        self._backfill_at = float("-inf")
         self._notice_at = float("inf")
         self._maintained_as: int | None = None
 
@@ -86,7 +92,7 @@ class Upkeep:
 
     def look(self) -> None:
         """
-        Send waiting operations; if it is time, rescue lost ones and report failures.
+        Send what waits; if it is time, rescue, report failures and go on backfilling.
 
         Raises:
             LeadershipLostError, UnreachableError: What was done before is kept.
@@ -100,6 +106,9 @@ class Upkeep:
             self.noticer.look()
             if self.noticer.is_behind:
                 self._notice_at = self._monotonic()
+        # last: what is not of a backfill has been sent by now, unless it cannot be
+        if self._monotonic() >= self._backfill_at and not self.backfiller.look():
+            self._backfill_at = self._monotonic() + BACKFILL_EVERY_S
 
     def keep_maintenance(self, *, at: time, timezone: str, enabled: bool) -> bool:
         """

@@ -18,7 +18,8 @@ class NewOperation:
         state: PENDING to run it; SKIPPED or MISSED record why it does not run.
 
         occurrence: Aware UTC; for a missed row, the first occurrence missed; for a
-            manual run, the instant at which it was requested.
+            manual run, the instant at which it was requested; for a backfill, the past
+            occurrence that runs after all.
 
         event_at: The instant of the event that caused the occurrence, if one did.
 
@@ -70,9 +71,25 @@ def make_triggered_by(action_name: str) -> str:
     return f'Scheduled action "{action_name}"'
 
 
+def make_backfilled_by(action_name: str, backfill_id: UUID, by: str) -> str:
+    """Return that text for a run of a backfill, and who asked for it."""
+    return f"{_BACKFILL}{backfill_id} by {by}: {make_triggered_by(action_name)}"
+
+
+#: How the text of a backfill begins.
+_BACKFILL = "Backfill "
+
+
 def get_action_name(triggered_by: str) -> str:
-    """Return the name in a text of ``make_triggered_by``; other texts unchanged."""
+    """
+    Return the name in a text of the functions above; other texts unchanged.
+
+    >>> get_action_name(make_backfilled_by("daily", UUID(int=1), "root@host"))
+    'daily'
+    """
     before, after = make_triggered_by("\n").split("\n")
+    if triggered_by.startswith(_BACKFILL) and f": {before}" in triggered_by:
+        triggered_by = before + triggered_by.partition(f": {before}")[2]
     if not (triggered_by.startswith(before) and triggered_by.endswith(after)):
         return triggered_by
     return triggered_by[len(before) : -len(after)]

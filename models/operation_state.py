@@ -54,6 +54,7 @@ class Trigger(StrEnum):
     EVENT = "event"
     MANUAL = "manual"
     NOTICE = "notice"  # reports that other operations failed, or work again
+    BACKFILL = "backfill"  # somebody asked for a past occurrence to run after all
 
 
 class Overlap(StrEnum):
@@ -115,6 +116,6 @@ TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
     _S.FAILED: frozenset({_S.PENDING}),  # operations retry
     _S.CANCELED: frozenset({_S.PENDING}),  # operations retry
     _S.SUCCEEDED: frozenset({_S.PENDING}),  # mails resend
-    _S.SKIPPED: frozenset(),
+    _S.SKIPPED: frozenset({_S.PENDING}),  # a backfill
     _S.MISSED: frozenset(),
 }

@@ -114,7 +114,7 @@ def explain_state(state: OperationState) -> str:  # noqa: PLR0911 - a list
     Return what it means that an operation is in *state*.
 
     >>> explain_state(OperationState.SKIPPED)
-    'deliberately not run; the reason says why'
+    'deliberately not run; the reason says why; a backfill makes it pending again'
     """
     match state:
         case OperationState.PENDING:
@@ -142,7 +142,10 @@ def explain_state(state: OperationState) -> str:  # noqa: PLR0911 - a list
                 " operations retry makes it pending again"
             )
         case OperationState.SKIPPED:
-            return "deliberately not run; the reason says why"
+            return (
+                "deliberately not run; the reason says why; a backfill makes it"
+                " pending again"
+            )
         case OperationState.MISSED:
             return (
                 "not run because no scheduler led in time; one row for a whole outage,"

@@ -134,8 +134,9 @@ def postgres_url(_postgres_emptied: sa.Engine) -> str:
         )
         for table in reversed(metadata.sorted_tables):
             # which the migration has made, once
-            if table is not installation:
+            if table not in (installation, change_head):
                 connection.execute(sa.delete(table))
+        connection.execute(sa.update(change_head).values(number=0, hash=GENESIS))
         unpaused = dict.fromkeys(
             ("paused_at", "paused_until", "paused_by", "pause_note")
         )

@@ -21,6 +21,8 @@ from celery_app.routing import TASK_OF_QUEUE
 from cli.demo.screen import MARKS
 from cli.doctor import STYLES
 from cli.output import STATE_STYLES
+from dispatch.backfills.planning import Recorded
+from dispatch.backfills.progress import BACKFILLED_STATES
 from dispatch.dispatcher import DECISIONS
 from models.event import EventName
 from models.operation import HEAVY_STEPS, MAILING_STEPS, OperationModel, PublishModel
@@ -160,13 +162,21 @@ def test_heavy_steps_are_those_that_move_what_an_app_stages_or_publishes() -> No
 
 def test_what_may_be_reopened_is_what_may_become_pending_again() -> None:
     """
-    Retry and resend move as TRANSITIONS says, and nothing else leaves a final state.
+    Retry, resend and backfill move as TRANSITIONS says, and nothing else reopens.
     """
     reopened = {state for state in FINAL_STATES if TRANSITIONS[state]}
 
-    assert reopened == RESENT_STATES
+    assert reopened == RESENT_STATES | BACKFILLED_STATES
+    assert RETRIED_STATES < BACKFILLED_STATES
     assert RETRIED_STATES < RESENT_STATES
     assert {OperationState.PENDING} == {to for s in reopened for to in TRANSITIONS[s]}
+
+
+def test_backfills_know_each_state_of_an_operation() -> None:
+    """
+    What is recorded of an occurrence is a state, or that there is none.
+    """
+    assert {str(each) for each in OperationState} < {str(each) for each in Recorded}
 
 
 def test_steps_are_open_while_the_operation_can_be() -> None:

@@ -25,7 +25,7 @@ from actions.explaining.recorded import (
 from actions.occurrences import parse_timing
 from actions.when.searching import find_last, find_occurrences
 from models.errors import RuleError
-from models.operation_state import OperationState, Reason
+from models.operation_state import OperationState, Reason, Trigger
 from models.revision import Change
 
 _MINUTE = timedelta(minutes=1)
@@ -190,6 +190,8 @@ def _explain_operation(history: History, operation: RecordedOperation) -> Answer
             verdict, text = Verdict.MISSED, f"it was missed{who}{why}"
         case _:
             assert_never(state)
+    if operation.trigger == Trigger.BACKFILL:
+        text += f"; a backfill recorded it at {operation.recorded_at:%F %T}Z"
     if operation.recorded_at < operation.occurrence:
         text += f"; it was {_describe_early_tick(operation)}"
     return Answer(verdict, text, operation.id, lag)

@@ -44,6 +44,7 @@ def _make_tables() -> None:
         sa.Column("from_at", UtcDateTime, nullable=False),
         sa.Column("until_at", UtcDateTime, nullable=False),
         sa.Column("which", sa.Text(), nullable=False),
+        sa.Column("total", sa.Integer(), nullable=False),
         sa.Column("at_once", sa.Integer(), nullable=False),
         sa.Column("note", sa.Text(), nullable=True),
         sa.Column("requested_by", sa.Text(), nullable=False),

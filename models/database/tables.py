@@ -800,7 +800,8 @@ backfills = sa.Table(
     Column("until_at", UtcDateTime, nullable=False),
     # missing, failed, all
     Column("which", sa.Text, nullable=False),
-    # the most of its operations that are live at a time
+    # how many of its occurrences are to run, and the most that are live at a time
+    Column("total", sa.Integer, nullable=False),
     Column("at_once", sa.Integer, nullable=False),
     Column("note", sa.Text),
     Column("requested_by", sa.Text, nullable=False),

@@ -28,6 +28,7 @@ from models.database.engine import (
 )
 from models.database.tables import (
     LIVE_OR_CLAIMED,
+    PENDING,
     PENDING_MANUAL,
     PENDING_SCHEDULED,
     UNDER_WAY,
@@ -70,14 +71,17 @@ _QUEUES = {queue.value: queue for queue in Queue}
 @cache
 def _sendable_statement() -> sa.CompoundSelect[Any]:
     """Select manual runs, then scheduled ones, each the oldest first."""
-    return sa.union_all(
-        sa.select(_select_sendable(PENDING_MANUAL).subquery()),
-        sa.select(_select_sendable(PENDING_SCHEDULED).subquery()),
+    limit = sa.bindparam("limit", type_=sa.Integer)
+    age = (operations.c.send_at, operations.c.recorded_at, operations.c.occurrence)
+    parts = (
+        _select_sendable(rows).order_by(*age).limit(limit)
+        for rows in (PENDING_MANUAL, PENDING_SCHEDULED)
     )
+    return sa.union_all(*(sa.select(part.subquery()) for part in parts))
 
 
 def _select_sendable(rows: Rows) -> sa.Select[Any]:
-    """Select what waits, oldest first, except what would only occupy a slot."""
+    """Select what waits, except what would only occupy a slot."""
     other = operations.alias("other")
     heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
     same_under_way = sa.exists().where(
@@ -86,35 +90,47 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
         UNDER_WAY.of("other"),
         LIVE_OR_CLAIMED.of("other"),  # which has the index
     )
-    return (
-        sa.select(
-            operations.c.id,
-            operations.c.queue,
-            operations.c.triggered_by,
-            operations.c.attempt,
-            operations.c.send_at,
-            operations.c.app,
-            operations.c.action_uid,
-            operations.c.user_id,
-            operations.c.overlap,
-            operations.c.trigger,
-        )
-        .where(
-            rows.of(),
-            operations.c.send_at <= db_now(),
-            # not if it was canceled and retried, and its worker has not noticed yet
-            operations.c.claim_token.is_(None),
-            sa.or_(
-                operations.c.queue != Queue.HEAVY,
-                operations.c.app.not_in(heavy_apps),
-            ),
-            sa.or_(operations.c.overlap != Overlap.QUEUE, ~same_under_way),
-        )
-        .order_by(
-            operations.c.send_at, operations.c.recorded_at, operations.c.occurrence
-        )
-        .limit(sa.bindparam("limit", type_=sa.Integer))
+    return sa.select(
+        operations.c.id,
+        operations.c.queue,
+        operations.c.triggered_by,
+        operations.c.attempt,
+        operations.c.send_at,
+        operations.c.app,
+        operations.c.action_uid,
+        operations.c.user_id,
+        operations.c.overlap,
+        operations.c.trigger,
+    ).where(
+        rows.of(),
+        operations.c.send_at <= db_now(),
+        # not if it was canceled and retried, and its worker has not noticed yet
+        operations.c.claim_token.is_(None),
+        sa.or_(
+            operations.c.queue != Queue.HEAVY,
+            operations.c.app.not_in(heavy_apps),
+        ),
+        sa.or_(operations.c.overlap != Overlap.QUEUE, ~same_under_way),
     )
+
+
+@cache
+def _live_work_statement() -> sa.Select[bool]:
+    first = (
+        _select_sendable(PENDING)
+        .where(
+            operations.c.queue == sa.bindparam("queue", type_=sa.Text),
+            operations.c.trigger != Trigger.BACKFILL,
+        )
+        .exists()
+    )
+    return sa.select(first)
+
+
+def has_sendable(connection: sa.Connection, queue: Queue) -> bool:
+    """Return whether *queue* has something to send now that is not of a backfill."""
+    found = connection.execute(_live_work_statement(), {"queue": queue})
+    return bool(found.scalar())
 
 
 def fetch_sendable(
@@ -123,7 +139,8 @@ def fetch_sendable(
     """
     Return what may be sent now, looking at *limit* manual and *limit* scheduled rows.
 
-    Manual runs come first, then the oldest operations. At most one heavy operation of
+    Manual runs come first, then the oldest operations, then what backfills recorded,
+    which also goes to the lanes behind. At most one heavy operation of
     an app, and one ``overlap: queue`` operation of an action and user, are under way;
     the others follow when it is final. Among operations that wait equally long, such as
     those of one tick, the apps take turns.
@@ -143,7 +160,10 @@ def fetch_sendable(
     found = connection.execute(_sendable_statement(), {"limit": limit})
     rows = found.all()  # all at once: row by row, the driver takes twice as long
     places = _Places(connection, share) if rows and share is not None else None
-    messages: list[tuple[bool, datetime, int, Message]] = []
+    if any(row.trigger == Trigger.BACKFILL for row in rows):
+        # Live work takes its turn first, such as that of the only heavy operation.
+        rows = sorted(rows, key=lambda row: row.trigger == Trigger.BACKFILL)
+    messages: list[tuple[int, datetime, int, Message]] = []
     turns: Counter[tuple[datetime, str]] = Counter()
     scheduled = 0
     taken: set[tuple[str, ...] | tuple[str, str | None]] = set()
@@ -152,6 +172,7 @@ def fetch_sendable(
             row
         )
         is_scheduled = trigger != Trigger.MANUAL
+        is_backfill = trigger == Trigger.BACKFILL
         scheduled += is_scheduled
         keys: list[tuple[str, ...] | tuple[str, str | None]] = []
         if queue == Queue.HEAVY:
@@ -164,9 +185,14 @@ def fetch_sendable(
         turns[send_at, app] += 1
         lane = 0
         if places is not None and queue == Queue.QUICK:
-            lane = places.give(app, is_scheduled=is_scheduled)
+            lane = (
+                find_back_lane(app)
+                if is_backfill
+                else places.give(app, is_scheduled=is_scheduled)
+            )
         message = Message(id_, _QUEUES[queue], text, attempt, send_at, lane)
-        messages.append((is_scheduled, send_at, turns[send_at, app], message))
+        rank = is_scheduled + is_backfill
+        messages.append((rank, send_at, turns[send_at, app], message))
     messages.sort(key=itemgetter(0, 1, 2))  # stable: an app's own order stays
     more = bool(messages) and limit in {scheduled, len(rows) - scheduled}
     return [message for *_order, message in messages], more

@@ -350,3 +350,42 @@ def test_clock_changes_of_every_size_are_no_faults(
 
     assert [] == found
     assert decided
+
+
+def test_backfill_is_no_fault():
+    """
+    It runs what a tick left out, as late as somebody asks for it: days after the rule
+    was due, beside the row of the outage, or before the rule was in effect.
+    """
+    timing = TIMINGS["excluded"]
+    decided = decide(timing)
+    first, second, third, *others = decided
+    outage = {"first": str(second.occurrence), "last": str(third.occurrence)}
+    missed = replace(second, state="missed", details=outage)
+    late: dict[str, Any] = {"trigger": "backfill", "recorded_at": END}
+    before = replace(first, occurrence=first.occurrence + 3 * SECOND, **late)
+
+    backfilled = [replace(each, **late) for each in (first, second, third)]
+    found = [before, missed, *backfilled, *others]
+
+    assert [] == audit_action(
+        "action", [make_revision(timing)], found, since=START, until=END
+    )
+
+
+def test_what_only_a_backfill_left_out_is_still_a_miss():
+    """
+    The backfill of one day does not excuse the next one.
+    """
+    timing = TIMINGS["cron"]
+    first, _second, *others = decide(timing)
+
+    (finding,) = audit_action(
+        "action",
+        [make_revision(timing)],
+        [replace(first, trigger="backfill", recorded_at=END), *others],
+        since=START,
+        until=END,
+    )
+
+    assert Fault.MISS == finding.fault

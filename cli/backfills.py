@@ -1,0 +1,282 @@
+"""``actions backfill``, and ``backfills list``, ``show`` and ``cancel``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from actions.leader import fetch_leader
+from actions.lookup import find_action, find_filtered
+from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
+from cli.connection import (
+    get_actor,
+    get_settings,
+    read_database,
+    write_database,
+)
+from cli.options import (
+    ActionArgument,
+    ActionOption,
+    AppOption,
+    JsonOption,
+    read_period,
+)
+from cli.output import (
+    format_both,
+    out,
+    print_fields,
+    print_json,
+    print_note,
+    print_table,
+    style_state,
+)
+from dispatch.backfills.planning import Plan, Recorded, Which, plan_backfill
+from dispatch.backfills.requests import (
+    DEFAULT_AT_ONCE,
+    cancel_backfill,
+    start_backfill,
+)
+from models.errors import NotFoundError
+from models.paging import Page
+from overview.backfills import (
+    ShownBackfill,
+    fetch_backfilled_occurrences,
+    fetch_shown_backfill,
+    fetch_shown_backfills,
+)
+
+#: The most occurrences that people are shown; ``--json`` has all.
+_SHOWN = 20
+
+_BackfillArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a backfill.")
+]
+
+
+def backfill(  # noqa: PLR0913 - the options of the command
+    action: ActionArgument,
+    *,
+    from_: Annotated[
+        str,
+        typer.Option("--from", metavar="TIME", help="Occurrences at or after this."),
+    ],
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until", metavar="TIME", help="Occurrences before this; default: now."
+        ),
+    ] = None,
+    which: Annotated[
+        Which,
+        typer.Option(
+            "--which", help="Those that never ran (missing), those that failed, or all."
+        ),
+    ] = Which.MISSING,
+    at_once: Annotated[
+        int,
+        typer.Option("--at-once", metavar="N", help="How many may be live at a time."),
+    ] = DEFAULT_AT_ONCE,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="Why; kept with it.")
+    ] = None,
+    app: AppOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Run past occurrences of an action after all.
+
+    They are listed first, and the command asks. What succeeded, or is under way, never
+    runs again. The scheduler records a few at a time, when nothing else waits.
+    """
+    since, end = read_period(from_, until)
+    assert since is not None  # --from is required
+    retention = get_settings().retention
+    with read_database() as connection:
+        uid = find_action(connection, action, app=app).uid
+        plan = plan_backfill(
+            connection, uid, since=since, until=end, which=which, retention=retention
+        )
+    count = len(plan.chosen)
+    if dry_run or not count:
+        _print_plan(plan, json=json)
+        return
+    if not yes:
+        _print_plan(plan, json=False)
+    many = "1 occurrence" if count == 1 else f"{count:,} occurrences"
+    confirm_change_of_many(f"Run {many} of {plan.action_name!r}", yes=yes)
+    with write_database() as connection:
+        backfill_id = start_backfill(
+            connection,
+            uid,
+            since=since,
+            until=plan.until,
+            which=which,
+            retention=retention,
+            by=get_actor(),
+            at_once=at_once,
+            note=note,
+            expected_count=count,
+        )
+        shown = fetch_shown_backfill(connection, backfill_id)
+        leader = fetch_leader(connection)
+    if json:
+        print_json(shown.as_json())
+    else:
+        out().print(f"Backfill {backfill_id} of {many}.", markup=False)
+        print_note(f"To follow it: minutehand backfills show {backfill_id}")
+    if leader is None:
+        print_note(
+            "No scheduler leads, so the backfill waits. Start one: minutehand"
+            " scheduler, or minutehand up."
+        )
+
+
+def _print_plan(plan: Plan, *, json: bool) -> None:
+    if json:
+        print_json(plan.as_json())
+        return
+    found = plan.occurrences
+    print_table(
+        ("occurrence", "recorded", "reason", ""),
+        (
+            [
+                format_both(each.occurrence),
+                style_state(each.recorded),
+                each.reason or "",
+                "would run" if each.runs else "",
+            ]
+            for each in found[:_SHOWN]
+        ),
+        empty="",
+    )
+    if len(found) > _SHOWN:
+        print_note(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
+    period = f"{format_both(plan.since)} to {format_both(plan.until)}"
+    if not found:
+        out().print(f"The rule is not due from {period}.", markup=False)
+        return
+    of = f"of {len(found):,} ({_count(plan.by_recorded)})"
+    out().print(f"{len(plan.chosen):,} {of} would run: {period}", markup=False)
+
+
+def list_backfills(
+    *,
+    app: AppOption = None,
+    action: ActionOption = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="The most to list.")
+    ] = 50,
+    json: JsonOption = False,
+) -> None:
+    """List backfills, the latest first."""
+    with read_database() as connection:
+        uid = find_filtered(connection, app=app, action=action)
+        found = fetch_shown_backfills(
+            connection, Page(limit), app=app, action_uid=uid
+        ).entries
+    if json:
+        print_json([each.as_json() for each in found])
+        return
+    print_table(
+        ("id", "state", "action", "occurrences", "which", "started", "by"),
+        (
+            [
+                str(each.id),
+                each.state,
+                each.action_uid,
+                f"{each.total:,}",
+                each.which,
+                format_both(each.created_at),
+                each.requested_by,
+            ]
+            for each in found
+        ),
+        empty="There is no backfill.",
+    )
+
+
+def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
+    """
+    Show a backfill and how far it is.
+
+    With --json, all of its occurrences are in the answer.
+    """
+    backfill_id = _read_id(backfill)
+    with read_database() as connection:
+        shown = fetch_shown_backfill(connection, backfill_id)
+        limit = max(1, shown.total) if json else _SHOWN
+        part = fetch_backfilled_occurrences(connection, backfill_id, Page(limit))
+    if json:
+        occurrences = [each.as_json() for each in part.entries]
+        print_json({**shown.as_json(), "occurrences": occurrences})
+        return
+    _print_shown(shown)
+    out().print()
+    print_table(
+        ("occurrence", "what became of it", "id"),
+        (
+            [format_both(each.occurrence), each.told, str(each.operation_id)]
+            for each in part.entries
+        ),
+        empty="",
+    )
+    if shown.total > len(part.entries):
+        print_note(f"{shown.total - len(part.entries):,} more: see --json.")
+
+
+def _print_shown(shown: ShownBackfill) -> None:
+    progress = shown.progress or {}
+    canceled = None
+    if shown.canceled_at is not None:
+        canceled = f"{format_both(shown.canceled_at)} by {shown.canceled_by}"
+    print_fields(
+        [
+            ("state", shown.state),
+            ("action", f"{shown.action_uid} ({shown.app})"),
+            ("from", format_both(shown.since)),
+            ("until", format_both(shown.until)),
+            ("which", shown.which),
+            ("occurrences", f"{shown.total:,}, {shown.at_once} at once"),
+            ("progress", _count(progress)),
+            ("waits for", shown.waits_for),
+            ("note", shown.note),
+            ("started", f"{format_both(shown.created_at)} by {shown.requested_by}"),
+            ("canceled", canceled),
+            ("finished", format_both(shown.finished_at)),
+        ]
+    )
+
+
+def _count(counts: Mapping[Recorded, int] | Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items())
+
+
+def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
+    """
+    Cancel a backfill.
+
+    No more of it is recorded, and what waits is canceled. What a worker has taken goes
+    on: cancel that with operations cancel.
+    """
+    backfill_id = _read_id(backfill)
+    with write_database() as connection:
+        count = cancel_backfill(connection, backfill_id, by=get_actor())
+        shown = fetch_shown_backfill(connection, backfill_id)
+    if json:
+        print_json(shown.as_json())
+        return
+    many = "1 waiting operation" if count == 1 else f"{count:,} waiting operations"
+    out().print(f"Canceled backfill {backfill_id}, and {many} of it.", markup=False)
+
+
+def _read_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        msg = f"there is no backfill {text!r}"
+        raise NotFoundError(msg) from None

@@ -1,0 +1,364 @@
+"""Which past occurrences a backfill would run, and what is recorded of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.list_actions import find_problem, get_action_state
+from actions.occurrences import Schedule, parse_timing
+from actions.when.searching import find_occurrences
+from models.database.engine import (
+    Identifier,
+    json_rows,
+    make_rows_json,
+    read_clock,
+)
+from models.database.tables import operations, scheduled_actions
+from models.errors import ConflictError, NotFoundError, UsageError
+from models.fields.instants import format_instant
+from models.occurrence import make_operation_id
+from models.operation_state import OperationState
+
+#: The most occurrences of one backfill.
+MOST_OCCURRENCES = 10_000
+
+
+class Which(StrEnum):
+    """Which of the occurrences a backfill runs."""
+
+    MISSING = "missing"  # those that never ran: not recorded, missed, skipped, canceled
+    FAILED = "failed"
+    ALL = "all"  # both; what succeeded or is live never runs again
+
+
+class Recorded(StrEnum):
+    """What is recorded of an occurrence: a state of its operation, or one of these."""
+
+    NOTHING = "nothing"
+    #: the next tick decides about it
+    UNDECIDED = "undecided"
+    #: too old: what was recorded of it may have been pruned
+    PRUNED = "pruned"
+    PENDING = "pending"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+
+
+_NEVER_RAN = frozenset(
+    {Recorded.NOTHING, Recorded.MISSED, Recorded.SKIPPED, Recorded.CANCELED}
+)
+
+#: What must be recorded of an occurrence for it to run.
+RUNS: Mapping[Which, frozenset[Recorded]] = MappingProxyType(
+    {
+        Which.MISSING: _NEVER_RAN,
+        Which.FAILED: frozenset({Recorded.FAILED}),
+        Which.ALL: _NEVER_RAN | {Recorded.FAILED},
+    }
+)
+
+
+class PlannedOccurrenceJson(TypedDict):
+    """One occurrence of a list."""
+
+    occurrence: datetime
+    operation: UUID
+    recorded: Recorded
+    reason: str | None
+    runs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOccurrence:
+    """
+    A past occurrence.
+
+    Args:
+        occurrence: Aware UTC.
+
+        operation_id: The id that its operation has, or would have.
+
+        reason: Why its operation did not succeed. None: it has none, or no reason.
+
+        runs: Whether the backfill would run it.
+    """
+
+    occurrence: datetime
+    operation_id: UUID
+    recorded: Recorded
+    reason: str | None
+    runs: bool
+
+    def as_json(self) -> PlannedOccurrenceJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "occurrence": self.occurrence,
+            "operation": self.operation_id,
+            "recorded": self.recorded,
+            "reason": self.reason,
+            "runs": self.runs,
+        }
+
+
+PlanJson = TypedDict(
+    "PlanJson",
+    {
+        "action_uid": str,
+        "app": str,
+        "from": datetime,
+        "until": datetime,
+        "which": Which,
+        "total": int,
+        "by_recorded": dict[Recorded, int],
+        "occurrences": list[PlannedOccurrenceJson],
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """
+    What a backfill would run.
+
+    Args:
+        since: Aware UTC, inclusive.
+
+        until: Aware UTC, exclusive.
+
+        occurrences: All of the rule in that period, oldest first.
+    """
+
+    action_uid: str
+    action_name: str
+    app: str
+    since: datetime
+    until: datetime
+    which: Which
+    occurrences: tuple[PlannedOccurrence, ...]
+
+    @property
+    def chosen(self) -> list[PlannedOccurrence]:
+        """Those that it would run."""
+        return [each for each in self.occurrences if each.runs]
+
+    @property
+    def by_recorded(self) -> dict[Recorded, int]:
+        """How many occurrences there are, by what is recorded of them."""
+        counts = Counter(each.recorded for each in self.occurrences)
+        return {each: counts[each] for each in Recorded if counts[each]}
+
+    def as_json(self) -> PlanJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "action_uid": self.action_uid,
+            "app": self.app,
+            "from": self.since,
+            "until": self.until,
+            "which": self.which,
+            "total": len(self.chosen),
+            "by_recorded": self.by_recorded,
+            "occurrences": [each.as_json() for each in self.occurrences],
+        }
+
+
+def plan_backfill(  # noqa: PLR0913 - what is asked for
+    connection: sa.Connection,
+    uid: str,
+    *,
+    since: datetime,
+    until: datetime | None,
+    which: Which,
+    retention: timedelta,
+    app: str | None = None,
+) -> Plan:
+    """
+    List the past occurrences of the rule that an action has now.
+
+    Args:
+        connection: Any.
+
+        uid: Of a time-driven action.
+
+        since: Aware, inclusive.
+
+        until: Aware, exclusive; not later than now. None: now.
+
+        which: Which of them would run.
+
+        retention: How long finished operations are kept: what the action was to do
+            before that is unknown, and does not run again.
+
+        app: Uid of a small app; actions of others are unknown. None: any.
+
+    Raises:
+        NotFoundError: There is no such action, or it is deleted.
+
+        UsageError: Events drive the action, *until* is later than now or not after
+            *since*, or there are more than MOST_OCCURRENCES.
+
+        ConflictError: The rule of the action can no longer be read.
+    """
+    row = _fetch_action(connection, uid, app)
+    now = read_clock(connection)
+    until = now if until is None else until
+    schedule = _read_schedule(row)
+    _refuse_period(since, until, now)
+    found = find_occurrences(schedule, since, until, limit=MOST_OCCURRENCES + 1)
+    if len(found) > MOST_OCCURRENCES:
+        msg = (
+            f"there are more than {MOST_OCCURRENCES:,} occurrences from"
+            f" {format_instant(since)} to {format_instant(until)}; a backfill takes at"
+            f" most that many. The last of the first {MOST_OCCURRENCES:,} is at"
+            f" {format_instant(found[-2])}: do it in parts."
+        )
+        raise UsageError(msg)
+    judge = _Judge(connection, row, schedule, now=now, retention=retention)
+    occurrences = judge.judge(found, which)
+    return Plan(row.uid, row.name, row.app, since, until, which, occurrences)
+
+
+def _fetch_action(connection: sa.Connection, uid: str, app: str | None) -> sa.Row[Any]:
+    kept = scheduled_actions.c
+    query = sa.select(scheduled_actions).where(
+        kept.uid == uid, kept.deleted_at.is_(None)
+    )
+    if app is not None:
+        query = query.where(kept.app == app)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        msg = f"there is no scheduled action {uid!r}"
+        raise NotFoundError(msg)
+    return row
+
+
+def _read_schedule(row: sa.Row[Any]) -> Schedule:
+    if row.timing is None:
+        msg = (
+            f"action {row.uid!r} is driven by an event. Only actions that are driven by"
+            " time have occurrences to backfill; to run it for a user: minutehand"
+            f" actions run {row.uid} --user ID"
+        )
+        raise UsageError(msg)
+    if problem := find_problem(row):
+        msg = f"the rule of action {row.uid!r} cannot be read: {problem}"
+        raise ConflictError(msg)
+    return parse_timing(row.timing)
+
+
+def _refuse_period(since: datetime, until: datetime, now: datetime) -> None:
+    if until > now:
+        msg = (
+            f"--until ({format_instant(until)}) is later than now"
+            f" ({format_instant(now)}). What is yet to come runs by itself: leave out"
+            " --until, or give an earlier one."
+        )
+        raise UsageError(msg)
+    if since >= until:
+        msg = (
+            f"--from ({format_instant(since)}) is not before --until"
+            f" ({format_instant(until)}), so nothing lies between them."
+        )
+        raise UsageError(msg)
+
+
+class _Judge:
+    """Says what is recorded of occurrences of one action."""
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        row: sa.Row[Any],
+        schedule: Schedule,
+        *,
+        now: datetime,
+        retention: timedelta,
+    ) -> None:
+        self._connection = connection
+        self._action = row
+        self._schedule = schedule
+        self._known_from = now - retention
+        is_ticked = get_action_state(row) == "active"
+        # What a tick is going to decide is left to it.
+        self._undecided_from = row.next_due_at if is_ticked else None
+
+    def judge(
+        self, found: Sequence[datetime], which: Which
+    ) -> tuple[PlannedOccurrence, ...]:
+        uid = self._action.uid
+        ids = [make_operation_id(uid, each) for each in found]
+        recorded = self._fetch_recorded(ids)
+        missed = self._fetch_missed(found[-1]) if found else []
+        planned = []
+        for occurrence, operation_id in zip(found, ids, strict=True):
+            known = recorded.get(operation_id)
+            word, reason = known or self._judge_absent(occurrence, missed)
+            runs = word in RUNS[which]
+            planned.append(
+                PlannedOccurrence(occurrence, operation_id, word, reason, runs)
+            )
+        return tuple(planned)
+
+    def _judge_absent(
+        self,
+        occurrence: datetime,
+        missed: Sequence[tuple[datetime, datetime, str | None]],
+    ) -> tuple[Recorded, str | None]:
+        for first, last, reason in missed:
+            if first <= occurrence <= last:
+                return Recorded.MISSED, reason
+        undecided_from = self._undecided_from
+        if undecided_from is not None:
+            due_at = self._schedule.due_at(occurrence, self._action.uid)
+            if due_at >= undecided_from:
+                return Recorded.UNDECIDED, None
+        if self._action.created_at <= occurrence < self._known_from:
+            return Recorded.PRUNED, None
+        return Recorded.NOTHING, None
+
+    def _fetch_recorded(
+        self, ids: Sequence[UUID]
+    ) -> dict[UUID, tuple[Recorded, str | None]]:
+        given = json_rows(self._connection.dialect.name, {"id": Identifier}, "given")
+        rows = self._connection.execute(
+            sa.select(operations.c.id, operations.c.state, operations.c.reason).where(
+                operations.c.id.in_(sa.select(given.c.id))
+            ),
+            {"given": make_rows_json([{"id": each} for each in ids])},
+        )
+        return {row.id: (Recorded(row.state), row.reason) for row in rows}
+
+    def _fetch_missed(
+        self, last: datetime
+    ) -> list[tuple[datetime, datetime, str | None]]:
+        """Return the ranges that were recorded as missed, up to *last*."""
+        rows = self._connection.execute(
+            sa.select(operations.c.details, operations.c.reason).where(
+                operations.c.action_uid == self._action.uid,
+                operations.c.state == OperationState.MISSED,
+                operations.c.occurrence <= last,
+            )
+        )
+        return [
+            (
+                datetime.fromisoformat(row.details["first"]),
+                datetime.fromisoformat(row.details["last"]),
+                row.reason,
+            )
+            for row in rows
+            if row.details
+        ]

@@ -1,0 +1,348 @@
+"""
+The leader's part of backfills: record the next occurrences, and notice the end.
+
+Each backfill advances in one transaction of its own, under the fence: the operations
+and what is noted about them are written together, or not at all. What runs by schedule
+goes first: nothing is recorded while the queue has other work to send, and the runs of
+a backfill are sent last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+import structlog
+
+from actions.leader import Leader
+from actions.list_actions import find_problem, get_action_state
+from actions.occurrences import parse_timing
+from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
+from dispatch.backfills.planning import RUNS, Which
+from models.database.engine import (
+    Identifier,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+    read_clock,
+    reading,
+    writing,
+)
+from models.database.tables import (
+    BACKFILL_WAITING,
+    LIVE,
+    OPEN_BACKFILLS,
+    backfill_occurrences,
+    backfills,
+    operations,
+    scheduled_actions,
+)
+from models.decision import NewOperation, make_backfilled_by
+from models.operation_state import OperationState, Overlap, Queue, Trigger
+from operations.cancel_and_retry import REOPENED
+from operations.fleet.processes import has_older_worker
+from operations.record import count_live, record
+from operations.sending.order import has_sendable
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: Backfills that advance in one look; the others have their turn in the next.
+AT_A_LOOK = 20
+
+#: Latest runs that are asked how long a run takes.
+_RUNS = 20
+
+#: The schema whose programs know what a backfill is.
+_SINCE_SCHEMA = "0003"
+
+#: States of an operation that a backfill makes pending again.
+BACKFILLED_STATES = frozenset(
+    {OperationState.FAILED, OperationState.CANCELED, OperationState.SKIPPED}
+)
+
+_noted = backfill_occurrences.c
+
+
+class Backfiller:
+    """
+    Lets the open backfills advance.
+
+    Args:
+        engine: The scheduler's engine.
+
+        leader: Checked in every transaction.
+    """
+
+    def __init__(self, engine: sa.Engine, leader: Leader) -> None:
+        """Start with the oldest."""
+        self._engine = engine
+        self._leader = leader
+        self._turn = 0
+
+    def look(self) -> bool:
+        """
+        Record what may be recorded now; return whether any backfill is open.
+
+        Raises:
+            LeadershipLostError, UnreachableError: What was done before is kept.
+        """
+        with reading(self._engine) as connection:
+            ids = _fetch_open(connection)
+        if not ids:
+            return False
+        start = self._turn % len(ids)
+        chosen = (ids[start:] + ids[:start])[:AT_A_LOOK]
+        self._turn = start + len(chosen)
+        for backfill_id in chosen:
+            with writing(self._engine) as connection:
+                fence = self._leader.check(connection)
+                advance_backfill(connection, backfill_id, fence=fence)
+        return True
+
+
+def _fetch_open(connection: sa.Connection) -> list[UUID]:
+    return list(
+        connection.execute(
+            sa.select(backfills.c.id)
+            .where(OPEN_BACKFILLS.of("backfills"))
+            .order_by(backfills.c.created_at, backfills.c.id)
+        ).scalars()
+    )
+
+
+def advance_backfill(
+    connection: sa.Connection, backfill_id: UUID, *, fence: int
+) -> int:
+    """
+    Record the next operations of a backfill, or end it.
+
+    Args:
+        connection: In a transaction that has checked the lease.
+
+        backfill_id: Its id.
+
+        fence: Of the leadership.
+
+    Returns:
+        How many operations it recorded or made pending again.
+    """
+    row = connection.execute(
+        sa.select(backfills)
+        .where(backfills.c.id == backfill_id, OPEN_BACKFILLS.of("backfills"))
+        .with_for_update()
+    ).one_or_none()
+    if row is None:
+        return 0  # it ended meanwhile
+    action = connection.execute(
+        sa.select(scheduled_actions)
+        .where(scheduled_actions.c.uid == row.action_uid)
+        .with_for_update()
+    ).one_or_none()
+    if gone := _find_end(action):
+        settle_waiting(connection, row.id, f"{LEFT}{gone}")
+    live = _count_live(connection, row)
+    following = _fetch_following(connection, row)
+    if not following:
+        if live == 0:
+            _end(connection, row)
+        return 0
+    if action is None or find_wait(connection, action) is not None:
+        return 0
+    room = row.at_once - live if action.overlap == Overlap.ALLOW else 1
+    if room <= 0:
+        return 0
+    return _take(connection, row, action, following[:room], fence)
+
+
+def _find_end(action: sa.Row[Any] | None) -> Outcome | None:
+    """Say why nothing more of *action* may run, ever; None: it may."""
+    if action is None or action.deleted_at is not None:
+        return Outcome.DELETED
+    # A run without a user would be for all recipients.
+    return Outcome.OF_EVENTS if action.timing is None else None
+
+
+def find_wait(  # noqa: PLR0911 - one return for each answer
+    connection: sa.Connection, action: sa.Row[Any]
+) -> str | None:
+    """Say what keeps a backfill of *action* from recording more; None: nothing does."""
+    state = get_action_state(action)
+    if state != "active":
+        return f"the action is {state}"
+    if has_older_worker(connection, _SINCE_SCHEMA):
+        return "a worker of an older version is alive, which does not know backfills"
+    if has_sendable(connection, Queue(action.queue)):
+        return f"other work waits in queue {action.queue}, and goes first"
+    if action.overlap == Overlap.ALLOW:
+        return None
+    live = count_live(connection, {action.uid})
+    if live[action.uid, None]:
+        return f"another run is under way, and the overlap is {action.overlap}"
+    if action.overlap == Overlap.SKIP and not _leaves_room(connection, action):
+        due_at = f"{action.next_due_at:%F %T}Z"
+        return (
+            f"the next occurrence at {due_at} would be skipped, because a run takes"
+            " longer than until then"
+        )
+    return None
+
+
+def _leaves_room(connection: sa.Connection, action: sa.Row[Any]) -> bool:
+    """
+    Return whether a run that begins now should end before the next occurrence.
+
+    With ``overlap: skip`` the backfill would cost that occurrence its run. If runs take
+    longer than the time between two occurrences, that happens anyway.
+    """
+    if action.next_due_at is None or find_problem(action) is not None:
+        return True
+    longest = _find_longest(connection, action.uid)
+    due_at = action.next_due_at
+    if read_clock(connection) + longest < due_at:
+        return True
+    schedule = parse_timing(action.timing)
+    first = schedule.next_from(due_at)
+    second = None if first is None else schedule.next_from(first + _SECOND)
+    return first is not None and second is not None and second - first <= longest
+
+
+_SECOND = timedelta(seconds=1)
+
+
+def _find_longest(connection: sa.Connection, uid: str) -> timedelta:
+    latest = connection.execute(
+        sa.select(operations.c.started_at, operations.c.finished_at)
+        .where(operations.c.action_uid == uid)
+        .order_by(operations.c.occurrence.desc())
+        .limit(_RUNS)
+    )
+    took = [end - start for start, end in latest if start and end]
+    return max(took, default=timedelta(0))
+
+
+def _count_live(connection: sa.Connection, row: sa.Row[Any]) -> int:
+    """Return how many operations that this backfill recorded are not final."""
+    taken = sa.exists().where(
+        _noted.backfill_id == row.id,
+        _noted.occurrence == operations.c.occurrence,
+        _noted.outcome.in_(TAKEN),
+    )
+    return connection.execute(
+        sa.select(sa.func.count())
+        .select_from(operations)
+        .where(LIVE.of(), operations.c.action_uid == row.action_uid, taken)
+    ).scalar_one()
+
+
+def _fetch_following(connection: sa.Connection, row: sa.Row[Any]) -> list[sa.Row[Any]]:
+    return list(
+        connection.execute(
+            sa.select(_noted.occurrence, _noted.operation_id)
+            .where(
+                _noted.backfill_id == row.id,
+                BACKFILL_WAITING.of("backfill_occurrences"),
+            )
+            .order_by(_noted.occurrence)
+            .limit(row.at_once)
+        )
+    )
+
+
+def _end(connection: sa.Connection, row: sa.Row[Any]) -> None:
+    connection.execute(
+        sa.update(backfills)
+        .where(backfills.c.id == row.id)
+        .values(finished_at=db_now())
+    )
+    log.info(Event.BACKFILL_ENDED, backfill=str(row.id), action_uid=row.action_uid)
+
+
+def _take(
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    action: sa.Row[Any],
+    chosen: Sequence[sa.Row[Any]],
+    fence: int,
+) -> int:
+    """Record the operations of *chosen*, or make them pending again."""
+    new = [_make_operation(row, action, each) for each in chosen]
+    outcomes: dict[UUID, str] = dict.fromkeys(
+        record(connection, new, fence=fence), Outcome.RECORDED
+    )
+    known = [each.id for each in new if each.id not in outcomes]
+    if known:
+        outcomes |= _reopen(connection, known, Which(row.which))
+    _note_outcomes(
+        connection,
+        row.id,
+        {each.occurrence: outcomes[each.operation_id] for each in chosen},
+    )
+    return sum(outcome in TAKEN for outcome in outcomes.values())
+
+
+def _make_operation(
+    row: sa.Row[Any], action: sa.Row[Any], each: sa.Row[Any]
+) -> NewOperation:
+    return NewOperation(
+        id=each.operation_id,
+        action_uid=action.uid,
+        action_revision=action.revision,
+        app=action.app,
+        trigger=Trigger.BACKFILL,
+        triggered_by=make_backfilled_by(action.name, row.id, row.requested_by),
+        occurrence=each.occurrence,
+        queue=Queue(action.queue),
+        overlap=Overlap(action.overlap),
+    )
+
+
+def _reopen(
+    connection: sa.Connection, ids: Sequence[UUID], which: Which
+) -> Mapping[UUID, str]:
+    """Make operations pending again if they did not run; say what became of each."""
+    given = json_rows(connection.dialect.name, {"id": Identifier}, "given")
+    asked = {"given": make_rows_json([{"id": each} for each in ids])}
+    among = operations.c.id.in_(sa.select(given.c.id))
+    states = sorted(BACKFILLED_STATES & {str(each) for each in RUNS[which]})
+    reopened = connection.execute(
+        sa.update(operations)
+        .where(among, operations.c.state.in_(states))
+        .values(**REOPENED)
+        .returning(operations.c.id),
+        asked,
+    )
+    outcomes: dict[UUID, str] = dict.fromkeys(reopened.scalars(), Outcome.RETRIED)
+    rows = connection.execute(
+        sa.select(operations.c.id, operations.c.state).where(among), asked
+    )
+    for operation_id, state in rows:
+        outcomes.setdefault(operation_id, f"{LEFT}it is {state}")
+    return outcomes
+
+
+def _note_outcomes(
+    connection: sa.Connection, backfill_id: UUID, outcomes: Mapping[datetime, str]
+) -> None:
+    given = json_rows(
+        connection.dialect.name,
+        {"occurrence": UtcDateTime, "outcome": sa.Text()},
+        "given",
+    )
+    connection.execute(
+        sa.update(backfill_occurrences)
+        .where(
+            _noted.backfill_id == backfill_id,
+            _noted.occurrence == given.c.occurrence,
+        )
+        .values(outcome=given.c.outcome),
+        {
+            "given": make_rows_json(
+                [{"occurrence": at, "outcome": word} for at, word in outcomes.items()]
+            )
+        },
+    )

@@ -1,0 +1,246 @@
+"""Start a backfill, and cancel it. The leader does the rest: see progress.py."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from actions.posting.revisions import lock_action
+from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
+from dispatch.backfills.planning import PlannedOccurrence, Which, plan_backfill
+from models.database.engine import (
+    Identifier,
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+    read_clock,
+)
+from models.database.journal import note_change
+from models.database.tables import (
+    backfill_occurrences,
+    backfills,
+    leases,
+    operations,
+)
+from models.errors import ConflictError, NotFoundError, UsageError
+from models.fields.instants import format_instant
+from models.operation_state import OperationState, Reason
+from operations.bulk import refuse_other_count
+from operations.running.step_records import skip_steps_of
+
+#: How many operations of a backfill are live at a time, unless somebody says so.
+DEFAULT_AT_ONCE = 1
+
+#: The most that may be said: a leader looks at twice as many operations at least.
+MOST_AT_ONCE = 100
+
+
+def start_backfill(  # noqa: PLR0913 - what is asked for, by whom
+    connection: sa.Connection,
+    uid: str,
+    *,
+    since: datetime,
+    until: datetime | None,
+    which: Which,
+    retention: timedelta,
+    by: str,
+    at_once: int = DEFAULT_AT_ONCE,
+    note: str | None = None,
+    expected_count: int | None = None,
+    app: str | None = None,
+) -> UUID:
+    """
+    Store a backfill of what ``plan_backfill`` lists; return its id.
+
+    Args:
+        connection: Of ``writing``.
+
+        uid: As for ``plan_backfill``, as are the next ones.
+
+        since: Aware, inclusive.
+
+        until: Aware, exclusive. None: now.
+
+        which: Which of them run.
+
+        retention: How long finished operations are kept.
+
+        by: Who asks for it, such as ``root@host``.
+
+        at_once: How many of its operations are live at a time, from 1 to MOST_AT_ONCE.
+            If runs of the action must not overlap, it is one.
+
+        note: Why.
+
+        expected_count: How many the caller saw that would run. None: has not looked.
+
+        app: As for ``plan_backfill``.
+
+    Raises:
+        NotFoundError, UsageError: As ``plan_backfill``, or *at_once* is out of bounds.
+
+        ConflictError: The rule cannot be read, nothing would run, or not the number
+            that was expected.
+    """
+    if not 1 <= at_once <= MOST_AT_ONCE:
+        msg = f"--at-once: {at_once} is not between 1 and {MOST_AT_ONCE}"
+        raise UsageError(msg)
+    plan = plan_backfill(
+        connection,
+        uid,
+        since=since,
+        until=until,
+        which=which,
+        retention=retention,
+        app=app,
+    )
+    lock_action(connection, uid)  # it is not deleted until this is committed
+    chosen = plan.chosen
+    refuse_other_count(len(chosen), expected_count)
+    if not chosen:
+        msg = (
+            f"nothing of action {uid!r} is to run from {format_instant(plan.since)} to"
+            f" {format_instant(plan.until)} (--which {which})"
+        )
+        raise ConflictError(msg)
+    backfill_id = uuid4()
+    values: dict[str, Any] = {
+        "action_uid": uid,
+        "from_at": plan.since,
+        "until_at": plan.until,
+        "which": which,
+        "total": len(chosen),
+        "at_once": at_once,
+    }
+    connection.execute(
+        sa.insert(backfills).values(
+            id=backfill_id,
+            app=plan.app,
+            note=note,
+            requested_by=by,
+            created_at=read_clock(connection),
+            **values,
+        )
+    )
+    _insert_occurrences(connection, backfill_id, chosen)
+    note_change(
+        connection,
+        "backfill",
+        str(backfill_id),
+        "started",
+        app=plan.app,
+        after=values,
+        note=note,
+    )
+    return backfill_id
+
+
+def _insert_occurrences(
+    connection: sa.Connection, backfill_id: UUID, chosen: list[PlannedOccurrence]
+) -> None:
+    given = json_rows(
+        connection.dialect.name,
+        {"occurrence": UtcDateTime, "operation_id": Identifier},
+        "given",
+    )
+    connection.execute(
+        sa.insert(backfill_occurrences).from_select(
+            ["backfill_id", "occurrence", "operation_id"],
+            sa.select(
+                sa.literal(backfill_id, Identifier),
+                given.c.occurrence,
+                given.c.operation_id,
+            ),
+        ),
+        {
+            "given": make_rows_json(
+                [
+                    {"occurrence": e.occurrence, "operation_id": e.operation_id}
+                    for e in chosen
+                ]
+            )
+        },
+    )
+
+
+def cancel_backfill(
+    connection: sa.Connection, backfill_id: UUID, *, by: str, app: str | None = None
+) -> int:
+    """
+    Stop a backfill: no more of it is recorded, and what waits is canceled.
+
+    What a worker has taken goes on; cancel that one by one.
+
+    Args:
+        connection: Of ``writing``.
+
+        backfill_id: Its id.
+
+        by: Who asks for it.
+
+        app: Uid of a small app; backfills of others are unknown. None: any.
+
+    Returns:
+        How many recorded operations were canceled.
+
+    Raises:
+        NotFoundError: There is no such backfill.
+
+        ConflictError: It is over already.
+    """
+    # The leader's transactions lock the lease first, and many rows after it.
+    connection.execute(sa.select(leases.c.name).with_for_update())
+    query = sa.select(backfills).where(backfills.c.id == backfill_id)
+    if app is not None:
+        query = query.where(backfills.c.app == app)
+    row = connection.execute(query.with_for_update()).one_or_none()
+    if row is None:
+        msg = f"there is no backfill {backfill_id}"
+        raise NotFoundError(msg)
+    if row.finished_at is not None or row.canceled_at is not None:
+        word = "over" if row.canceled_at is None else "canceled"
+        msg = f"backfill {backfill_id} is already {word}"
+        raise ConflictError(msg)
+    left = settle_waiting(connection, backfill_id, f"{LEFT}{Outcome.CANCELED}")
+    canceled = _cancel_pending(connection, backfill_id)
+    connection.execute(
+        sa.update(backfills)
+        .where(backfills.c.id == backfill_id)
+        .values(canceled_at=db_now(), canceled_by=by)
+    )
+    note_change(
+        connection,
+        "backfill",
+        str(backfill_id),
+        "canceled",
+        app=row.app,
+        after={"canceled_operations": canceled, "never_recorded": left},
+    )
+    return canceled
+
+
+def _cancel_pending(connection: sa.Connection, backfill_id: UUID) -> int:
+    its_own = sa.select(backfill_occurrences.c.operation_id).where(
+        backfill_occurrences.c.backfill_id == backfill_id,
+        backfill_occurrences.c.outcome.in_(TAKEN),
+    )
+    canceled = connection.execute(
+        sa.update(operations)
+        .where(
+            operations.c.id.in_(its_own),
+            operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
+        )
+        .values(
+            state=OperationState.CANCELED,
+            reason=Reason.CANCELED,
+            finished_at=db_now(),
+        )
+        .returning(operations.c.id)
+    )
+    ids = list(canceled.scalars())
+    skip_steps_of(connection, ids)
+    return len(ids)

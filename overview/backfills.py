@@ -1,0 +1,359 @@
+"""Backfills and how far they are, for every face."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from dispatch.backfills.outcomes import LEFT, TAKEN
+from dispatch.backfills.planning import Which
+from dispatch.backfills.progress import find_wait
+from models.database.engine import Identifier, UtcDateTime
+from models.database.tables import (
+    backfill_occurrences,
+    backfills,
+    operations,
+    scheduled_actions,
+)
+from models.errors import NotFoundError
+from models.paging import Page, Part
+
+#: Occurrences that wait for their turn, those that were left as they were, and those
+#: whose operation has been pruned; the others count by the state of their operation.
+WAITING, LEFT_OUT, PRUNED = "waiting", "left", "pruned"
+
+
+class BackfillState(StrEnum):
+    """Where a backfill stands."""
+
+    RUNNING = "running"
+    STOPPING = "stopping"  # canceled; a run that a worker had taken is not final yet
+    CANCELED = "canceled"
+    FINISHED = "finished"
+
+
+BackfillJson = TypedDict(
+    "BackfillJson",
+    {
+        "id": UUID,
+        "app": str,
+        "action_uid": str,
+        "state": BackfillState,
+        "from": datetime,
+        "until": datetime,
+        "which": Which,
+        "at_once": int,
+        "total": int,
+        "progress": dict[str, int] | None,
+        "waits_for": str | None,
+        "note": str | None,
+        "requested_by": str,
+        "created_at": datetime,
+        "canceled_at": datetime | None,
+        "canceled_by": str | None,
+        "finished_at": datetime | None,
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBackfill:
+    """
+    A backfill; times are aware UTC.
+
+    Args:
+        since: Inclusive.
+
+        until: Exclusive.
+
+        at_once: The most of its operations that are live at a time.
+
+        total: How many occurrences it is to run.
+
+        progress: How many of them wait, how many were left as they were, and how many
+            operations are in each state. None: it was not asked for.
+
+        waits_for: What keeps it from recording more now. None: nothing, or it was not
+            asked for.
+    """
+
+    id: UUID
+    app: str
+    action_uid: str
+    since: datetime
+    until: datetime
+    which: Which
+    at_once: int
+    total: int
+    note: str | None
+    requested_by: str
+    created_at: datetime
+    canceled_at: datetime | None
+    canceled_by: str | None
+    finished_at: datetime | None
+    progress: Mapping[str, int] | None = None
+    waits_for: str | None = None
+
+    @property
+    def state(self) -> BackfillState:
+        """Where it stands."""
+        if self.canceled_at is not None:
+            is_over = self.finished_at is not None
+            return BackfillState.CANCELED if is_over else BackfillState.STOPPING
+        is_over = self.finished_at is not None
+        return BackfillState.FINISHED if is_over else BackfillState.RUNNING
+
+    def as_json(self) -> BackfillJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "id": self.id,
+            "app": self.app,
+            "action_uid": self.action_uid,
+            "state": self.state,
+            "from": self.since,
+            "until": self.until,
+            "which": self.which,
+            "at_once": self.at_once,
+            "total": self.total,
+            "progress": None if self.progress is None else dict(self.progress),
+            "waits_for": self.waits_for,
+            "note": self.note,
+            "requested_by": self.requested_by,
+            "created_at": self.created_at,
+            "canceled_at": self.canceled_at,
+            "canceled_by": self.canceled_by,
+            "finished_at": self.finished_at,
+        }
+
+
+def fetch_shown_backfill(
+    connection: sa.Connection, backfill_id: UUID, *, app: str | None = None
+) -> ShownBackfill:
+    """
+    Return a backfill with its progress, and with what it waits for.
+
+    Args:
+        connection: Any.
+
+        backfill_id: Its id.
+
+        app: Uid of a small app; backfills of others are unknown. None: any.
+
+    Raises:
+        NotFoundError: There is no such backfill.
+    """
+    shown = _make_shown(_fetch_one(connection, backfill_id, app))
+    progress = _count(connection, backfill_id)
+    shown = replace(shown, progress=progress)
+    if shown.state is not BackfillState.RUNNING or WAITING not in progress:
+        return shown
+    action = connection.execute(
+        sa.select(scheduled_actions).where(
+            scheduled_actions.c.uid == shown.action_uid,
+            scheduled_actions.c.timing.is_not(None),
+        )
+    ).one_or_none()
+    if action is None:
+        return shown
+    return replace(shown, waits_for=find_wait(connection, action))
+
+
+def _fetch_one(
+    connection: sa.Connection, backfill_id: UUID, app: str | None
+) -> sa.Row[Any]:
+    query = sa.select(backfills).where(backfills.c.id == backfill_id)
+    if app is not None:
+        query = query.where(backfills.c.app == app)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        msg = f"there is no backfill {backfill_id}"
+        raise NotFoundError(msg)
+    return row
+
+
+def _count(connection: sa.Connection, backfill_id: UUID) -> dict[str, int]:
+    noted = backfill_occurrences.c
+    rows = connection.execute(
+        sa.select(noted.outcome, operations.c.state, sa.func.count())
+        .join_from(
+            backfill_occurrences,
+            operations,
+            operations.c.id == noted.operation_id,
+            isouter=True,
+        )
+        .where(noted.backfill_id == backfill_id)
+        .group_by(noted.outcome, operations.c.state)
+    )
+    counts: Counter[str] = Counter()
+    for outcome, state, count in rows:
+        if outcome is None:
+            counts[WAITING] += count
+        elif outcome in TAKEN:
+            counts[PRUNED if state is None else state] += count
+        else:
+            counts[LEFT_OUT] += count
+    return dict(sorted(counts.items()))
+
+
+def fetch_shown_backfills(
+    connection: sa.Connection,
+    page: Page,
+    *,
+    app: str | None = None,
+    action_uid: str | None = None,
+) -> Part[ShownBackfill]:
+    """
+    Return backfills without their progress, the latest first.
+
+    Args:
+        connection: Any.
+
+        page: Which part of the list.
+
+        app: Only those of this small app. None: of all.
+
+        action_uid: Only those of this action. None: of all.
+    """
+    key = (backfills.c.created_at, backfills.c.id)
+    query = (
+        sa.select(backfills)
+        .order_by(*(column.desc() for column in key))
+        .limit(page.limit + 1)
+    )
+    if app is not None:
+        query = query.where(backfills.c.app == app)
+    if action_uid is not None:
+        query = query.where(backfills.c.action_uid == action_uid)
+    if page.after is not None:
+        at, backfill_id = page.after
+        last = sa.tuple_(
+            sa.literal(at, UtcDateTime), sa.literal(backfill_id, Identifier)
+        )
+        query = query.where(sa.tuple_(*key) < last)
+    rows = connection.execute(query).all()
+    shown = [_make_shown(row) for row in rows[: page.limit]]
+    if len(rows) <= page.limit:
+        return Part(shown, None)
+    return Part(shown, (shown[-1].created_at, shown[-1].id))
+
+
+def _make_shown(row: sa.Row[Any]) -> ShownBackfill:
+    return ShownBackfill(
+        id=row.id,
+        app=row.app,
+        action_uid=row.action_uid,
+        since=row.from_at,
+        until=row.until_at,
+        which=Which(row.which),
+        at_once=row.at_once,
+        total=row.total,
+        note=row.note,
+        requested_by=row.requested_by,
+        created_at=row.created_at,
+        canceled_at=row.canceled_at,
+        canceled_by=row.canceled_by,
+        finished_at=row.finished_at,
+    )
+
+
+class BackfilledOccurrenceJson(TypedDict):
+    """One occurrence of a backfill."""
+
+    occurrence: datetime
+    operation: UUID
+    outcome: str
+    state: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfilledOccurrence:
+    """
+    An occurrence that a backfill is to run.
+
+    Args:
+        outcome: WAITING, recorded, retried, or "left: " and why.
+
+        state: Of its operation. None: it has none, or it has been pruned.
+
+        reason: Why its operation did not succeed.
+    """
+
+    occurrence: datetime
+    operation_id: UUID
+    outcome: str
+    state: str | None
+    reason: str | None
+
+    @property
+    def told(self) -> str:
+        """What became of it, in a few words."""
+        if self.outcome in TAKEN:
+            why = "" if self.reason is None else f" ({self.reason})"
+            return f"{self.state or PRUNED}{why}"
+        return self.outcome.removeprefix(LEFT)
+
+    def as_json(self) -> BackfilledOccurrenceJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "occurrence": self.occurrence,
+            "operation": self.operation_id,
+            "outcome": self.outcome,
+            "state": self.state,
+            "reason": self.reason,
+        }
+
+
+def fetch_backfilled_occurrences(
+    connection: sa.Connection, backfill_id: UUID, page: Page, *, app: str | None = None
+) -> Part[BackfilledOccurrence]:
+    """
+    Return the occurrences of a backfill, the oldest first.
+
+    Args:
+        connection: Any.
+
+        backfill_id: Its id.
+
+        page: Which part of them.
+
+        app: As for ``fetch_shown_backfill``.
+
+    Raises:
+        NotFoundError: There is no such backfill.
+    """
+    _fetch_one(connection, backfill_id, app)
+    noted = backfill_occurrences.c
+    query = (
+        sa.select(
+            noted.occurrence,
+            noted.operation_id,
+            sa.func.coalesce(noted.outcome, WAITING),
+            operations.c.state,
+            operations.c.reason,
+        )
+        .join_from(
+            backfill_occurrences,
+            operations,
+            operations.c.id == noted.operation_id,
+            isouter=True,
+        )
+        .where(noted.backfill_id == backfill_id)
+        .order_by(noted.occurrence)
+        .limit(page.limit + 1)
+    )
+    if page.after is not None:
+        (after,) = page.after
+        query = query.where(noted.occurrence > sa.literal(after, UtcDateTime))
+    found = [BackfilledOccurrence(*row) for row in connection.execute(query)]
+    entries = found[: page.limit]
+    following = (entries[-1].occurrence,) if len(found) > page.limit else None
+    return Part(entries, following)

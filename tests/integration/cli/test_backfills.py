@@ -1,0 +1,150 @@
+"""Backfills from the command line: listed, started, followed and canceled."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from actions.leader import Leader
+from cli.connection import get_engine, get_settings
+from dispatch.backfills.progress import Backfiller
+from models.database.engine import read_clock, reading
+from models.fields.instants import format_instant
+from tests.integration.cli.calling import Call, write_action
+
+WEEK = ("--from", "2026-01-05T00:00Z", "--until", "2026-01-12T00:00Z")
+
+
+@pytest.fixture(autouse=True)
+def _posted(call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every test an action, and somebody who changes it."""
+    monkeypatch.setenv("MINUTEHAND_ACTOR", "ada@example.com")
+    get_settings.cache_clear()
+    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+
+
+def start(call: Call, *options: str) -> str:
+    answer = call("actions", "backfill", "hello", *WEEK, "--yes", "--json", *options)
+    assert 0 == answer.code
+    return str(answer.data["id"])
+
+
+def test_dry_run_lists_and_stores_nothing(call: Call):
+    """
+    Each occurrence with what is recorded of it, and whether it would run.
+    """
+    answer = call("actions", "backfill", "hello", *WEEK, "--dry-run")
+
+    assert 0 == answer.code
+    assert 7 == answer.out.count("would run\n")
+    assert "7 of 7 (7 nothing) would run" in answer.out
+    assert [] == call("backfills", "list", "--json").data
+    data = call("actions", "backfill", "hello", *WEEK, "--dry-run", "--json").data
+    assert (7, {"nothing": 7}) == (data["total"], data["by_recorded"])
+    assert "2026-01-05T06:00:00Z" == data["occurrences"][0]["occurrence"]
+
+
+def test_it_asks_before_it_starts(call: Call):
+    """
+    Without a terminal --yes is needed; the list is printed all the same.
+    """
+    answer = call("actions", "backfill", "hello", *WEEK)
+
+    assert 2 == answer.code
+    assert "Run 7 occurrences of 'hello'? There is no terminal" in answer.err
+    assert "would run" in answer.out
+    assert [] == call("backfills", "list", "--json").data
+
+
+def test_progress_is_shown_until_the_end(call: Call):
+    """
+    Who asked for it and why, what waits, and the id of each run.
+    """
+    backfill = start(call, "--note", "the outage", "--at-once", "2")
+    leader = Leader(get_engine())
+    leader.hold()
+    Backfiller(get_engine(), leader).look()
+
+    shown = call("backfills", "show", backfill)
+    data = call("backfills", "show", backfill, "--json").data
+
+    for word in ("by ada@example.com", "the outage", "2 pending, 5 waiting"):
+        assert word in shown.out
+    assert ("running", {"pending": 2, "waiting": 5}) == (
+        data["state"],
+        data["progress"],
+    )
+    outcomes = [each["outcome"] for each in data["occurrences"]]
+    assert ["recorded", "recorded", *["waiting"] * 5] == outcomes
+    assert "other work" not in shown.out
+    first = data["occurrences"][0]["operation"]
+    assert "backfill" == call("operations", "show", first, "--json").data["trigger"]
+
+
+def test_what_it_waits_for_is_said(call: Call):
+    """
+    Such as the pause of its action.
+    """
+    backfill = start(call)
+    call("actions", "pause", "hello")
+
+    assert "the action is paused" in call("backfills", "show", backfill).out
+
+
+def test_cancel_says_what_was_canceled(call: Call):
+    """
+    A second time, it is refused.
+    """
+    backfill = start(call)
+
+    answer = call("backfills", "cancel", backfill)
+    again = call("backfills", "cancel", backfill)
+
+    assert (0, 5) == (answer.code, again.code)
+    assert "0 waiting operations" in answer.out
+    assert "is already canceled" in again.err
+    (listed,) = call("backfills", "list", "--json").data
+    assert ("stopping", "ada@example.com") == (listed["state"], listed["canceled_by"])
+    assert "stopping" in call("backfills", "list", "--action", "hello").out
+
+
+@pytest.mark.parametrize("text", ["nonsense", str(uuid4())])
+def test_unknown_backfill(call: Call, text: str):
+    """
+    Exit code 4, whatever was given.
+    """
+    for command in ("show", "cancel"):
+        answer = call("backfills", command, text)
+        assert 4 == answer.code
+        assert "there is no backfill" in answer.err
+
+
+def test_nothing_to_run_is_no_error(call: Call):
+    """
+    It says that there is nothing, and stores nothing.
+    """
+    answer = call(
+        *("actions", "backfill", "hello", "--from", "2026-01-05T08:00Z"),
+        *("--until", "2026-01-05T09:00Z"),
+    )
+
+    assert 0 == answer.code
+    assert "The rule is not due" in answer.out
+
+
+def test_future_is_refused(call: Call):
+    """
+    It runs by itself.
+    """
+    with reading(get_engine()) as connection:
+        later = format_instant(read_clock(connection) + timedelta(days=1))
+
+    answer = call(
+        "actions", "backfill", "hello", "--from", "2026-01-05Z", "--until", later
+    )
+
+    assert 2 == answer.code
+    assert "runs by itself" in answer.err or "--from" in answer.err

@@ -1,0 +1,97 @@
+"""What tests of backfills start from: a daily action of which a week has passed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from dispatch.backfills.planning import Plan, Which, plan_backfill
+from dispatch.backfills.progress import Backfiller
+from dispatch.backfills.requests import start_backfill
+from models.database.engine import Author, reading, writing
+from models.database.tables import backfill_occurrences, backfills
+from models.occurrence import make_operation_id
+from tests.scheduling import (
+    MONDAY,
+    at,
+    edit,
+    edit_action,
+    get_now,
+    make_operation,
+    post_at,
+    record_all,
+)
+
+DAY = timedelta(days=1)
+#: Of the week that tests look at, from Monday.
+SEVENS = [at("07:00", MONDAY + number * DAY) for number in range(7)]
+UNTIL = MONDAY + 7 * DAY
+KEPT = timedelta(days=36500)
+
+ANN = Author("ann@example")
+
+
+def post_daily(engine: sa.Engine, **changes: Any) -> str:
+    """Post the daily action as if it was decided up to an hour from now."""
+    uid = post_at(engine, **changes)
+    edit_action(engine, uid, next_due_at=get_now(engine) + timedelta(hours=1))
+    return uid
+
+
+def record_state(
+    engine: sa.Engine, uid: str, occurrence: datetime, state: str, **values: Any
+) -> UUID:
+    """Record what became of an occurrence; return the id of its operation."""
+    operation_id = make_operation_id(uid, occurrence)
+    made = make_operation(action_uid=uid, id=operation_id, occurrence=occurrence)
+    record_all(engine, made)
+    edit(engine, operation_id, state=state, **values)
+    return operation_id
+
+
+def plan(engine: sa.Engine, uid: str, **changes: Any) -> Plan:
+    """Plan a backfill of the week."""
+    given = {"since": MONDAY, "until": UNTIL, "which": Which.ALL, "retention": KEPT}
+    with reading(engine) as connection:
+        return plan_backfill(connection, uid, **{**given, **changes})
+
+
+def start(engine: sa.Engine, uid: str, **changes: Any) -> UUID:
+    """Start a backfill of the week, and return its id."""
+    given = {"since": MONDAY, "until": UNTIL, "which": Which.ALL, "retention": KEPT}
+    with writing(engine, author=ANN) as connection:
+        return start_backfill(
+            connection, uid, by=ANN.name, **{"at_once": 3, **given, **changes}
+        )
+
+
+def make_backfiller(engine: sa.Engine) -> Backfiller:
+    """Return the backfiller of a leader."""
+    leader = Leader(engine)
+    assert leader.hold()
+    return Backfiller(engine, leader)
+
+
+def fetch_outcomes(engine: sa.Engine, backfill_id: UUID) -> list[str | None]:
+    """Return the outcomes of a backfill's occurrences, in their order."""
+    noted = backfill_occurrences.c
+    with reading(engine) as connection:
+        return list(
+            connection.execute(
+                sa.select(noted.outcome)
+                .where(noted.backfill_id == backfill_id)
+                .order_by(noted.occurrence)
+            ).scalars()
+        )
+
+
+def get_backfill(engine: sa.Engine, backfill_id: UUID) -> sa.Row[Any]:
+    """Return the row of a backfill."""
+    with reading(engine) as connection:
+        return connection.execute(
+            sa.select(backfills).where(backfills.c.id == backfill_id)
+        ).one()

@@ -1,0 +1,254 @@
+"""What a backfill would run is listed before anything is stored."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting.post import delete_action
+from dispatch.backfills import planning
+from dispatch.backfills.planning import Recorded, Which
+from models.database.engine import writing
+from models.errors import ConflictError, NotFoundError, UsageError
+from models.occurrence import make_missed_id
+from tests.integration.dispatch.backfills.backfilling import (
+    DAY,
+    SEVENS,
+    UNTIL,
+    plan,
+    post_daily,
+    record_state,
+)
+from tests.scheduling import (
+    MONDAY,
+    add_app,
+    edit_action,
+    fetch_all,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test a small app."""
+    add_app(engine)
+
+
+def add_missed(engine: sa.Engine, uid: str) -> None:
+    """Record that Wednesday and Thursday were missed, as a tick does."""
+    first, last = SEVENS[2], SEVENS[3]
+    record_all(
+        engine,
+        make_operation(
+            action_uid=uid,
+            id=make_missed_id(uid, first),
+            occurrence=first,
+            state="missed",
+            reason="outage",
+            details={"first": str(first), "last": str(last), "count": 2},
+        ),
+    )
+
+
+def test_each_occurrence_says_what_is_recorded_of_it(engine: sa.Engine):
+    """
+    One row for a whole outage counts for each occurrence in it.
+    """
+    uid = post_daily(engine)
+    record_state(engine, uid, SEVENS[0], "succeeded")
+    record_state(engine, uid, SEVENS[1], "failed", reason="step failed: x")
+    add_missed(engine, uid)
+    record_state(engine, uid, SEVENS[4], "running")
+    record_state(engine, uid, SEVENS[5], "skipped", reason="overlap")
+
+    found = plan(engine, uid).occurrences
+
+    assert [
+        (SEVENS[0], Recorded.SUCCEEDED, None, False),
+        (SEVENS[1], Recorded.FAILED, "step failed: x", True),
+        (SEVENS[2], Recorded.MISSED, "outage", True),
+        (SEVENS[3], Recorded.MISSED, "outage", True),
+        (SEVENS[4], Recorded.RUNNING, None, False),
+        (SEVENS[5], Recorded.SKIPPED, "overlap", True),
+        (SEVENS[6], Recorded.NOTHING, None, True),
+    ] == [(e.occurrence, e.recorded, e.reason, e.runs) for e in found]
+
+
+@pytest.mark.parametrize(
+    ("which", "chosen"),
+    [
+        (Which.MISSING, ["canceled", "skipped"]),
+        (Which.FAILED, ["failed"]),
+        (Which.ALL, ["failed", "canceled", "skipped"]),
+    ],
+)
+def test_what_succeeded_or_is_live_is_never_chosen(
+    engine: sa.Engine, which: Which, chosen: list[str]
+):
+    """
+    Nor what failed, unless somebody asks for it.
+    """
+    uid = post_daily(engine)
+    states = ["succeeded", "failed", "pending", "queued", "running"]
+    for occurrence, state in zip(SEVENS, [*states, "canceled", "skipped"], strict=True):
+        record_state(engine, uid, occurrence, state)
+
+    assert chosen == [str(e.recorded) for e in plan(engine, uid, which=which).chosen]
+
+
+def test_listing_stores_nothing(engine: sa.Engine):
+    """
+    It only reads, and says how many there are of each kind.
+    """
+    uid = post_daily(engine)
+
+    found = plan(engine, uid).as_json()
+
+    assert [] == fetch_all(engine)
+    assert (7, {"nothing": 7}) == (found["total"], found["by_recorded"])
+
+
+def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine):
+    """
+    It would be recorded twice over otherwise: once late, once as a backfill.
+    """
+    uid = post_daily(engine)
+    edit_action(engine, uid, next_due_at=SEVENS[5])
+
+    found = plan(engine, uid).occurrences
+
+    assert ["nothing"] * 5 + ["undecided"] * 2 == [e.recorded for e in found]
+    assert not any(e.runs for e in found[5:])
+
+
+def test_what_a_pause_left_out_is_nothing(engine: sa.Engine):
+    """
+    No tick decides about it any more.
+    """
+    uid = post_daily(engine)
+    edit_action(engine, uid, next_due_at=SEVENS[5], paused_at=SEVENS[5])
+
+    assert {"nothing": 7} == plan(engine, uid).by_recorded
+
+
+def test_what_may_have_been_pruned_does_not_run(engine: sa.Engine):
+    """
+    It may have succeeded: nobody knows any more. Before the action nothing ran.
+    """
+    uid = post_daily(engine)
+    edit_action(engine, uid, created_at=MONDAY + 2 * DAY)
+    kept = get_now(engine) - (MONDAY + 4 * DAY)
+
+    found = plan(engine, uid, retention=kept).occurrences
+
+    assert [*["nothing"] * 2, *["pruned"] * 2, *["nothing"] * 3] == [
+        e.recorded for e in found
+    ]
+    assert [True, True, False, False, True, True, True] == [e.runs for e in found]
+
+
+def test_the_rule_of_today_counts(engine: sa.Engine):
+    """
+    The period has the occurrences that it would have with the rule as it is now.
+    """
+    half_days = {"cron_rule": "0 */12 * * *"}
+    uid = post_daily(engine, when=half_days, starts_at="2026-01-06T00:00:00Z")
+
+    found = plan(engine, uid, until=MONDAY + 2 * DAY).occurrences
+
+    assert [MONDAY + DAY, MONDAY + 1.5 * DAY] == [e.occurrence for e in found]
+
+
+def test_jitter_that_is_yet_to_come_is_left_to_the_tick(engine: sa.Engine):
+    """
+    Its occurrence has passed, but its minute has not.
+    """
+    uid = post_daily(engine, when={"cron_rule": "0 * * * *"}, jitter="PT59M")
+    now = get_now(engine)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    edit_action(engine, uid, next_due_at=hour)
+
+    (found,) = plan(engine, uid, since=hour, until=now).occurrences
+
+    assert Recorded.UNDECIDED == found.recorded
+
+
+def test_end_may_not_lie_ahead(engine: sa.Engine):
+    """
+    What is yet to come runs by itself; without an end it is now.
+    """
+    uid = post_daily(engine)
+
+    with pytest.raises(UsageError, match="later than now"):
+        plan(engine, uid, until=get_now(engine) + HOUR)
+    assert plan(engine, uid, until=None).until <= get_now(engine)
+
+
+def test_period_is_not_empty(engine: sa.Engine):
+    """
+    Bounds the wrong way round are a mistake.
+    """
+    uid = post_daily(engine)
+
+    with pytest.raises(UsageError, match="not before"):
+        plan(engine, uid, since=UNTIL, until=MONDAY)
+
+
+def test_too_many_are_refused_with_a_way_out(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    The message names the end of the first part.
+    """
+    monkeypatch.setattr(planning, "MOST_OCCURRENCES", 5)
+    uid = post_daily(engine)
+
+    with pytest.raises(UsageError, match="2026-01-09T07:00:00Z: do it in parts"):
+        plan(engine, uid)
+    assert 5 == len(plan(engine, uid, until=SEVENS[5]).occurrences)
+
+
+def test_events_have_no_past_occurrences(engine: sa.Engine):
+    """
+    A run without its user would be for all recipients.
+    """
+    uid = post(engine, when={"on": "app.x"}).uid
+
+    with pytest.raises(UsageError, match="driven by an event"):
+        plan(engine, uid)
+
+
+def test_rule_that_cannot_be_read_is_refused(engine: sa.Engine):
+    """
+    With the reason.
+    """
+    uid = post_daily(engine)
+    edit_action(engine, uid, timing='{"when": 1}')
+
+    with pytest.raises(ConflictError, match="cannot be read"):
+        plan(engine, uid)
+
+
+def test_another_tenants_action_is_unknown(engine: sa.Engine):
+    """
+    In the very words in which one is that never was, or is deleted.
+    """
+    uid = post_daily(engine)
+    with pytest.raises(NotFoundError) as foreign:
+        plan(engine, uid, app="other")
+    with pytest.raises(NotFoundError) as unknown:
+        plan(engine, "x" * len(uid), app="other")
+    with writing(engine) as connection:
+        delete_action(connection, uid)
+    with pytest.raises(NotFoundError) as deleted:
+        plan(engine, uid, app="app")
+
+    texts = {str(e.value).replace("x" * len(uid), uid) for e in (foreign, unknown)}
+    assert {str(deleted.value)} == texts

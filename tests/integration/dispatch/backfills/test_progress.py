@@ -1,0 +1,667 @@
+"""The leader records a backfill little by little, and never twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader, LeadershipLostError
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action
+from dispatch.backfills import progress
+from dispatch.backfills.planning import Which
+from dispatch.backfills.progress import AT_A_LOOK, Backfiller, find_wait
+from dispatch.backfills.requests import cancel_backfill
+from dispatch.upkeep import BACKFILL_EVERY_S
+from models.database.engine import reading, writing
+from models.database.tables import processes
+from models.occurrence import make_operation_id
+from models.operation_state import Overlap, Queue
+from operations.cancel_and_retry import cancel, reopen
+from tests.integration.dispatch.backfills.backfilling import (
+    ANN,
+    DAY,
+    SEVENS,
+    fetch_outcomes,
+    get_backfill,
+    make_backfiller,
+    post_daily,
+    record_state,
+    start,
+)
+from tests.scheduling import (
+    REFRESH,
+    Clock,
+    FakeSender,
+    add_app,
+    backdate,
+    edit,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get,
+    get_now,
+    make_dispatcher,
+    make_operation,
+    make_scheduler,
+    post,
+    record_all,
+    tick,
+)
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test a small app."""
+    add_app(engine)
+
+
+def end_all(engine: sa.Engine, state: str = "succeeded") -> None:
+    """Let all live operations end."""
+    for row in fetch_all(engine):
+        if row.state in {"pending", "queued", "running"}:
+            edit(engine, row.id, state=state, claim_token=None)
+
+
+def send_all(engine: sa.Engine) -> None:
+    """Mark what is pending as sent."""
+    for row in fetch_all(engine):
+        if row.state == "pending":
+            edit(engine, row.id, state="queued", sent_at=get_now(engine))
+
+
+def test_as_many_at_once_as_were_asked_for(engine: sa.Engine):
+    """
+    The oldest first; the next follow when those are final.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    backfill = start(engine, uid, at_once=3)
+
+    backfiller.look()
+    backfiller.look()
+    first = [row.occurrence for row in fetch_all(engine)]
+    end_all(engine)
+    backfiller.look()
+
+    assert SEVENS[:3] == first
+    assert SEVENS[:6] == [row.occurrence for row in fetch_all(engine)]
+    assert [*["recorded"] * 6, None] == fetch_outcomes(engine, backfill)
+
+
+def test_run_has_the_occurrences_own_id_and_says_what_it_is(engine: sa.Engine):
+    """
+    Nothing tells it from the run that it makes up for, but who asked for it.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    backfill = start(engine, uid, at_once=1)
+
+    backfiller.look()
+
+    (row,) = fetch_all(engine)
+    assert make_operation_id(uid, SEVENS[0]) == row.id
+    assert ("pending", "backfill", SEVENS[0], None) == (
+        row.state,
+        row.trigger,
+        row.occurrence,
+        row.user_id,
+    )
+    asked = f'Backfill {backfill} by {ANN.name}: Scheduled action "daily"'
+    assert (asked, 1) == (row.triggered_by, row.fence)
+
+
+def test_it_ends_when_all_is_final(engine: sa.Engine):
+    """
+    Not when the last was recorded.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    backfill = start(engine, uid, at_once=7)
+    backfiller.look()
+    assert backfiller.look()
+    assert get_backfill(engine, backfill).finished_at is None
+
+    end_all(engine, "failed")
+    backfiller.look()
+
+    assert get_backfill(engine, backfill).finished_at is not None
+    assert not backfiller.look()
+
+
+def test_what_failed_or_never_ran_is_reopened_as_by_a_retry(engine: sa.Engine):
+    """
+    The same row, and three more attempts; the revision stays that of the row.
+    """
+    uid = post_daily(engine)
+    for occurrence, state in zip(SEVENS, ["failed", "skipped", "canceled"]):  # noqa: B905
+        record_state(engine, uid, occurrence, state, attempt=2, reason="x", error="y")
+    backfill = start(engine, uid, until=SEVENS[3])
+
+    make_backfiller(engine).look()
+
+    assert [("pending", "schedule", None, None, 5)] * 3 == [
+        (r.state, r.trigger, r.reason, r.error, r.attempts_allowed)
+        for r in fetch_all(engine)
+    ]
+    assert ["retried"] * 3 == fetch_outcomes(engine, backfill)
+
+
+def test_what_ran_meanwhile_is_left_as_it_is(engine: sa.Engine):
+    """
+    Somebody was faster than the backfill: by a retry, or another backfill.
+    """
+    uid = post_daily(engine)
+    backfill = start(engine, uid, until=SEVENS[3])
+    record_state(engine, uid, SEVENS[0], "succeeded")
+    record_state(engine, uid, SEVENS[1], "running")
+
+    make_backfiller(engine).look()
+
+    assert ["left: it is succeeded", "left: it is running", "recorded"] == (
+        fetch_outcomes(engine, backfill)
+    )
+    assert ["succeeded", "running", "pending"] == [r.state for r in fetch_all(engine)]
+
+
+def test_what_failed_meanwhile_is_left_if_only_missing_ones_were_asked_for(
+    engine: sa.Engine,
+):
+    """
+    As if it had failed before.
+    """
+    uid = post_daily(engine)
+    backfill = start(engine, uid, which=Which.MISSING, until=SEVENS[1])
+    operation = record_state(engine, uid, SEVENS[0], "failed")
+
+    make_backfiller(engine).look()
+
+    assert ["left: it is failed"] == fetch_outcomes(engine, backfill)
+    assert "failed" == get(engine, operation).state
+
+
+def test_two_backfills_of_the_same_run_each_occurrence_once(engine: sa.Engine):
+    """
+    Their ids are the same.
+    """
+    uid = post_daily(engine)
+    start(engine, uid, at_once=7)
+    second = start(engine, uid, at_once=7)
+
+    make_backfiller(engine).look()
+
+    assert SEVENS == [row.occurrence for row in fetch_all(engine)]
+    assert ["left: it is pending"] * 7 == fetch_outcomes(engine, second)
+
+
+def test_the_revision_of_now_runs(engine: sa.Engine):
+    """
+    An edit does not change the list, but what each occurrence does.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    start(engine, uid, at_once=1)
+    backfiller.look()
+    end_all(engine)
+    post(engine, replace_it=True, uid=uid, when={"cron_rule": "0 9 * * *"})
+
+    backfiller.look()
+
+    first, second = fetch_all(engine)
+    assert (SEVENS[1], first.action_revision + 1) == (
+        second.occurrence,
+        second.action_revision,
+    )
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue"])
+def test_runs_that_must_not_overlap_come_one_by_one(engine: sa.Engine, overlap: str):
+    """
+    However many at once were asked for, and whatever else of the action runs.
+    """
+    uid = post_daily(engine, overlap=overlap)
+    backfiller = make_backfiller(engine)
+    start(engine, uid, at_once=5)
+    other = make_operation(
+        action_uid=uid, id=uuid4(), overlap=Overlap(overlap), occurrence=SEVENS[6] + DAY
+    )
+    record_all(engine, other)
+    edit(engine, other.id, state="running")
+
+    backfiller.look()
+    alone = [row.id for row in fetch_all(engine)]
+    end_all(engine)
+    backfiller.look()
+    send_all(engine)
+    backfiller.look()
+
+    assert [other.id] == alone
+    assert SEVENS[:1] == [row.occurrence for row in fetch_all(engine)][:-1]
+
+
+def test_occurrence_to_come_is_not_skipped_for_a_backfill(engine: sa.Engine):
+    """
+    A run that takes an hour does not begin half an hour before.
+    """
+    uid = post_daily(engine, overlap="skip")
+    backfiller = make_backfiller(engine)
+    now = get_now(engine)
+    record_state(
+        engine,
+        uid,
+        SEVENS[6] + DAY,
+        "succeeded",
+        started_at=now - 3 * HOUR,
+        finished_at=now - 2 * HOUR,
+    )
+    start(engine, uid)
+    edit_action(engine, uid, next_due_at=now + HOUR / 2)
+
+    backfiller.look()
+    before = len(fetch_all(engine))
+    edit_action(engine, uid, next_due_at=now + 2 * HOUR)
+    backfiller.look()
+
+    assert (1, 2) == (before, len(fetch_all(engine)))
+
+
+def test_runs_longer_than_their_interval_keep_nothing_waiting(engine: sa.Engine):
+    """
+    They are skipped one by one anyway, and the backfill would never come to its turn.
+    """
+    uid = post_daily(engine, overlap="skip", when={"cron_rule": "0 * * * *"})
+    now = get_now(engine)
+    record_state(
+        engine,
+        uid,
+        SEVENS[6] + DAY,
+        "succeeded",
+        started_at=now - 3 * HOUR,
+        finished_at=now - HOUR,
+    )
+    start(engine, uid)
+    edit_action(engine, uid, next_due_at=now + HOUR / 2)
+
+    make_backfiller(engine).look()
+
+    assert 2 == len(fetch_all(engine))
+
+
+def test_live_work_of_the_queue_goes_first(engine: sa.Engine):
+    """
+    Nothing is recorded while anything else of it waits to be sent.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    start(engine, uid)
+    other = make_operation(action_uid="other", app="other", id=uuid4())
+    record_all(engine, other)
+
+    backfiller.look()
+    before = [row.id for row in fetch_all(engine)]
+    edit(engine, other.id, state="queued")
+    backfiller.look()
+
+    assert [other.id] == before
+    assert 4 == len(fetch_all(engine))
+
+
+def test_what_may_not_be_sent_yet_keeps_no_backfill_waiting(engine: sa.Engine):
+    """
+    Work of the other queue, and an attempt that is to come later.
+    """
+    uid = post_daily(engine)
+    start(engine, uid)
+    record_all(
+        engine,
+        make_operation(1, app="other", queue=Queue.HEAVY, id=uuid4()),
+        later := make_operation(2, app="other", id=uuid4()),
+    )
+    edit(engine, later.id, send_at=get_now(engine) + HOUR)
+
+    make_backfiller(engine).look()
+
+    assert 5 == len(fetch_all(engine))
+
+
+def test_live_work_that_came_later_is_sent_first(engine: sa.Engine):
+    """
+    If it came between the recording and the sending, the leader sends it first.
+    """
+    uid = post_daily(engine)
+    sender = FakeSender()
+    dispatcher = make_dispatcher(engine, sender)
+    start(engine, uid, at_once=2)
+    Backfiller(engine, dispatcher.leader).look()
+    live = make_operation(action_uid="other", id=uuid4(), app="zoo")
+    record_all(engine, live)
+
+    dispatcher.send_waiting()
+
+    backfilled = [make_operation_id(uid, each) for each in SEVENS[:2]]
+    assert [live.id, *backfilled] == sender.ids
+
+
+def test_the_slot_of_a_heavy_operation_is_for_live_work_first(engine: sa.Engine):
+    """
+    Only one of an app may be under way, and the backfill was there before.
+    """
+    uid = post_daily(engine, operations=REFRESH, overlap="allow")
+    sender = FakeSender()
+    dispatcher = make_dispatcher(engine, sender)
+    start(engine, uid, at_once=2)
+    Backfiller(engine, dispatcher.leader).look()
+    live = make_operation(action_uid="other", id=uuid4(), queue=Queue.HEAVY)
+    record_all(engine, live)
+
+    dispatcher.send_waiting()
+
+    assert [live.id] == sender.ids
+
+
+def test_backfill_goes_to_a_lane_behind(engine: sa.Engine):
+    """
+    So that it takes none of the places that its app has in the first lane.
+    """
+    uid = post_daily(engine)
+    sender = FakeSender()
+    dispatcher = make_dispatcher(engine, sender, part=0.5)
+    start(engine, uid, at_once=1)
+    Backfiller(engine, dispatcher.leader).look()
+
+    dispatcher.send_waiting()
+
+    ((message,),) = sender.batches
+    assert message.lane > 0
+
+
+def pause(engine: sa.Engine, uid: str) -> None:
+    with writing(engine) as connection:
+        set_paused(connection, uid, paused=True)
+
+
+def resume(engine: sa.Engine, uid: str) -> None:
+    with writing(engine) as connection:
+        set_paused(connection, uid, paused=False)
+
+
+def switch_off(engine: sa.Engine, uid: str) -> None:
+    edit_action(engine, uid, active=False)
+
+
+def switch_on(engine: sa.Engine, uid: str) -> None:
+    edit_action(engine, uid, active=True)
+
+
+@pytest.mark.parametrize(
+    ("stop", "go_on", "why"),
+    [
+        (pause, resume, "the action is paused"),
+        (switch_off, switch_on, "the action is inactive"),
+        (
+            lambda engine, uid: edit_action(
+                engine, uid, quarantined_at=get_now(engine), quarantine_reason="x"
+            ),
+            lambda engine, uid: edit_action(engine, uid, quarantined_at=None),
+            "the action is quarantined",
+        ),
+    ],
+    ids=["paused", "inactive", "quarantined"],
+)
+def test_backfill_waits_with_its_action(
+    engine: sa.Engine,
+    stop: Callable[[sa.Engine, str], None],
+    go_on: Callable[[sa.Engine, str], None],
+    why: str,
+):
+    """
+    Whoever stopped the action wants no run of it; then it goes on.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    start(engine, uid)
+    stop(engine, uid)
+
+    backfiller.look()
+    before = fetch_all(engine)
+    with reading(engine) as connection:
+        said = find_wait(connection, fetch_action(engine, uid))
+    go_on(engine, uid)
+    backfiller.look()
+
+    assert ([], why) == (before, said)
+    assert 3 == len(fetch_all(engine))
+
+
+def test_backfill_waits_for_workers_of_older_versions_to_go(engine: sa.Engine):
+    """
+    They do not know what a backfill is, and would fail it.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    start(engine, uid)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(processes).values(
+                id=uuid4(),
+                role="worker",
+                name="quick@old",
+                hostname="old",
+                pid=1,
+                version="0.1",
+                revision="0002",
+                queues=["quick"],
+                settings={},
+                started_at=get_now(engine),
+                heartbeat_at=get_now(engine),
+            )
+        )
+
+    backfiller.look()
+    before = fetch_all(engine)
+    with writing(engine) as connection:
+        connection.execute(sa.update(processes).values(revision="0003"))
+    backfiller.look()
+
+    assert [] == before
+    assert 3 == len(fetch_all(engine))
+
+
+def test_deletion_ends_it_with_a_word(engine: sa.Engine):
+    """
+    What is recorded already is canceled by whoever claims it.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    backfill = start(engine, uid, at_once=1)
+    backfiller.look()
+    with writing(engine) as connection:
+        delete_action(connection, uid)
+
+    backfiller.look()
+    end_all(engine, "canceled")
+    backfiller.look()
+
+    assert ["recorded", *["left: the action was deleted"] * 6] == (
+        fetch_outcomes(engine, backfill)
+    )
+    assert get_backfill(engine, backfill).finished_at is not None
+
+
+def test_action_that_events_drive_now_ends_it(engine: sa.Engine):
+    """
+    A run without a user would be for all recipients.
+    """
+    uid = post_daily(engine)
+    backfill = start(engine, uid)
+    post(engine, replace_it=True, uid=uid, when={"on": "app.x"})
+
+    make_backfiller(engine).look()
+
+    assert {"left: events drive the action now"} == {*fetch_outcomes(engine, backfill)}
+    assert [] == fetch_all(engine)
+
+
+def test_old_leader_records_nothing(engine: sa.Engine):
+    """
+    It was frozen between the look and the recording, and another leads.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    start(engine, uid)
+    with writing(engine) as connection:
+        connection.execute(sa.text("update leases set fence = fence + 1"))
+
+    with pytest.raises(LeadershipLostError):
+        backfiller.look()
+
+    assert [] == fetch_all(engine)
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+def test_killed_between_any_two_statements_it_loses_and_doubles_nothing(
+    engine: sa.Engine,
+):
+    """
+    Whoever leads next goes on as if nothing had happened.
+    """
+    uid = post_daily(engine)
+    record_state(engine, uid, SEVENS[1], "failed")
+    backfill = start(engine, uid, at_once=7)
+    statements = 0
+    deaths = 0
+    while True:
+        survived = _look_until(engine, statements)
+        if survived:
+            break
+        deaths += 1
+        assert ["failed"] == [row.state for row in fetch_all(engine)]
+        assert {None} == {*fetch_outcomes(engine, backfill)}
+        statements += 1
+
+    assert deaths > 10
+    assert SEVENS == [row.occurrence for row in fetch_all(engine)]
+    assert ["recorded", "retried", *["recorded"] * 5] == fetch_outcomes(
+        engine, backfill
+    )
+
+
+def _look_until(engine: sa.Engine, statements: int) -> bool:
+    """Look with a process that dies before its statement of that number."""
+    leader = Leader(engine)
+    with writing(engine) as connection:
+        connection.execute(sa.text("delete from leases"))
+    assert leader.hold()
+    left = statements
+
+    def die(*_arguments: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KilledError
+
+    sa.event.listen(engine, "before_cursor_execute", die)
+    sa.event.listen(engine, "commit", die)
+    try:
+        Backfiller(engine, leader).look()
+    except KilledError:
+        return False
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", die)
+        sa.event.remove(engine, "commit", die)
+    return True
+
+
+def test_all_have_their_turn(engine: sa.Engine, monkeypatch: pytest.MonkeyPatch):
+    """
+    However many there are, a look takes some of them, and the next look the others.
+    """
+    monkeypatch.setattr(progress, "AT_A_LOOK", 2)
+    for number in range(5):
+        uid = post_daily(engine, name=f"action {number}")
+        start(engine, uid, at_once=1)
+    backfiller = make_backfiller(engine)
+    counts = []
+
+    for _ in range(3):
+        backfiller.look()
+        counts.append(len(fetch_all(engine)))
+        send_all(engine)
+
+    assert [2, 4, 5] == counts
+    assert AT_A_LOOK > 2
+
+
+def test_scheduler_looks_once_in_a_while_and_each_second_while_there_is_one(
+    engine: sa.Engine,
+):
+    """
+    And sends what was recorded in its next look.
+    """
+    clock, sender = Clock(), FakeSender()
+    scheduler = make_scheduler(engine, sender, clock)
+    scheduler.wake()
+    uid = post_daily(engine)
+
+    def wake() -> list[Any]:
+        clock.now += 1
+        scheduler.next_tick_at = get_now(engine) + timedelta(seconds=50)
+        scheduler.wake()
+        return fetch_all(engine)
+
+    wake()
+    start(engine, uid, at_once=1)
+    waited = next(n for n in range(1, 20) if wake())
+    sent = [wake() and len(sender.ids) for _ in range(2)]
+
+    assert BACKFILL_EVERY_S == waited
+    assert [1, 1] == sent
+
+
+def test_cancel_by_hand_counts_as_final(engine: sa.Engine):
+    """
+    Whoever cancels a single run of it lets the next one come.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    backfill = start(engine, uid, at_once=1)
+    backfiller.look()
+    (row,) = fetch_all(engine)
+    with writing(engine) as connection:
+        cancel(connection, row.id, reason="canceled")
+
+    backfiller.look()
+
+    assert ["canceled", "pending"] == [row.state for row in fetch_all(engine)]
+    with writing(engine) as connection:
+        cancel_backfill(connection, backfill, by=ANN.name)
+        assert reopen(connection, row.id)
+
+
+def test_tick_and_backfill_of_one_occurrence_record_it_once(engine: sa.Engine):
+    """
+    A clock that was set back lets a tick decide again what a backfill has recorded.
+    """
+    uid = post_daily(engine, when={"cron_rule": "* * * * *"})
+    now = get_now(engine).replace(second=0, microsecond=0)
+    minutes = timedelta(minutes=3)
+    start(engine, uid, since=now - minutes, until=now, at_once=100)
+    dispatcher = make_dispatcher(engine)
+    Backfiller(engine, dispatcher.leader).look()
+    backdate(engine, uid, 3)
+
+    tick(dispatcher, get_now(engine))
+
+    found = [row.occurrence for row in fetch_all(engine)]
+    assert sorted(set(found)) == found
+    assert 4 <= len(found) <= 5

@@ -1,0 +1,200 @@
+"""A backfill is started as it was listed, and canceled at any time."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from dispatch.backfills.outcomes import Outcome, end_backfills
+from dispatch.backfills.requests import MOST_AT_ONCE, cancel_backfill
+from models.database.engine import reading, writing
+from models.database.tables import changes
+from models.errors import ConflictError, NotFoundError, UsageError
+from tests.integration.dispatch.backfills.backfilling import (
+    ANN,
+    SEVENS,
+    UNTIL,
+    fetch_outcomes,
+    get_backfill,
+    make_backfiller,
+    post_daily,
+    record_state,
+    start,
+)
+from tests.scheduling import MONDAY, add_app, edit, fetch_all
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test a small app."""
+    add_app(engine)
+
+
+def test_it_holds_what_was_listed(engine: sa.Engine):
+    """
+    Only what runs; and nothing is recorded before the leader does it.
+    """
+    uid = post_daily(engine)
+    record_state(engine, uid, SEVENS[0], "succeeded")
+
+    row = get_backfill(engine, start(engine, uid, note="lost them", expected_count=6))
+
+    assert (uid, MONDAY, UNTIL, "all", 6, 3, "lost them", ANN.name) == (
+        row.action_uid,
+        row.from_at,
+        row.until_at,
+        row.which,
+        row.total,
+        row.at_once,
+        row.note,
+        row.requested_by,
+    )
+    assert 1 == len(fetch_all(engine))
+
+
+def test_another_count_than_was_seen_is_refused(engine: sa.Engine):
+    """
+    Both are named, and nothing is stored.
+    """
+    uid = post_daily(engine)
+
+    with pytest.raises(ConflictError, match=r"7, but 6 were expected"):
+        start(engine, uid, expected_count=6)
+    with reading(engine) as connection:
+        assert not connection.execute(
+            sa.text("select count(*) from backfills")
+        ).scalar()
+
+
+def test_nothing_to_run_is_refused(engine: sa.Engine):
+    """
+    An empty backfill would look like one that did something.
+    """
+    uid = post_daily(engine)
+    for occurrence in SEVENS:
+        record_state(engine, uid, occurrence, "succeeded")
+
+    with pytest.raises(ConflictError, match="nothing of action"):
+        start(engine, uid)
+
+
+@pytest.mark.parametrize("at_once", [0, -1, MOST_AT_ONCE + 1])
+def test_at_once_is_bounded(engine: sa.Engine, at_once: int):
+    """
+    The leader looks at a bounded number of operations at a time.
+    """
+    with pytest.raises(UsageError, match="--at-once"):
+        start(engine, post_daily(engine), at_once=at_once)
+
+
+def test_cancel_stops_recording_and_what_no_worker_has(engine: sa.Engine):
+    """
+    What runs goes on, and then the backfill is over.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    backfill = start(engine, uid, at_once=3)
+    backfiller.look()
+    running, queued, pending = fetch_all(engine)
+    edit(engine, running.id, state="running", claim_token=uuid4())
+    edit(engine, queued.id, state="queued")
+
+    with writing(engine, author=ANN) as connection:
+        assert 2 == cancel_backfill(connection, backfill, by=ANN.name)
+    backfiller.look()
+
+    assert ["running", "canceled", "canceled"] == [r.state for r in fetch_all(engine)]
+    assert [*["recorded"] * 3, *["left: the backfill was canceled"] * 4] == (
+        fetch_outcomes(engine, backfill)
+    )
+    assert get_backfill(engine, backfill).finished_at is None
+    edit(engine, running.id, state="succeeded", claim_token=None)
+    backfiller.look()
+    row = get_backfill(engine, backfill)
+    assert row.canceled_by == ANN.name
+    assert row.finished_at >= row.canceled_at
+    assert pending.state == "pending"
+
+
+def test_cancel_leaves_what_others_recorded(engine: sa.Engine):
+    """
+    Another backfill has the same occurrences.
+    """
+    uid = post_daily(engine)
+    backfiller = make_backfiller(engine)
+    start(engine, uid, at_once=7)
+    second = start(engine, uid, at_once=7)
+    backfiller.look()
+
+    with writing(engine) as connection:
+        assert 0 == cancel_backfill(connection, second, by=ANN.name)
+
+    assert ["pending"] * 7 == [row.state for row in fetch_all(engine)]
+
+
+def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
+    """
+    It says which of the two.
+    """
+    first = start(engine, post_daily(engine))
+    second = start(engine, post_daily(engine, name="other"))
+    with writing(engine) as connection:
+        cancel_backfill(connection, first, by=ANN.name)
+        connection.execute(
+            sa.text("update backfills set finished_at = created_at where id = :id"),
+            {"id": second if engine.dialect.name == "postgresql" else str(second)},
+        )
+
+    for backfill, word in ((first, "canceled"), (second, "over")):
+        with pytest.raises(ConflictError, match=word), writing(engine) as connection:
+            cancel_backfill(connection, backfill, by=ANN.name)
+
+
+def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
+    """
+    In the words in which one is that never was.
+    """
+    backfill = start(engine, post_daily(engine))
+
+    with pytest.raises(NotFoundError, match=f"no backfill {backfill}"):  # noqa: SIM117
+        with writing(engine) as connection:
+            cancel_backfill(connection, backfill, by=ANN.name, app="other")
+    assert get_backfill(engine, backfill).canceled_at is None
+
+
+def test_start_and_cancel_are_on_record(engine: sa.Engine):
+    """
+    Who, and what.
+    """
+    backfill = start(engine, post_daily(engine), note="why")
+    with writing(engine, author=ANN) as connection:
+        cancel_backfill(connection, backfill, by=ANN.name)
+
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(changes)
+            .where(changes.c.kind == "backfill")
+            .order_by(changes.c.number)
+        ).all()
+    assert [("started", "why"), ("canceled", None)] == [
+        (row.change, row.note) for row in rows
+    ]
+    assert {(ANN.name, "app", str(backfill))} == {
+        (r.by, r.app, r.subject) for r in rows
+    }
+
+
+def test_restored_backup_ends_all(engine: sa.Engine):
+    """
+    What they would still record may have run after the backup was made.
+    """
+    backfill = start(engine, post_daily(engine))
+
+    with writing(engine) as connection:
+        assert 1 == end_backfills(connection, Outcome.RESTORED)
+    make_backfiller(engine).look()
+
+    assert {"left: a backup was restored"} == {*fetch_outcomes(engine, backfill)}
+    assert [] == fetch_all(engine)
