@@ -80,6 +80,11 @@ class Event(StrEnum):
         "A new tz database changes the clocks of a zone in use; due times were redone.",
     )
     PAUSE_ENDED = "pause_ended", "Pauses ended; the count says how many actions go on."
+    BULK_CHANGE_ENDED = "bulk_change_ended", "A bulk change has been done."
+    BULK_CHANGE_FAILED = (
+        "bulk_change_failed",
+        "A bulk change met an error that would come again, and ended.",
+    )
     BACKFILL_ENDED = "backfill_ended", "A backfill is over; its operations are final."
     ACTION_QUARANTINED = (
         "action_quarantined",

@@ -26,6 +26,7 @@ from actions.restore_actions import (
     void_lease,
 )
 from dispatch.backfills.outcomes import Outcome, end_backfills
+from dispatch.bulk.requests import end_bulk_changes
 from models.database.engine import read_clock, reading, writing
 from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
@@ -216,6 +217,7 @@ def _settle(
     for start in range(0, len(missed), _CHUNK):
         record(connection, missed[start : start + _CHUNK])
     end_backfills(connection, Outcome.RESTORED)
+    end_bulk_changes(connection, Outcome.RESTORED)
     restarted = start_anew(connection, as_of=as_of, now=now, by=by)
     void_lease(connection)
     return Restored(

@@ -125,6 +125,10 @@ class Changed:
     done: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
+    def __add__(self, other: Changed) -> Changed:
+        """Return both together."""
+        return Changed(self.done + other.done, self.refused + other.refused)
+
 
 def make_change_json(
     counted: Counted, changed: Changed | None, *, dry_run: bool
@@ -294,26 +298,32 @@ def cancel_selected(
     """
     changed = Changed()
     for page in _turn_pages(engine, selection, Change.CANCEL, at, batch):
-        ids = [row.id for row in page]
         with writing(engine, author=author) as connection:
-            _keep_leader_out(connection)
-            former = _lock(connection, ids)
-            canceled = _update(
-                connection,
-                ids,
-                LIVE.of(),
-                state=OperationState.CANCELED,
-                reason=reason,
-                finished_at=db_now(),
-            )
-            skip_steps_of(connection, canceled)
-            for each in canceled:
-                note_change_of_state(
-                    connection, former[each], "canceled", to=OperationState.CANCELED
-                )
-        changed.done += len(canceled)
-        changed.refused.update({CHANGED: len(ids) - len(canceled)})
-    return _tidy(changed)
+            keep_leader_out(connection)
+            changed += _cancel(connection, page, reason)
+    return changed
+
+
+def _cancel(
+    connection: sa.Connection, page: Sequence[sa.Row[Any]], reason: str
+) -> Changed:
+    ids = [row.id for row in page]
+    former = _lock(connection, ids)
+    canceled = _update(
+        connection,
+        ids,
+        LIVE.of(),
+        state=OperationState.CANCELED,
+        reason=reason,
+        finished_at=db_now(),
+    )
+    skip_steps_of(connection, canceled)
+    for each in canceled:
+        note_change_of_state(
+            connection, former[each], "canceled", to=OperationState.CANCELED
+        )
+    refused = Counter({CHANGED: len(ids) - len(canceled)})
+    return Changed(len(canceled), +refused)
 
 
 def retry_selected(
@@ -344,14 +354,34 @@ def retry_selected(
     changed = Changed()
     for page in _turn_pages(engine, selection, Change.RETRY, at, batch):
         with writing(engine, author=author) as connection:
-            _keep_leader_out(connection)
-            _retry(connection, page, changed)
-    return _tidy(changed)
+            keep_leader_out(connection)
+            changed += _retry(connection, page)
+    return changed
 
 
-def _retry(
-    connection: sa.Connection, page: Sequence[sa.Row[Any]], changed: Changed
-) -> None:
+def change_page(
+    connection: sa.Connection, page: Sequence[sa.Row[Any]], change: Change
+) -> Changed:
+    """
+    Apply *change* to the operations of a page.
+
+    Args:
+        connection: In a transaction that has called ``keep_leader_out``.
+
+        page: From ``fetch_page``.
+
+        change: What is done.
+    """
+    match change:
+        case Change.CANCEL:
+            return _cancel(connection, page, Reason.CANCELED)
+        case Change.RETRY:
+            return _retry(connection, page)
+    assert_never(change)
+
+
+def _retry(connection: sa.Connection, page: Sequence[sa.Row[Any]]) -> Changed:
+    changed = Changed()
     exclusive = [row for row in page if row.overlap != Overlap.ALLOW]
     if exclusive:
         _lock_actions(connection, {row.action_uid for row in exclusive})
@@ -382,10 +412,6 @@ def _retry(
     for each in former.keys() - set(reopened):
         is_fit = former[each].state in RETRIED_STATES
         changed.refused[Reason.OVERLAP if is_fit else CHANGED] += 1
-
-
-def _tidy(changed: Changed) -> Changed:
-    changed.refused = +changed.refused  # without reasons that occurred zero times
     return changed
 
 
@@ -393,6 +419,44 @@ def _turn_pages(
     engine: sa.Engine, selection: Selection, change: Change, at: datetime, batch: int
 ) -> Iterator[Sequence[Any]]:
     """Yield the selected rows in batches, the latest first, each row once."""
+    after = None
+    while True:
+        with reading(engine) as connection:
+            page = fetch_page(
+                connection, selection, change, at=at, after=after, limit=batch
+            )
+        if page:
+            yield page
+        if len(page) < batch:
+            return
+        after = (page[-1].recorded_at, page[-1].id)
+
+
+def fetch_page(
+    connection: sa.Connection,
+    selection: Selection,
+    change: Change,
+    *,
+    at: datetime,
+    after: tuple[datetime, UUID] | None,
+    limit: int,
+) -> Sequence[sa.Row[Any]]:
+    """
+    Return the next operations of *selection* for ``change_page``, the latest first.
+
+    Args:
+        connection: Any.
+
+        selection: Which operations.
+
+        change: What is to be done.
+
+        at: From ``count_selected``: operations recorded later are left out.
+
+        after: ``recorded_at`` and ``id`` of the last one before. None: the first page.
+
+        limit: The most to return; fewer are the last page.
+    """
     columns = operations.c
     key = sa.tuple_(columns.recorded_at, columns.id)
     query = (
@@ -405,24 +469,20 @@ def _turn_pages(
         )
         .where(*_match(selection, change, at))
         .order_by(columns.recorded_at.desc(), columns.id.desc())
-        .limit(batch)
+        .limit(limit)
     )
-    while True:
-        with reading(engine) as connection:
-            page = connection.execute(query).all()
-        if page:
-            yield page
-        if len(page) < batch:
-            return
-        last = page[-1]
-        following = sa.tuple_(
-            sa.literal(last.recorded_at, columns.recorded_at.type),
-            sa.literal(last.id, Identifier),
+    if after is not None:
+        recorded_at, operation_id = after
+        last = sa.tuple_(
+            sa.literal(recorded_at, columns.recorded_at.type),
+            sa.literal(operation_id, Identifier),
         )
-        query = query.where(key < following)
+        query = query.where(key < last)
+    page: Sequence[Any] = connection.execute(query).all()
+    return page
 
 
-def _keep_leader_out(connection: sa.Connection) -> None:
+def keep_leader_out(connection: sa.Connection) -> None:
     """
     Lock the lease: wait for the leader's transaction, and make it wait for ours.
 

@@ -1,0 +1,172 @@
+"""Count a bulk change, start it, and cancel it. A runner does the rest: runner.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from dispatch.bulk.selecting import (
+    choose_actions,
+    choose_operations,
+    count_actions,
+    count_operations,
+)
+from models.bulk_change import BulkChangeModel, OperationFilterModel
+from models.database.engine import db_now, get_author, read_clock
+from models.database.journal import note_change
+from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
+from models.errors import ConflictError, NotFoundError, UsageError
+from models.fields.instants import format_instant
+from operations.bulk import Counted, refuse_other_count
+
+#: Who asks if nobody is named.
+_NOBODY = "minutehand"
+
+
+def count_bulk(
+    connection: sa.Connection, asked: BulkChangeModel, *, app: str | None = None
+) -> Counted:
+    """
+    Count what a bulk change would change.
+
+    Args:
+        connection: Any.
+
+        asked: Its ``expected_count``, if it has one, must be the count.
+
+        app: Uid of the only small app that the caller may see. None: all.
+
+    Raises:
+        NotFoundError: The filter names a small app or an action that does not exist.
+
+        UsageError: The change does not apply to operations in one of these states, or
+            the pause would end in the past.
+
+        ConflictError: The count is another than was expected, or several small apps
+            have an action of that name.
+    """
+    at = read_clock(connection)
+    if asked.until is not None and asked.until <= at:
+        msg = f"--until: {format_instant(asked.until)} has passed. Write a later time."
+        raise UsageError(msg)
+    if isinstance(asked.filter, OperationFilterModel):
+        selection = choose_operations(connection, asked.kind, asked.filter, app)
+        return count_operations(connection, asked.kind, selection, asked.expected_count)
+    chosen = choose_actions(connection, asked.filter, app)
+    counted = count_actions(connection, chosen, at=at)
+    refuse_other_count(counted.total, asked.expected_count)
+    return counted
+
+
+def start_bulk(
+    connection: sa.Connection, asked: BulkChangeModel, *, app: str | None = None
+) -> UUID:
+    """
+    Store a bulk change for a runner; return its id.
+
+    What is recorded or posted later is not part of it.
+
+    Args:
+        connection: Of ``writing``, which knows who asks.
+
+        asked: With an ``expected_count``.
+
+        app: As for ``count_bulk``.
+
+    Raises:
+        NotFoundError, UsageError, ConflictError: As ``count_bulk``; nothing is stored.
+    """
+    counted = count_bulk(connection, asked, app=app)
+    author = get_author(connection)
+    bulk_id = uuid4()
+    arguments = _make_arguments(asked)
+    own = app or asked.filter.app
+    connection.execute(
+        sa.insert(bulk_changes).values(
+            id=bulk_id,
+            app=own,
+            kind=asked.kind,
+            filter=asked.chosen,
+            arguments=arguments,
+            requested_by=_NOBODY if author is None else author.name,
+            key_id=None if author is None else author.key_id,
+            request_id=None if author is None else author.request_id,
+            created_at=counted.at,
+            total=counted.total,
+        )
+    )
+    note_change(
+        connection,
+        "bulk",
+        str(bulk_id),
+        "started",
+        app=own,
+        after={"kind": asked.kind, "filter": asked.chosen, "total": counted.total},
+        note=asked.note,
+    )
+    return bulk_id
+
+
+def _make_arguments(asked: BulkChangeModel) -> Mapping[str, Any]:
+    until = None if asked.until is None else asked.until.isoformat()
+    return {"note": asked.note, "until": until}
+
+
+def cancel_bulk(
+    connection: sa.Connection, bulk_id: UUID, *, app: str | None = None
+) -> None:
+    """
+    Stop a bulk change. What was done stays done; the batch under way is waited for.
+
+    Args:
+        connection: Of ``writing``.
+
+        bulk_id: Its id.
+
+        app: Uid of a small app; bulk changes of others are unknown. None: any.
+
+    Raises:
+        NotFoundError: There is no such bulk change.
+
+        ConflictError: It is over already.
+    """
+    query = sa.select(bulk_changes).where(bulk_changes.c.id == bulk_id)
+    if app is not None:
+        query = query.where(bulk_changes.c.app == app)
+    row = connection.execute(query.with_for_update()).one_or_none()
+    if row is None:
+        msg = f"there is no bulk change {bulk_id}"
+        raise NotFoundError(msg)
+    if row.finished_at is not None:
+        msg = f"bulk change {bulk_id} is already over"
+        raise ConflictError(msg)
+    connection.execute(
+        sa.update(bulk_changes)
+        .where(bulk_changes.c.id == bulk_id)
+        .values(canceled_at=db_now(), finished_at=db_now(), claim_token=None)
+    )
+    note_change(
+        connection,
+        "bulk",
+        str(bulk_id),
+        "canceled",
+        app=row.app,
+        after={"done": row.done, "total": row.total},
+    )
+
+
+def end_bulk_changes(connection: sa.Connection, why: str) -> int:
+    """
+    End all bulk changes at once; return how many there were.
+
+    For a backup that was restored: what they would still do may be done since.
+    """
+    ended = connection.execute(
+        sa.update(bulk_changes)
+        .where(OPEN_BULK_CHANGES.of("bulk_changes"))
+        .values(finished_at=db_now(), claim_token=None, error=why)
+    )
+    return ended.rowcount

@@ -1,0 +1,355 @@
+"""
+Does bulk changes, a batch at a time; any number of processes may have a runner.
+
+The row of a bulk change holds who does it, until when, and the last one that was looked
+at. A runner renews its claim with each batch. If it is killed, the claim runs out, and
+another goes on from that place.
+
+A batch of cancel, retry, pause or resume is one transaction with its progress, so it is
+done once. Runs are recorded one by one, under ids that are derived from the bulk
+change: a batch that is repeated records nothing again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+import structlog
+
+from actions.pausing.pause_and_resume import set_paused
+from dispatch.bulk.selecting import (
+    ActionsChosen,
+    choose_operations,
+    fetch_action_page,
+)
+from dispatch.manual_runs import run_now
+from models.bulk_change import ActionFilterModel, BulkKind, OperationFilterModel
+from models.database.engine import (
+    Author,
+    Identifier,
+    db_now,
+    reading,
+    writing,
+)
+from models.database.journal import note_change
+from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
+from models.errors import (
+    ConflictError,
+    InvalidDocumentError,
+    MinutehandError,
+    NotFoundError,
+    UnreachableError,
+    UsageError,
+)
+from operations.bulk import (
+    CHANGED,
+    Change,
+    Changed,
+    Selection,
+    change_page,
+    fetch_page,
+    keep_leader_out,
+)
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: How long a claim lasts; each batch, which takes less than a second, renews it.
+CLAIM_FOR = timedelta(seconds=30)
+
+#: Operations, and actions, in one batch. Each action takes some ten statements, while
+#: the leader waits.
+OPERATIONS_AT_ONCE = 500
+ACTIONS_AT_ONCE = 25
+
+#: Seconds between two looks while there is nothing to do.
+PAUSE_S = 1.0
+
+_bulk = bulk_changes.c
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one batch did, and the last one that it looked at."""
+
+    changed: Changed
+    position: Mapping[str, Any] | None
+    is_last: bool
+
+
+class BulkRunner:
+    """
+    Does what is stored, until it is told to stop.
+
+    Args:
+        engine: Of its process.
+
+        claim_for: How long its claim on a bulk change lasts without a batch.
+    """
+
+    def __init__(self, engine: sa.Engine, *, claim_for: timedelta = CLAIM_FOR) -> None:
+        """Claim nothing yet."""
+        self._engine = engine
+        self._claim_for = claim_for
+        self._token = uuid4()
+
+    def run(self, stop: threading.Event) -> None:
+        """Do batches until *stop* is set, with a pause when there are none."""
+        while not stop.is_set():
+            try:
+                is_busy = self.look()
+            except UnreachableError as error:
+                log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
+                is_busy = False
+            if not is_busy:
+                stop.wait(PAUSE_S)
+
+    def look(self) -> bool:
+        """
+        Do one batch of the bulk change whose turn it is; return whether there was one.
+
+        Raises:
+            UnreachableError: The batch may be done or not; the next look knows.
+        """
+        row = self._claim()
+        if row is None:
+            return False
+        try:
+            self._do_batch(row)
+        except UnreachableError:
+            raise
+        except (MinutehandError, sa.exc.DBAPIError) as error:
+            # Not of one action or operation, so the next try would meet it, too.
+            log.warning(Event.BULK_CHANGE_FAILED, bulk=str(row.id), error=str(error))
+            with writing(self._engine, author=_get_author(row)) as connection:
+                if self._hold(connection, row.id):
+                    _finish(connection, row.id, error=str(error))
+        return True
+
+    def _claim(self) -> sa.Row[Any] | None:
+        """Claim, or renew the claim on, the bulk change that has waited longest."""
+        with reading(self._engine) as connection:
+            is_open = sa.select(_bulk.id).where(OPEN_BULK_CHANGES.of("bulk_changes"))
+            if connection.execute(is_open.limit(1)).first() is None:
+                return None
+        free = sa.or_(
+            _bulk.claim_token.is_(None),
+            _bulk.claim_token == sa.literal(self._token, Identifier),
+            _bulk.lease_expires_at < db_now(),
+        )
+        first = (
+            sa.select(_bulk.id)
+            .where(OPEN_BULK_CHANGES.of("bulk_changes"), free)
+            # our own, if there are others, when these have had their batch
+            .order_by(sa.func.coalesce(_bulk.lease_expires_at, _bulk.created_at))
+            .limit(1)
+            .scalar_subquery()
+        )
+        with writing(self._engine) as connection:
+            return connection.execute(
+                sa.update(bulk_changes)
+                .where(_bulk.id == first, free, _bulk.finished_at.is_(None))
+                .values(
+                    claim_token=self._token, lease_expires_at=db_now(self._claim_for)
+                )
+                .returning(*_bulk)
+            ).one_or_none()
+
+    def _hold(self, connection: sa.Connection, bulk_id: UUID) -> bool:
+        """Lock a bulk change if it is still ours to do: not canceled, not taken."""
+        held = connection.execute(
+            sa.select(_bulk.id)
+            .where(
+                _bulk.id == bulk_id,
+                _bulk.claim_token == self._token,
+                _bulk.finished_at.is_(None),
+            )
+            .with_for_update()
+        )
+        return held.one_or_none() is not None
+
+    def _do_batch(self, row: sa.Row[Any]) -> None:
+        kind = BulkKind(row.kind)
+        if kind is BulkKind.RUN:
+            batch = self._run_page(row)
+            with writing(self._engine, author=_get_author(row)) as connection:
+                if self._hold(connection, row.id):
+                    _note(connection, row, batch)
+            return
+        with writing(self._engine, author=_get_author(row)) as connection:
+            # The leader's transactions lock the lease first, and many rows after it.
+            keep_leader_out(connection)
+            if not self._hold(connection, row.id):
+                return
+            batch = _change_page(connection, row, kind)
+            _note(connection, row, batch)
+
+    def _run_page(self, row: sa.Row[Any]) -> _Batch:
+        with reading(self._engine) as connection:
+            uids = fetch_action_page(
+                connection,
+                _read_actions(row),
+                at=row.created_at,
+                after=row.position,
+                limit=ACTIONS_AT_ONCE,
+            )
+        changed = Changed()
+        for uid in uids:
+            try:
+                run_now(self._engine, uid, key=f"bulk {row.id}")
+            except (ConflictError, NotFoundError, UsageError) as error:
+                changed.refused[_name_refusal(BulkKind.RUN, error)] += 1
+            else:
+                changed.done += 1
+        return _Batch(changed, _place(uids), len(uids) < ACTIONS_AT_ONCE)
+
+
+def _get_author(row: sa.Row[Any]) -> Author:
+    return Author(row.requested_by, row.key_id, row.request_id)
+
+
+def _read_actions(row: sa.Row[Any]) -> ActionsChosen:
+    return ActionsChosen(row.app, ActionFilterModel.model_validate(row.filter))
+
+
+def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> Selection:
+    wanted = OperationFilterModel.model_validate(row.filter)
+    return choose_operations(connection, BulkKind(row.kind), wanted, row.app)
+
+
+def _place(uids: Any) -> Mapping[str, Any] | None:
+    return {"uid": uids[-1]} if uids else None
+
+
+def _change_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> _Batch:
+    """Change the next ones in the transaction of *connection*."""
+    if kind.is_of_operations:
+        change = Change(kind.value)
+        page = fetch_page(
+            connection,
+            _read_operations(connection, row),
+            change,
+            at=row.created_at,
+            after=_read_position(row.position),
+            limit=OPERATIONS_AT_ONCE,
+        )
+        changed = change_page(connection, page, change)
+        place = None
+        if page:
+            last = page[-1]
+            place = {
+                "recorded_at": last.recorded_at.isoformat(),
+                "id": str(last.id),
+            }
+        return _Batch(changed, place, len(page) < OPERATIONS_AT_ONCE)
+    uids = fetch_action_page(
+        connection,
+        _read_actions(row),
+        at=row.created_at,
+        after=row.position,
+        limit=ACTIONS_AT_ONCE,
+    )
+    changed = Changed()
+    for uid in uids:
+        _switch(connection, row, kind, uid, changed)
+    return _Batch(changed, _place(uids), len(uids) < ACTIONS_AT_ONCE)
+
+
+def _read_position(position: Mapping[str, Any] | None) -> tuple[datetime, UUID] | None:
+    if position is None:
+        return None
+    return datetime.fromisoformat(position["recorded_at"]), UUID(position["id"])
+
+
+def _switch(
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    kind: BulkKind,
+    uid: str,
+    changed: Changed,
+) -> None:
+    """Pause or resume one action; what is refused leaves nothing behind."""
+    arguments = row.arguments or {}
+    until = arguments.get("until")
+    try:
+        with connection.begin_nested():
+            is_done = set_paused(
+                connection,
+                uid,
+                paused=kind is BulkKind.PAUSE,
+                until=None if until is None else datetime.fromisoformat(until),
+                note=arguments.get("note"),
+                by=row.requested_by,
+            )
+    except (ConflictError, NotFoundError, UsageError, InvalidDocumentError) as error:
+        changed.refused[_name_refusal(kind, error)] += 1
+        return
+    if is_done:
+        changed.done += 1
+    else:
+        changed.refused[_ALREADY[kind]] += 1
+
+
+_ALREADY = {BulkKind.PAUSE: "already paused", BulkKind.RESUME: "not paused"}
+
+
+def _name_refusal(kind: BulkKind, error: MinutehandError) -> str:
+    """Return in a few words, the same for all, why one was refused."""
+    match error:
+        case NotFoundError():
+            return CHANGED  # it was deleted
+        case InvalidDocumentError():
+            return "its rule cannot be read"
+        case UsageError():
+            return "the end of the pause has passed"
+    match kind:
+        case BulkKind.RUN:
+            return "already running"
+        case BulkKind.RESUME | BulkKind.PAUSE:
+            return "paused with its app or the installation"
+        case BulkKind.CANCEL | BulkKind.RETRY:
+            return CHANGED
+    assert_never(kind)
+
+
+def _note(connection: sa.Connection, row: sa.Row[Any], batch: _Batch) -> None:
+    """Write what a batch did; the row is locked."""
+    refused = Counter(row.refused or {}) + batch.changed.refused
+    connection.execute(
+        sa.update(bulk_changes)
+        .where(_bulk.id == row.id)
+        .values(
+            done=_bulk.done + batch.changed.done,
+            refused=dict(refused),
+            position=batch.position or row.position,
+        )
+    )
+    if batch.is_last:
+        _finish(connection, row.id)
+
+
+def _finish(
+    connection: sa.Connection, bulk_id: UUID, *, error: str | None = None
+) -> None:
+    row = connection.execute(
+        sa.update(bulk_changes)
+        .where(_bulk.id == bulk_id)
+        .values(finished_at=db_now(), claim_token=None, error=error)
+        .returning(_bulk.app, _bulk.done, _bulk.refused, _bulk.total)
+    ).one()
+    note_change(
+        connection,
+        "bulk",
+        str(bulk_id),
+        "finished" if error is None else "failed",
+        app=row.app,
+        after={"done": row.done, "refused": row.refused, "total": row.total},
+    )
+    log.info(Event.BULK_CHANGE_ENDED, bulk=str(bulk_id), done=row.done)

@@ -1,0 +1,512 @@
+"""Bulk changes: counted, stored, done in batches by whoever is there, once."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.pausing.pause_and_resume import pause_app, set_paused
+from dispatch.bulk import runner
+from dispatch.bulk.requests import (
+    cancel_bulk,
+    count_bulk,
+    end_bulk_changes,
+    start_bulk,
+)
+from dispatch.bulk.runner import BulkRunner
+from dispatch.manual_runs import run_now
+from models.bulk_change import BulkChangeModel
+from models.database.engine import Author, reading, writing
+from models.database.tables import bulk_changes, changes
+from models.errors import ConflictError, NotFoundError, UsageError
+from models.operation_state import Queue
+from overview.bulk import ShownBulk, fetch_shown_bulk
+from tests.scheduling import (
+    REFRESH,
+    add_app,
+    edit,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+ANN = Author("ann@example", "key1", "request1")
+
+
+@pytest.fixture(autouse=True)
+def _apps(engine: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every test two small apps, and batches of two."""
+    add_app(engine, "shop")
+    add_app(engine, "books")
+    monkeypatch.setattr(runner, "ACTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(runner, "OPERATIONS_AT_ONCE", 2)
+
+
+def make(kind: str, *, expected: int = 0, **given: Any) -> BulkChangeModel:
+    return BulkChangeModel.model_validate(
+        {"kind": kind, "filter": {}, "expected_count": expected, **given}
+    )
+
+
+def post_many(engine: sa.Engine, count: int, app: str = "shop", **changes: Any) -> None:
+    for number in range(count):
+        name = f"{app} {number}"
+        post(engine, app, name=name, uid=f"{app}-{number}", **changes)
+
+
+def start(engine: sa.Engine, asked: BulkChangeModel, app: str | None = None) -> UUID:
+    with writing(engine, author=ANN) as connection:
+        return start_bulk(connection, asked, app=app)
+
+
+def finish(engine: sa.Engine, runner_: BulkRunner | None = None) -> None:
+    """Do all there is to do."""
+    runner_ = runner_ or BulkRunner(engine)
+    while runner_.look():
+        pass
+
+
+def show(engine: sa.Engine, bulk_id: UUID) -> ShownBulk:
+    with reading(engine) as connection:
+        return fetch_shown_bulk(connection, bulk_id)
+
+
+def find_paused(engine: sa.Engine, app: str = "shop", count: int = 5) -> list[int]:
+    """Return the numbers of the actions that are paused."""
+    return [
+        number
+        for number in range(count)
+        if fetch_action(engine, f"{app}-{number}").paused_at is not None
+    ]
+
+
+def record_states(engine: sa.Engine, *states: str, **changes: Any) -> list[UUID]:
+    """Record an operation in each of these states."""
+    ids = []
+    for number, state in enumerate(states):
+        made = make_operation(number, id=uuid4(), **changes)
+        record_all(engine, made)
+        edit(engine, made.id, state=state)
+        ids.append(made.id)
+    return ids
+
+
+def get_states(engine: sa.Engine) -> list[str]:
+    return [row.state for row in fetch_all(engine)]
+
+
+def test_actions_are_paused_as_one_by_one(engine: sa.Engine):
+    """
+    With note and end, by who asked for it; other apps' actions go on.
+    """
+    post_many(engine, 5)
+    post_many(engine, 2, "books")
+    until = get_now(engine).replace(microsecond=0) + timedelta(hours=1)
+    asked = make(
+        "pause",
+        expected=5,
+        filter={"app": "shop"},
+        note="moving",
+        until=until.isoformat(),
+    )
+
+    bulk = start(engine, asked)
+    assert [] == find_paused(engine)
+    finish(engine)
+
+    assert [0, 1, 2, 3, 4] == find_paused(engine)
+    assert [] == find_paused(engine, "books", 2)
+    row = fetch_action(engine, "shop-3")
+    assert (until, "moving", ANN.name) == (
+        row.paused_until,
+        row.pause_note,
+        row.paused_by,
+    )
+    shown = show(engine, bulk)
+    assert ("finished", 5, 5, {}) == (
+        shown.state,
+        shown.total,
+        shown.done,
+        shown.refused,
+    )
+
+
+def test_refused_ones_are_counted_and_stop_nobody(engine: sa.Engine):
+    """
+    By reason, which is the same for all.
+    """
+    post_many(engine, 6)
+    with writing(engine) as connection:
+        for number in (1, 2, 3):
+            set_paused(connection, f"shop-{number}", paused=True)
+        pause_app(connection, "shop")
+    edit_action(engine, "shop-2", timing='{"when": 1}')
+    edit_action(engine, "shop-5", paused_at=None, pause_scope=None)
+
+    bulk = start(engine, make("resume", expected=6))
+    finish(engine)
+
+    shown = show(engine, bulk)
+    assert 2 == shown.done
+    assert {
+        "its rule cannot be read": 1,
+        "not paused": 1,
+        "paused with its app or the installation": 2,
+    } == shown.refused
+
+
+def test_runs_are_recorded_once_each(engine: sa.Engine):
+    """
+    Under ids of the bulk change, so that a repeated batch runs nothing twice.
+    """
+    post_many(engine, 5)
+    post_many(engine, 1, "books", operations=REFRESH)
+    run_now(engine, "books-0")
+    bulk = start(engine, make("run", expected=6))
+    forgetful = BulkRunner(engine)
+    forgetful.look()
+    with writing(engine) as connection:
+        connection.execute(sa.update(bulk_changes).values(position=None, done=0))
+        connection.execute(sa.update(bulk_changes).values(refused=None))
+
+    finish(engine, forgetful)
+
+    assert 6 == len(fetch_all(engine))
+    shown = show(engine, bulk)
+    assert (5, {"already running": 1}) == (shown.done, shown.refused)
+
+
+def test_operations_are_canceled_and_retried(engine: sa.Engine):
+    """
+    As by the filters of the command line.
+    """
+    record_states(engine, "pending", "running", "succeeded", "queued", "pending")
+    record_states(engine, *["pending"] * 2, app="books", queue=Queue.HEAVY)
+
+    asked = make("cancel", expected=4, filter={"queue": "quick"})
+    canceled = start(engine, asked)
+    finish(engine)
+    retried = start(
+        engine, make("retry", expected=4, filter={"state": ["canceled", "failed"]})
+    )
+    finish(engine)
+
+    assert (4, 4) == (show(engine, canceled).done, show(engine, retried).done)
+    assert ["pending"] * 6 + ["succeeded"] == sorted(get_states(engine))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        ({}, 6),
+        ({"app": "shop"}, 4),
+        ({"state": "paused"}, 1),
+        ({"state": "active"}, 4),
+        ({"state": "inactive"}, 1),
+        ({"kind": "cron_rule"}, 5),
+        ({"kind": "on"}, 1),
+        ({"kind": "every"}, 0),
+        ({"queue": "heavy"}, 2),
+        ({"text": "SHOP 1"}, 1),
+        ({"text": "%"}, 0),
+        ({"uids": ["shop-1", "shop-2", "nobody"]}, 2),
+        ({"uids": []}, 0),
+        ({"app": "books", "queue": "heavy", "text": "books"}, 2),
+    ],
+)
+def test_actions_are_chosen_by_filters(
+    engine: sa.Engine, wanted: dict[str, Any], count: int
+):
+    """
+    All that are given must fit; deleted ones never do.
+    """
+    post_many(engine, 3)
+    post(engine, "shop", name="events", when={"on": "app.x"})
+    post_many(engine, 2, "books", operations=REFRESH)
+    with writing(engine) as connection:
+        set_paused(connection, "shop-0", paused=True)
+    edit_action(engine, "shop-1", active=False)
+    post(engine, "shop", name="gone", uid="gone")
+    edit_action(engine, "gone", deleted_at=get_now(engine))
+
+    with reading(engine) as connection:
+        counted = count_bulk(connection, make("run", expected=count, filter=wanted))
+
+    assert count == counted.total == sum(counted.by_app.values())
+
+
+def test_another_count_than_expected_is_refused(engine: sa.Engine):
+    """
+    Both are named, and nothing is stored.
+    """
+    post_many(engine, 3)
+
+    with pytest.raises(ConflictError, match="now match 3, but 2 were expected"):
+        start(engine, make("pause", expected=2))
+
+    assert not BulkRunner(engine).look()
+
+
+def test_what_comes_later_is_not_part_of_it(engine: sa.Engine):
+    """
+    Nobody has counted it.
+    """
+    post_many(engine, 2)
+    start(engine, make("pause", expected=2))
+    post(engine, "shop", name="later", uid="shop-2")
+
+    finish(engine)
+
+    assert [0, 1] == find_paused(engine, count=3)
+
+
+def test_cancel_stops_before_the_next_batch(engine: sa.Engine):
+    """
+    What was done stays done.
+    """
+    post_many(engine, 5)
+    bulk = start(engine, make("pause", expected=5))
+    runner_ = BulkRunner(engine)
+    runner_.look()
+
+    with writing(engine, author=ANN) as connection:
+        cancel_bulk(connection, bulk)
+    finish(engine, runner_)
+
+    assert [0, 1] == find_paused(engine)
+    shown = show(engine, bulk)
+    assert ("canceled", 2) == (shown.state, shown.done)
+    assert shown.finished_at is not None
+    with pytest.raises(ConflictError, match="already over"):  # noqa: SIM117
+        with writing(engine) as connection:
+            cancel_bulk(connection, bulk)
+
+
+def test_killed_runner_is_taken_over_where_it_was(engine: sa.Engine):
+    """
+    Nobody else touches it while the claim lasts.
+    """
+    post_many(engine, 5)
+    bulk = start(engine, make("pause", expected=5))
+    killed, other = BulkRunner(engine), BulkRunner(engine)
+    killed.look()
+
+    assert not other.look()
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(bulk_changes).values(
+                lease_expires_at=get_now(engine) - timedelta(seconds=1)
+            )
+        )
+    finish(engine, other)
+
+    shown = show(engine, bulk)
+    assert ("finished", 5, {}) == (shown.state, shown.done, shown.refused)
+    assert [0, 1, 2, 3, 4] == find_paused(engine)
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("kind", ["pause", "run", "cancel"])
+def test_killed_between_any_two_statements_it_does_each_once(
+    engine: sa.Engine, kind: str
+):
+    """
+    Each is counted once, whoever did it.
+    """
+    post_many(engine, 3)
+    if kind == "cancel":
+        record_states(engine, *["pending"] * 3)
+    bulk = start(engine, make(kind, expected=3))
+    statements, deaths = 0, 0
+    while not _look_until(engine, statements):
+        statements += 1
+        deaths += 1
+
+    assert deaths > 10
+    shown = show(engine, bulk)
+    assert ("finished", 3, {}) == (shown.state, shown.done, shown.refused)
+    assert {"pause": 0, "run": 3, "cancel": 3}[kind] == len(fetch_all(engine))
+
+
+def _look_until(engine: sa.Engine, statements: int) -> bool:
+    """Look with a process that dies before its statement of that number."""
+    left = statements
+
+    def die(*_arguments: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KilledError
+
+    with writing(engine) as connection:
+        connection.execute(sa.update(bulk_changes).values(claim_token=None))
+    sa.event.listen(engine, "before_cursor_execute", die)
+    sa.event.listen(engine, "commit", die)
+    try:
+        finish(engine)
+    except KilledError:
+        return False
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", die)
+        sa.event.remove(engine, "commit", die)
+    return True
+
+
+def test_two_take_turns(engine: sa.Engine):
+    """
+    A small one does not wait for a large one that came before.
+    """
+    post_many(engine, 5)
+    post_many(engine, 2, "books")
+    start(engine, make("pause", expected=5, filter={"app": "shop"}))
+    start(engine, make("pause", expected=2, filter={"app": "books"}))
+    runner_ = BulkRunner(engine)
+
+    runner_.look()
+    runner_.look()
+
+    assert ([0, 1], [0, 1]) == (find_paused(engine), find_paused(engine, "books", 2))
+
+
+def test_runners_side_by_side_do_each_once(engine: sa.Engine):
+    """
+    However many processes there are.
+    """
+    post_many(engine, 5)
+    record_states(engine, *["pending"] * 5)
+    pause = start(engine, make("pause", expected=5))
+    cancel = start(engine, make("cancel", expected=5))
+    threads = [threading.Thread(target=finish, args=(engine,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    finish(engine)
+
+    for bulk in (pause, cancel):
+        shown = show(engine, bulk)
+        assert (5, {}) == (shown.done, shown.refused)
+
+
+def test_error_that_would_come_again_ends_it(engine: sa.Engine):
+    """
+    Such as an action that its filter names and that is gone.
+    """
+    post_many(engine, 1)
+    (made,) = record_states(engine, "pending", action_uid="shop-0", app="shop")
+    asked = make("cancel", expected=1, filter={"action": "shop 0"})
+    bulk = start(engine, asked)
+    edit_action(engine, "shop-0", name="renamed")
+
+    finish(engine)
+
+    shown = show(engine, bulk)
+    assert "failed" == shown.state
+    assert "there is no scheduled action 'shop 0'" in (shown.error or "")
+    assert made == fetch_all(engine)[0].id
+
+
+def test_tenant_reaches_only_its_own(engine: sa.Engine):
+    """
+    Whatever the filter says, or leaves out.
+    """
+    post_many(engine, 2)
+    post_many(engine, 2, "books")
+    record_states(engine, "pending", "pending", app="books")
+
+    with pytest.raises(ConflictError, match="now match 0"):
+        start(engine, make("cancel", expected=2), app="shop")
+    bulk = start(engine, make("pause", expected=2), app="shop")
+    finish(engine)
+
+    assert ([0, 1], []) == (
+        find_paused(engine, count=2),
+        find_paused(engine, "books", 2),
+    )
+    with reading(engine) as connection, pytest.raises(NotFoundError):
+        fetch_shown_bulk(connection, bulk, app="books")
+    with pytest.raises(NotFoundError, match="no bulk"):  # noqa: SIM117
+        with writing(engine) as connection:
+            cancel_bulk(connection, bulk, app="books")
+
+
+def test_unfit_requests_are_refused_before_they_are_stored(engine: sa.Engine):
+    """
+    In the words of the command line.
+    """
+    past = (get_now(engine) - timedelta(hours=1)).isoformat()
+    with pytest.raises(UsageError, match="has passed"):
+        start(engine, make("pause", until=past))
+    with pytest.raises(UsageError, match="does not apply to succeeded"):
+        start(engine, make("cancel", filter={"state": ["succeeded"]}))
+    with pytest.raises(NotFoundError, match="Did you mean 'shop'"):
+        start(engine, make("pause", filter={"app": "shopp"}))
+
+
+def test_it_is_on_record(engine: sa.Engine):
+    """
+    Its start and its end, by who asked for it over HTTP.
+    """
+    post_many(engine, 1)
+    bulk = start(engine, make("pause", expected=1, note="why"))
+    finish(engine)
+
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(changes)
+            .where(changes.c.kind == "bulk")
+            .order_by(changes.c.number)
+        ).all()
+    assert ["started", "finished"] == [row.change for row in rows]
+    who = {(row.by, row.key_id, row.request_id, row.subject) for row in rows}
+    assert {("ann@example", "key1", "request1", str(bulk))} == who
+
+
+def test_restored_backup_ends_all(engine: sa.Engine):
+    """
+    What they would still do may have been done after the backup was made.
+    """
+    post_many(engine, 3)
+    bulk = start(engine, make("pause", expected=3))
+
+    with writing(engine) as connection:
+        assert 1 == end_bulk_changes(connection, "a backup was restored")
+    finish(engine)
+
+    shown = show(engine, bulk)
+    assert ("failed", "a backup was restored") == (shown.state, shown.error)
+    assert [] == find_paused(engine, count=3)
+
+
+def test_runner_stops_when_it_is_told(engine: sa.Engine):
+    """
+    It does what there is, and goes on looking.
+    """
+    post_many(engine, 3)
+    bulk = start(engine, make("pause", expected=3))
+    stop = threading.Event()
+    thread = threading.Thread(target=BulkRunner(engine).run, args=(stop,))
+    thread.start()
+    try:
+        for _ in range(600):
+            if show(engine, bulk).finished_at is not None:
+                break
+            stop.wait(0.1)
+    finally:
+        stop.set()
+        thread.join(60)
+
+    assert "finished" == show(engine, bulk).state
+    assert not thread.is_alive()
