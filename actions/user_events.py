@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from actions.lookup import fetch_app
 from actions.when.event import delay_bounds
 from models.database.engine import UtcDateTime, read_clock
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError, RuleError
-from models.event import EventName, UserEventModel
+from models.event import EventName
 from models.fields.duration import Duration
 from models.occurrence import str_to_uuid
-
-#: How much later than the database's clock an event may be, since clocks differ.
-TOLERATED = timedelta(minutes=5)
 
 #: Rows in one statement; well below the parameters that either database accepts.
 _CHUNK = 1000
@@ -46,6 +44,12 @@ class NewEvent:
 
         key: Idempotency key: the same app, name, user and key are the same event,
             whatever its instant. None: the instant takes the place of the key.
+
+        source: What *source_id* is unique in, such as the address of a program: the
+            same app, source and id are the same event, whatever else it says. None: it
+            has neither.
+
+        source_id: See *source*.
     """
 
     app: str
@@ -53,70 +57,18 @@ class NewEvent:
     user_id: str
     at: datetime | None = None
     key: str | None = None
+    source: str | None = None
+    source_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """
-    What became of events that somebody sent.
+class Outcome(StrEnum):
+    """What became of an event that was sent."""
 
-    Args:
-        received: How many were sent.
-
-        recorded: How many of them were new.
-
-        early: Those that are yet to come, by their place among those sent, from 0, and
-            their instant (aware UTC).
-
-        now: The database's clock, aware UTC.
-    """
-
-    received: int
-    recorded: int
-    early: tuple[tuple[int, datetime], ...]
-    now: datetime
-
-    def as_json(self) -> dict[str, object]:
-        """Return the documented object; keys are only added."""
-        return {"received": self.received, "recorded": self.recorded}
-
-
-def receive_events(
-    connection: sa.Connection,
-    app: str,
-    sent: Sequence[UserEventModel],
-    *,
-    correct: bool = False,
-) -> Received:
-    """
-    Record what happened to users of *app*, and tell what of it is yet to come.
-
-    Args:
-        connection: In a transaction of its own.
-
-        app: Uid of a small app.
-
-        sent: As the door read them.
-
-        correct: As ``record_events`` takes it.
-
-    Raises:
-        NotFoundError: No such small app, or a user that it does not have; nothing is
-            recorded.
-    """
-    new = [
-        NewEvent(app=app, name=each.event, user_id=each.user, at=each.at, key=each.key)
-        for each in sent
-    ]
-    fetch_app(connection, app)
-    recorded = record_events(connection, new, correct=correct)
-    now = read_clock(connection)
-    early = tuple(
-        (place, each.at)
-        for place, each in enumerate(new)
-        if each.at is not None and each.at > now + TOLERATED
-    )
-    return Received(len(new), recorded, early, now)
+    RECORDED = "recorded"
+    # it was recorded before
+    KNOWN = "known"
+    # the user was seen later than it says
+    OUTDATED = "outdated"
 
 
 def record_events(
@@ -140,12 +92,24 @@ def record_events(
     Raises:
         NotFoundError: If the small app lacks one of the users; nothing is recorded.
     """
+    outcomes = record_each(connection, new, correct=correct)
+    return len(
+        {event_id for event_id, became in outcomes if became is Outcome.RECORDED}
+    )
+
+
+def record_each(
+    connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool
+) -> list[tuple[UUID, Outcome]]:
+    """Record events; return the id of each, and what became of it."""
     now = read_clock(connection)
     _check_users(connection, new)
     rows = {}
+    ids = []
     for event in new:
         at = now if event.at is None else event.at.astimezone(UTC)
         event_id = _make_event_id(event, at)
+        ids.append(event_id)
         rows[event_id] = {
             "id": event_id,
             "app": event.app,
@@ -153,6 +117,8 @@ def record_events(
             "user_id": event.user_id,
             "at": at,
             "recorded_at": now,
+            "source": event.source,
+            "source_id": event.source_id,
         }
     given, inserted = list(rows.values()), set[UUID]()
     if correct:
@@ -169,11 +135,24 @@ def record_events(
     stale = _update_users(connection, fresh)
     kept = [row for row in fresh if row["id"] not in stale]
     _wake(connection, kept, now)
-    return len(kept)
+    recorded = {row["id"] for row in kept}
+    return [(each, _tell_outcome(each, recorded, stale)) for each in ids]
+
+
+def _tell_outcome(
+    event_id: UUID, recorded: Collection[object], stale: Collection[object]
+) -> Outcome:
+    if event_id in recorded:
+        return Outcome.RECORDED
+    return Outcome.OUTDATED if event_id in stale else Outcome.KNOWN
 
 
 def _make_event_id(event: NewEvent, at: datetime) -> UUID:
-    """Return the id of an event, made from its key or else from its instant."""
+    """Return the id of an event, made from its source, its key or its instant."""
+    if event.source is not None:
+        # As JSON, so that no other pair of texts reads the same.
+        pair = json.dumps([event.source, event.source_id])
+        return str_to_uuid(f"{event.app} | cloudevent | {pair}")
     parts = [event.app, event.name, event.user_id]
     parts += [at.isoformat()] if event.key is None else ["key", event.key]
     return str_to_uuid(" | ".join(parts))
@@ -184,17 +163,26 @@ def _check_users(connection: sa.Connection, new: Sequence[NewEvent]) -> None:
     for event in new:
         wanted[event.app].add(event.user_id)
     for app, ids in wanted.items():
-        remaining = sorted(ids)
-        for start in range(0, len(remaining), _CHUNK):
-            some = remaining[start : start + _CHUNK]
-            found = connection.execute(
-                sa.select(users.c.id).where(users.c.app == app, users.c.id.in_(some))
-            ).scalars()
-            missing = set(some) - set(found)
-            if missing:
-                names = ", ".join(repr(each) for each in sorted(missing)[:5])
-                msg = f"small app {app!r} has no user {names}"
-                raise NotFoundError(msg)
+        missing = find_missing_users(connection, app, ids)
+        if missing:
+            names = ", ".join(repr(each) for each in sorted(missing)[:5])
+            msg = f"small app {app!r} has no user {names}"
+            raise NotFoundError(msg)
+
+
+def find_missing_users(
+    connection: sa.Connection, app: str, ids: Collection[str]
+) -> set[str]:
+    """Return those of *ids* that are not users of *app*."""
+    asked = sorted(ids)
+    missing = set(asked)
+    for start in range(0, len(asked), _CHUNK):
+        some = asked[start : start + _CHUNK]
+        found = connection.execute(
+            sa.select(users.c.id).where(users.c.app == app, users.c.id.in_(some))
+        ).scalars()
+        missing.difference_update(found)
+    return missing
 
 
 def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, object]]) -> None:

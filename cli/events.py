@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from actions.user_events import Received, receive_events
+from actions.receive_events import Received, receive_events
 from cli.connection import write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from models.errors import RuleError
 from models.fields.field_types import Instant, Name, UserName
@@ -52,6 +52,9 @@ def check_event(text: str) -> str:
     raise RuleError(msg, f"{meant}Write one of {known}, or app.<name> for your own.")
 
 
+#: How the CloudEvents specification allows others to name attributes of their own.
+_EXTENSION = re.compile(r"[a-z0-9]{1,100}", re.ASCII)
+
 EventText = Annotated[str, Field(max_length=500), AfterValidator(check_event)]
 
 
@@ -71,3 +74,53 @@ class UserEventModel(DocumentModel):
     user: UserName = Field(examples=["toco@tou.can"])
     at: Instant | None = Field(default=None, examples=["2026-12-01T09:00:00+01:00"])
     key: Name | None = Field(default=None, examples=["import-2026-12-01-17"])
+
+
+#: An id is only compared. Two of this length, and a uid, fit into one index entry.
+_Opaque = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class CloudEventModel(DocumentModel):
+    """
+    Something that happened to a user, as a CloudEvent (version 1.0).
+
+    Args:
+        id: With *source*, what makes it the same event when it is sent again.
+
+        type: The name of the event, as actions name it.
+
+        subject: Id of a user of the small app.
+
+        time: When it happened; None: when it is recorded.
+
+        data: Accepted and not kept, as all other attributes.
+    """
+
+    specversion: Literal["1.0"] = Field(examples=["1.0"])
+    id: _Opaque = Field(examples=["A234-1234-1234"])
+    source: _Opaque = Field(examples=["https://shop.example.com/users"])
+    type: EventText = Field(examples=["instance.user.last_seen"])
+    subject: UserName = Field(examples=["toco@tou.can"])
+    time: Instant | None = Field(default=None, examples=["2026-12-01T09:00:00+01:00"])
+    datacontenttype: str | None = None
+    dataschema: str | None = None
+    data: JsonValue = None
+    data_base64: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_extensions(cls, event: Any) -> Any:
+        """Leave out the attributes of others; refuse one that means our *time*."""
+        if not isinstance(event, dict):
+            return event
+        theirs = {
+            key
+            for key in event
+            if key not in cls.model_fields and _EXTENSION.fullmatch(str(key))
+        }
+        for key in theirs:
+            # All else that is misspelled is missing, and reported for that.
+            if "time" not in event and find_near(key, ("time",)):
+                msg = f"{show(key)} is not an attribute of a CloudEvent."
+                raise RuleError(msg, "Did you mean 'time'?")
+        return {key: value for key, value in event.items() if key not in theirs}

@@ -288,6 +288,19 @@ class SmallAppModel(DocumentModel):
         return _refuse_repeated(domains, "name")
 
 
+class DirectoryModel(DocumentModel):
+    """All users of a small app."""
+
+    users: Annotated[tuple[UserModel, ...], Field(max_length=MOST_USERS)] = Field(
+        examples=[[{"id": "u1", "email": "ada@example.com"}]]
+    )
+
+    @field_validator("users")
+    @classmethod
+    def _check_users(cls, users: Any) -> Any:
+        return _refuse_repeated(users, "id")
+
+
 def _refuse_repeated(
     entries: tuple[_Entry, ...] | None, key: str
 ) -> tuple[_Entry, ...] | None:

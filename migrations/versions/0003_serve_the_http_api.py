@@ -23,6 +23,7 @@ LIVE_COLUMNS = (LiveColumn("deliveries", "content", sa.Text()),)
 #: Indexes of large tables: see migrations/live_indexes.py.
 LIVE_INDEXES = (
     LiveIndex("ix_operations_app_recorded_at", "operations", "app, recorded_at"),
+    LiveIndex("ix_events_app_recorded_at", "events", "app, recorded_at, id"),
 )
 
 
@@ -261,3 +262,4 @@ def _add_columns() -> None:
         "small_apps",
         sa.Column("revision", sa.Integer(), server_default="1", nullable=False),
     )
+    op.add_column("small_apps", sa.Column("deleted_at", UtcDateTime, nullable=True))

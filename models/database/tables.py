@@ -150,6 +150,8 @@ small_apps = sa.Table(
     Column("revision", sa.Integer, nullable=False, server_default="1"),
     Column("created_at", UtcDateTime, nullable=False, default=db_now()),
     Column("updated_at", UtcDateTime, nullable=False, default=db_now()),
+    # its uid stays taken; applying its document again brings it back
+    Column("deleted_at", UtcDateTime),
     # the tick: pauses that are over
     _partial(
         "ix_small_apps_paused_until", "paused_until", where="paused_until IS NOT NULL"
@@ -330,6 +332,8 @@ events = sa.Table(
     Index("ix_events_app_name_recorded_at", "app", "name", "recorded_at"),
     # last_seen: the newer replaces the older
     Index("ix_events_app_user_name", "app", "user_id", "name"),
+    # events list: the latest of an app
+    Index("ix_events_app_recorded_at", "app", "recorded_at", "id"),
 )
 
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TypeVar
+from urllib.parse import unquote
 
 from pydantic import JsonValue, ValidationError
 
@@ -22,7 +23,7 @@ from models.door.json_text import (
     make_pointer,
 )
 from models.errors import InvalidDocumentError, Problem
-from models.event import UserEventModel
+from models.event import CloudEventModel, UserEventModel
 from models.fields.strict_model import (
     MOST_PROBLEMS,
     DocumentModel,
@@ -32,7 +33,7 @@ from models.fields.strict_model import (
 from models.fields.task_rules import TASK_RULES, TaskRules
 from models.operation import EVERY_DOMAIN, RefreshModel
 from models.scheduled_action import ScheduledActionModel
-from models.small_app import SmallAppModel
+from models.small_app import DirectoryModel, SmallAppModel, UserModel
 from models.timing import make_timing, timing_text
 from models.when import DEFAULT_TIMEZONE
 
@@ -44,12 +45,17 @@ __all__ = [
     "read_action",
     "read_action_object",
     "read_actions",
+    "read_cloud_event_headers",
+    "read_cloud_event_object",
+    "read_cloud_events",
+    "read_directory_object",
     "read_event",
     "read_event_object",
     "read_events",
     "read_model",
     "read_small_app",
     "read_small_app_object",
+    "read_user_object",
     "timing_text",
 ]
 
@@ -163,6 +169,16 @@ def read_small_app_object(value: object) -> SmallAppModel:
     return _read(SmallAppModel, value, "small app")
 
 
+def read_user_object(value: object) -> UserModel:
+    """Return the user of a small app in the decoded JSON *value*."""
+    return _read(UserModel, value, "user")
+
+
+def read_directory_object(value: object) -> DirectoryModel:
+    """Return all users of a small app, from the decoded JSON *value*."""
+    return _read(DirectoryModel, value, "directory")
+
+
 def read_event(text: str | bytes) -> UserEventModel:
     """
     Return the event that *text* describes.
@@ -195,6 +211,52 @@ def read_events(text: str | bytes) -> tuple[UserEventModel, ...]:
 
     hint = 'Write {"event": "instance.user.last_seen", "user": "u1"}.'
     return _read_each(value, read_event_object, "The list is empty.", hint)
+
+
+def read_cloud_event_object(value: object) -> CloudEventModel:
+    """Return the CloudEvent in the decoded JSON *value* (structured mode)."""
+    return _read(CloudEventModel, value, "event")
+
+
+def read_cloud_events(text: str | bytes) -> tuple[CloudEventModel, ...]:
+    """
+    Return the CloudEvents of a JSON list of at most 32 MiB, which may be empty.
+
+    Raises:
+        InvalidDocumentError: With every problem. Pointers begin with the number of
+            the event, from 0.
+    """
+    value = decode_json(text, largest=LARGEST_BULK)
+    if not isinstance(value, list):
+        hint = "Write a list, [...], or send it as application/cloudevents+json."
+        msg = f"{show(value)} is not a list."
+        raise InvalidDocumentError((Problem("", msg, hint),))
+    return _read_each(value, read_cloud_event_object, "", "") if value else ()
+
+
+def read_cloud_event_headers(headers: Mapping[str, str]) -> CloudEventModel:
+    """
+    Return the CloudEvent that the headers of a request have (binary mode).
+
+    Args:
+        headers: Those of the request, with small letters in their names; the ones that
+            do not begin with ``ce-`` are ignored.
+
+    Raises:
+        InvalidDocumentError: With every problem; pointers have the names of attributes.
+    """
+    given: dict[str, str] = {}
+    for name, value in headers.items():
+        if not name.startswith("ce-"):
+            continue
+        attribute = name.removeprefix("ce-")
+        try:
+            given[attribute] = unquote(value.strip(), errors="strict")
+        except UnicodeDecodeError:
+            msg = f"The header {name} is not UTF-8 once its percent signs are decoded."
+            problem = Problem(f"/{attribute}", msg, "Encode it as UTF-8.")
+            raise InvalidDocumentError((problem,)) from None
+    return read_cloud_event_object(given)
 
 
 def action_document(action: ScheduledActionModel) -> dict[str, JsonValue]:

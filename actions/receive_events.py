@@ -1,0 +1,204 @@
+"""Take in events that people and programs send, and tell what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.lookup import fetch_app
+from actions.user_events import NewEvent, Outcome, find_missing_users, record_each
+from models.database.engine import read_clock
+from models.database.journal import note_change
+from models.errors import InvalidDocumentError, Problem
+from models.event import CloudEventModel, UserEventModel
+from models.fields.instants import format_instant
+from models.fields.strict_model import MOST_PROBLEMS, show
+
+#: How much later than the database's clock an event may be, since clocks differ.
+TOLERATED = timedelta(minutes=5)
+
+
+class SentEventJson(TypedDict):
+    """An event that was sent: its id, and what became of it."""
+
+    id: UUID
+    outcome: Outcome
+
+
+class ReceivedJson(TypedDict):
+    """How many events were sent, and how many of them were new."""
+
+    received: int
+    recorded: int
+
+
+class ToldEventsJson(ReceivedJson):
+    """The same, with what became of each, in the order of sending."""
+
+    events: list[SentEventJson]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """
+    What became of events that somebody sent.
+
+    Args:
+        received: How many were sent.
+
+        recorded: How many of them were new.
+
+        early: Those that are yet to come, by their place among those sent, from 0, and
+            their instant (aware UTC).
+
+        now: The database's clock, aware UTC.
+
+        outcomes: The id of each, and what became of it, in the order of sending.
+    """
+
+    received: int
+    recorded: int
+    early: tuple[tuple[int, datetime], ...]
+    now: datetime
+    outcomes: tuple[tuple[UUID, Outcome], ...] = ()
+
+    def as_json(self) -> ReceivedJson:
+        """Return what ``events send --json`` prints; keys are only added."""
+        return {"received": self.received, "recorded": self.recorded}
+
+    def as_told_json(self) -> ToldEventsJson:
+        """Return the same, with what became of each event."""
+        return {
+            **self.as_json(),
+            "events": [
+                {"id": event_id, "outcome": outcome}
+                for event_id, outcome in self.outcomes
+            ],
+        }
+
+
+def receive_events(
+    connection: sa.Connection,
+    app: str,
+    sent: Sequence[UserEventModel | CloudEventModel],
+    *,
+    correct: bool = False,
+) -> Received:
+    """
+    Record what happened to users of *app*, and tell what of it is yet to come.
+
+    Args:
+        connection: Of ``writing``.
+
+        app: Uid of a small app.
+
+        sent: As the door read them.
+
+        correct: As ``record_events`` takes it.
+
+    Raises:
+        NotFoundError: No such small app, or a user that it does not have; nothing is
+            recorded.
+    """
+    new = [_make_new(app, each) for each in sent]
+    fetch_app(connection, app)
+    outcomes = record_each(connection, new, correct=correct)
+    now = read_clock(connection)
+    early = tuple(
+        (place, each.at)
+        for place, each in enumerate(new)
+        if each.at is not None and each.at > now + TOLERATED
+    )
+    recorded = len(
+        {event_id for event_id, became in outcomes if became is Outcome.RECORDED}
+    )
+    if recorded:
+        note_change(
+            connection,
+            "event",
+            app,
+            "sent",
+            app=app,
+            after={"received": len(new), "recorded": recorded},
+        )
+    return Received(len(new), recorded, early, now, tuple(outcomes))
+
+
+def receive_events_strictly(
+    connection: sa.Connection,
+    app: str,
+    sent: Sequence[UserEventModel | CloudEventModel],
+    *,
+    is_list: bool,
+) -> Received:
+    """
+    Record what happened to users of *app*, as programs send it: all of it, or none.
+
+    Args:
+        connection: Of ``writing``.
+
+        app: Uid of a small app.
+
+        sent: As the door read them.
+
+        is_list: Whether pointers begin with the number of the event, from 0.
+
+    Raises:
+        NotFoundError: No such small app.
+
+        InvalidDocumentError: An event is of a user that the app does not have, or is
+            yet to come: when a user was last seen would be wrong until then.
+    """
+    fetch_app(connection, app)
+    _refuse_odd(connection, app, sent, is_list=is_list)
+    return receive_events(connection, app, sent)
+
+
+def _refuse_odd(
+    connection: sa.Connection,
+    app: str,
+    sent: Sequence[UserEventModel | CloudEventModel],
+    *,
+    is_list: bool,
+) -> None:
+    new = [_make_new(app, each) for each in sent]
+    missing = find_missing_users(connection, app, {each.user_id for each in new})
+    latest = read_clock(connection) + TOLERATED
+    problems: list[Problem] = []
+    for place, (event, each) in enumerate(zip(sent, new, strict=True)):
+        is_cloud = isinstance(event, CloudEventModel)
+        where = f"/{place}" if is_list else ""
+        if each.user_id in missing:
+            message = f"Small app {app!r} has no user {show(each.user_id)}."
+            hint = "Add the user first, or send the id of one that it has."
+            member = "subject" if is_cloud else "user"
+            problems.append(Problem(f"{where}/{member}", message, hint))
+        if each.at is not None and each.at > latest:
+            message = f"{format_instant(each.at)} is yet to come."
+            hint = "Send events that have happened, with the instant at which they did."
+            member = "time" if is_cloud else "at"
+            problems.append(Problem(f"{where}/{member}", message, hint))
+        if len(problems) >= MOST_PROBLEMS:
+            break
+    if problems:
+        raise InvalidDocumentError(tuple(problems))
+
+
+def _make_new(app: str, sent: UserEventModel | CloudEventModel) -> NewEvent:
+    if isinstance(sent, CloudEventModel):
+        return NewEvent(
+            app=app,
+            name=sent.type,
+            user_id=sent.subject,
+            at=sent.time,
+            source=sent.source,
+            source_id=sent.id,
+        )
+    return NewEvent(
+        app=app, name=sent.event, user_id=sent.user, at=sent.at, key=sent.key
+    )

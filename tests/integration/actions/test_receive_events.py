@@ -1,0 +1,206 @@
+"""Events that programs send: once each, all or none, and told what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.receive_events import Received, receive_events_strictly
+from models.database.engine import Author, reading, writing
+from models.database.tables import changes, events
+from models.door.documents import read_cloud_event_object, read_event_object
+from models.errors import InvalidDocumentError, NotFoundError
+from models.fields.instants import format_instant
+from tests.scheduling import add_app, get_now
+
+SEEN = "instance.user.last_seen"
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    add_app(engine, ids=["ann", "bob"])
+
+
+def _cloud(**changed: Any) -> dict[str, Any]:
+    return {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/shop",
+        "type": "app.x",
+        "subject": "ann",
+        **changed,
+    }
+
+
+def _send(
+    engine: sa.Engine,
+    *sent: dict[str, Any],
+    app: str = "app",
+    read: Callable[[object], Any] = read_cloud_event_object,
+) -> Received:
+    models = [read(each) for each in sent]
+    with writing(engine, author=Author("ann")) as connection:
+        return receive_events_strictly(connection, app, models, is_list=len(sent) != 1)
+
+
+def _outcomes(received: Received) -> list[str]:
+    return [str(outcome) for _, outcome in received.outcomes]
+
+
+def _fetch(engine: sa.Engine, *columns: Any) -> list[tuple[Any, ...]]:
+    with reading(engine) as connection:
+        return [tuple(row) for row in connection.execute(sa.select(*columns)).all()]
+
+
+def test_same_source_and_id_are_the_same_event(engine: sa.Engine):
+    """
+    Whatever else it says the second time; it is answered with the same id.
+    """
+    first = _send(engine, _cloud())
+    again = _send(engine, _cloud(subject="bob", type="app.y"))
+    others = _send(engine, _cloud(id="2"), _cloud(source="/other"))
+
+    assert ["recorded"] == _outcomes(first)
+    assert ["known"] == _outcomes(again)
+    assert first.outcomes[0][0] == again.outcomes[0][0]
+    assert ["recorded", "recorded"] == _outcomes(others)
+    kept = events.c
+    assert {
+        ("app.x", "ann", "/shop", "1"),
+        ("app.x", "ann", "/shop", "2"),
+        ("app.x", "ann", "/other", "1"),
+    } == {*_fetch(engine, kept.name, kept.user_id, kept.source, kept.source_id)}
+
+
+def test_apps_do_not_share_sources(engine: sa.Engine):
+    """
+    What another tenant has sent is none of this one's.
+    """
+    add_app(engine, "other", ids=["ann"])
+
+    assert ["recorded"] == _outcomes(_send(engine, _cloud()))
+    assert ["recorded"] == _outcomes(_send(engine, _cloud(), app="other"))
+
+
+def test_repeat_in_one_batch_is_one_event(engine: sa.Engine):
+    """
+    Both are answered, and one is recorded.
+    """
+    received = _send(engine, _cloud(), _cloud(), _cloud(id="2"))
+
+    assert (3, 2) == (received.received, received.recorded)
+    assert 2 == len(_fetch(engine, events.c.id))
+
+
+def test_pairs_of_texts_are_told_apart(engine: sa.Engine):
+    """
+    A separator within source or id joins no two events.
+    """
+    received = _send(
+        engine,
+        _cloud(source="a | b", id="c"),
+        _cloud(source="a", id="b | c"),
+        _cloud(source='a", "b', id="c"),
+        _cloud(source="a", id='b", "c'),
+    )
+
+    assert 4 == received.recorded
+
+
+def test_older_sign_of_life_is_outdated(engine: sa.Engine):
+    """
+    It is answered, and it changes nothing, however often it comes.
+    """
+    now = get_now(engine)
+    new, old = (
+        _cloud(type=SEEN, id=f"{days}", time=format_instant(now - timedelta(days=days)))
+        for days in (1, 2)
+    )
+
+    outcomes = [_outcomes(_send(engine, each)) for each in (new, old, old, new)]
+
+    assert [["recorded"], ["outdated"], ["outdated"], ["known"]] == outcomes
+    assert 1 == len(_fetch(engine, events.c.id))
+
+
+def test_plain_form_has_outcomes_too(engine: sa.Engine):
+    """
+    Its key or its instant makes it the same.
+    """
+    plain = {"event": "app.x", "user": "ann", "key": "k"}
+
+    outcomes = [
+        _outcomes(_send(engine, plain, read=read_event_object)) for _ in range(2)
+    ]
+
+    assert [["recorded"], ["known"]] == outcomes
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "message"),
+    [
+        ({"subject": "eve"}, "subject", "no user 'eve'"),
+        ({"time": "2100-01-01T00:00:00Z"}, "time", "yet to come"),
+    ],
+)
+def test_odd_event_stops_the_whole_batch(
+    engine: sa.Engine, change: dict[str, str], pointer: str, message: str
+):
+    """
+    It is named by its place, and nothing of the batch is recorded.
+    """
+    with pytest.raises(InvalidDocumentError) as one:
+        _send(engine, _cloud(**change))
+    with pytest.raises(InvalidDocumentError) as many:
+        _send(engine, _cloud(id="2"), _cloud(**change))
+
+    assert [f"/{pointer}"] == [each.pointer for each in one.value.problems]
+    assert [f"/1/{pointer}"] == [each.pointer for each in many.value.problems]
+    assert message in str(many.value)
+    assert [] == _fetch(engine, events.c.id)
+
+
+def test_plain_form_is_refused_by_its_own_names(engine: sa.Engine):
+    """
+    What is "subject" in one form is "user" in the other.
+    """
+    plain = {"event": "app.x", "user": "eve", "at": "2100-01-01T00:00:00Z"}
+
+    with pytest.raises(InvalidDocumentError) as caught:
+        _send(engine, plain, read=read_event_object)
+
+    assert ["/user", "/at"] == [each.pointer for each in caught.value.problems]
+
+
+def test_unknown_app_is_not_found(engine: sa.Engine):
+    """
+    Before anything is said of its users.
+    """
+    with pytest.raises(NotFoundError, match="no small app"):
+        _send(engine, _cloud(), app="none")
+
+
+def test_sending_is_noted_once(engine: sa.Engine):
+    """
+    With counts; a repeat that changes nothing is no change.
+    """
+    for _ in range(2):
+        _send(engine, _cloud(), _cloud(id="2"))
+
+    kept = changes.c
+    assert [("event", "app", "sent", "app", {"received": 2, "recorded": 2})] == _fetch(
+        engine, kept.kind, kept.subject, kept.change, kept.app, kept.after
+    )
+
+
+def test_empty_batch_is_received(engine: sa.Engine):
+    """
+    The specification allows it.
+    """
+    told = _send(engine).as_told_json()
+
+    assert {"received": 0, "recorded": 0, "events": []} == told

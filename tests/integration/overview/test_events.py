@@ -1,0 +1,145 @@
+"""What faces show of events and of what they led to, on both databases."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.user_events import NewEvent, record_each
+from models.database.engine import reading, writing
+from models.database.tables import events
+from models.errors import NotFoundError
+from models.paging import Page, Position
+from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
+from tests.scheduling import (
+    add_app,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    post,
+    tick,
+)
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test an app with two users."""
+    add_app(engine, ids=["ann", "bob"])
+
+
+def _send(
+    engine: sa.Engine, name: str, user_id: str = "ann", at: datetime | None = None
+) -> UUID:
+    with writing(engine) as connection:
+        new = NewEvent("app", name, user_id, at)
+        ((event_id, _),) = record_each(connection, [new], correct=False)
+        return event_id
+
+
+def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[str]]:
+    parts: list[list[str]] = []
+    after: Position | None = None
+    with reading(engine) as connection:
+        while True:
+            part = fetch_event_part(connection, "app", wanted, Page(limit, after))
+            parts.append([each.name for each in part.entries])
+            after = part.following
+            if after is None:
+                return parts
+
+
+def _move(engine: sa.Engine, name: str, recorded_at: datetime) -> None:
+    """Make as if an event had been recorded at *recorded_at*."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(events)
+            .where(events.c.name == name)
+            .values(recorded_at=recorded_at)
+        )
+
+
+@pytest.fixture
+def now(engine: sa.Engine) -> datetime:
+    """Give the clock, after five events: two an hour ago, three two hours ago."""
+    now = get_now(engine)
+    for number in range(5):
+        name = f"app.{number}"
+        _send(engine, name, "bob" if number == 0 else "ann")
+        _move(engine, name, now - HOUR * (1 if number < 2 else 2))
+    return now
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 50])
+def test_parts_are_the_whole_latest_first(engine: sa.Engine, now: datetime, limit: int):
+    """
+    Each event is in one part, however many have the same instant.
+    """
+    assert now is not None
+
+    parts = _find(engine, EventFilter(), limit)
+
+    names = [name for part in parts for name in part]
+    assert {"app.0", "app.1"} == set(names[:2])
+    assert {"app.2", "app.3", "app.4"} == set(names[2:])
+    assert 5 == len(names)
+    assert all(len(part) == limit for part in parts[:-1])
+
+
+def test_filters(engine: sa.Engine, now: datetime):
+    """
+    All that is given must hold; the end is exclusive.
+    """
+
+    def find(**wanted: Any) -> set[str]:
+        (part,) = _find(engine, EventFilter(**wanted))
+        return set(part)
+
+    assert {"app.3"} == find(name="app.3")
+    assert {"app.0"} == find(user_id="bob")
+    assert {"app.0", "app.1"} == find(since=now - HOUR)
+    assert {"app.2", "app.3", "app.4"} == find(until=now - HOUR)
+    assert set() == find(user_id="bob", name="app.3")
+
+
+def test_event_tells_what_it_led_to(engine: sa.Engine):
+    """
+    What it made, what is still to come, and what there is no operation for.
+    """
+    recorded = post(engine, name="a", when={"on": "app.x"}).uid
+    planned = post(engine, name="b", when={"after": "app.x", "delay": "PT2H"}).uid
+    dropped = post(
+        engine, name="c", when={"on": "app.x"}, recipients={"users": ["bob"]}
+    ).uid
+    post(engine, name="d", when={"on": "app.y"})
+    event_id = _send(engine, "app.x", at=get_now(engine))
+    tick(make_dispatcher(engine), get_now(engine))
+
+    with reading(engine) as connection:
+        told = fetch_detailed_event(connection, "app", event_id).as_json()
+
+    assert [(recorded, "recorded"), (planned, "planned"), (dropped, "none")] == [
+        (each["action_uid"], each["outcome"]) for each in told["matched"]
+    ]
+    first, later, _ = told["matched"]
+    (operation,) = fetch_all(engine)
+    assert (operation.id, "queued") == (first["operation"], first["state"])
+    assert later["occurrence"] == told["at"].replace(microsecond=0) + 2 * HOUR
+    assert 0 == told["unlisted"]
+
+
+def test_events_of_others_are_not_found(engine: sa.Engine):
+    """
+    Neither those of another app, nor those that never were.
+    """
+    add_app(engine, "other")
+    event_id = _send(engine, "app.x")
+
+    for app, each in (("other", event_id), ("app", uuid4())):
+        with reading(engine) as connection, pytest.raises(NotFoundError, match=app):
+            fetch_detailed_event(connection, app, each)
