@@ -42,8 +42,25 @@ LOOKED_BACK = 1000
 _kept = scheduled_actions.c
 
 
-def fetch_apps(connection: sa.Connection) -> list[sa.Row[Any]]:
-    """Return every small app with the number of its users, domains and actions."""
+def fetch_apps(
+    connection: sa.Connection,
+    *,
+    app: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[sa.Row[Any]]:
+    """
+    Return small apps with the number of their users, domains and actions, by uid.
+
+    Args:
+        connection: Any.
+
+        app: Only this one. None: all.
+
+        after: Only those whose uid sorts behind this. None: all.
+
+        limit: The most. None: all.
+    """
 
     def count(table: sa.Table, *where: sa.ColumnElement[bool]) -> Any:
         return (
@@ -54,22 +71,29 @@ def fetch_apps(connection: sa.Connection) -> list[sa.Row[Any]]:
             .label(table.name)
         )
 
-    return list(
-        connection.execute(
-            sa.select(
-                small_apps.c.uid,
-                small_apps.c.name,
-                small_apps.c.timezone,
-                small_apps.c.paused_at,
-                small_apps.c.paused_until,
-                small_apps.c.paused_by,
-                small_apps.c.pause_note,
-                count(users),
-                count(domains),
-                count(scheduled_actions, _kept.deleted_at.is_(None)),
-            ).order_by(small_apps.c.uid)
+    query = (
+        sa.select(
+            small_apps.c.uid,
+            small_apps.c.name,
+            small_apps.c.timezone,
+            small_apps.c.paused_at,
+            small_apps.c.paused_until,
+            small_apps.c.paused_by,
+            small_apps.c.pause_note,
+            small_apps.c.revision,
+            count(users),
+            count(domains),
+            count(scheduled_actions, _kept.deleted_at.is_(None)),
         )
+        .where(small_apps.c.deleted_at.is_(None))
+        .order_by(small_apps.c.uid)
+        .limit(limit)
     )
+    if app is not None:
+        query = query.where(small_apps.c.uid == app)
+    if after is not None:
+        query = query.where(small_apps.c.uid > after)
+    return list(connection.execute(query))
 
 
 def fetch_domains(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:

@@ -24,13 +24,15 @@ _kept = scheduled_actions.c
 
 def fetch_app(connection: sa.Connection, uid: str) -> sa.Row[Any]:
     """
-    Return a small app: uid, name, timezone, created_at, updated_at.
+    Return a small app that is not deleted: every column of its row.
 
     Raises:
-        NotFoundError: No such small app.
+        NotFoundError: No such small app, or it is deleted.
     """
     row = connection.execute(
-        sa.select(small_apps).where(small_apps.c.uid == uid)
+        sa.select(small_apps).where(
+            small_apps.c.uid == uid, small_apps.c.deleted_at.is_(None)
+        )
     ).one_or_none()
     if row is None:
         refuse_app(connection, uid)
@@ -45,7 +47,10 @@ def refuse_app(connection: sa.Connection, uid: str) -> NoReturn:
         NotFoundError: Always.
     """
     known = connection.execute(
-        sa.select(small_apps.c.uid).order_by(small_apps.c.uid).limit(_COMPARED)
+        sa.select(small_apps.c.uid)
+        .where(small_apps.c.deleted_at.is_(None))
+        .order_by(small_apps.c.uid)
+        .limit(_COMPARED)
     ).scalars()
     msg = (
         f"there is no small app {uid!r}. {_suggest(uid, known)}"

@@ -60,7 +60,15 @@ def fetch_watch(connection: sa.Connection) -> Watch:
             small_apps.c.timezone,
             small_apps.c.notices,
         )
-        .select_from(leases.outerjoin(small_apps, small_apps.c.notices.is_not(None)))
+        .select_from(
+            leases.outerjoin(
+                small_apps,
+                sa.and_(
+                    small_apps.c.notices.is_not(None),
+                    small_apps.c.deleted_at.is_(None),
+                ),
+            )
+        )
         .where(leases.c.name == LEASE_NAME)
         .order_by(small_apps.c.uid)
     ).all()

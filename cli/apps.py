@@ -1,4 +1,4 @@
-"""The commands ``apps list`` and ``apps show``."""
+"""The commands ``apps list``, ``show``, ``export`` and ``delete``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cli.connection import read_database
+from actions.small_apps.delete import delete_small_app
+from actions.small_apps.export import fetch_document
+from cli.confirming import YesOption, confirm
+from cli.connection import get_actor, read_database, write_database
 from cli.options import JsonOption
 from cli.output import (
     describe_pause,
@@ -15,6 +18,7 @@ from cli.output import (
     out,
     print_fields,
     print_json,
+    print_note,
     print_table,
 )
 from overview.apps import (
@@ -114,3 +118,44 @@ def _print_domains(domains: Sequence[ShownDomain]) -> None:
         ),
         empty="The small app has no domains.",
     )
+
+
+def export_app(
+    uid: Annotated[str, typer.Argument(metavar="APP", help="Uid of a small app.")],
+) -> None:
+    """
+    Print the whole document of a small app, as apps apply takes it.
+
+    It has all that admins wrote: keys in the addresses of sources, too.
+    """
+    with read_database() as connection:
+        print_json(fetch_document(connection, uid))
+
+
+def delete_app(
+    uid: Annotated[str, typer.Argument(metavar="APP", help="Uid of a small app.")],
+    *,
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Delete a small app: its actions and API keys end; its history is kept.
+
+    Refused while operations of it are not over. Its uid stays taken; apps apply of its
+    document brings it back with its users and data, but without its actions and keys.
+    """
+    with read_database() as connection:
+        found = fetch_detailed_app(connection, uid)
+    if not confirm(f"Delete small app {found.uid!r}", yes=yes):
+        print_note("Nothing was deleted.")
+        raise typer.Exit(1)
+    with write_database() as connection:
+        deleted = delete_small_app(connection, uid, by=get_actor())
+    if json:
+        print_json(deleted.as_json())
+    else:
+        out().print(
+            f"Deleted small app {uid}, with {deleted.actions:,} actions and"
+            f" {deleted.keys:,} keys.",
+            markup=False,
+        )

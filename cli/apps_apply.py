@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from actions.small_apps.apply import Applied, apply_small_app
+from actions.small_apps.apply import Applied, PartChange, apply_small_app
 from actions.small_apps.connections import find_connection_problems
-from cli.connection import get_actor, get_settings, write_database
+from actions.small_apps.differences import AppDifference, foresee_apply
+from cli.connection import get_actor, get_settings, use_engine, write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
 from models.door.documents import read_small_app
@@ -36,6 +37,10 @@ def apply_apps(
             " more recently.",
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Change nothing; show what would be changed."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """
@@ -55,6 +60,20 @@ def apply_apps(
         print_warning(str(doubt))
     if problems.refused:
         raise InvalidDocumentError(tuple(problems.refused))
+    if dry_run:
+        with use_engine() as engine:
+            difference = foresee_apply(
+                engine,
+                model,
+                folder=folder,
+                raise_events=raise_events,
+                by=get_actor(),
+            )
+        if json:
+            print_json(difference.as_json())
+        else:
+            _print_difference(difference)
+        return
     with write_database() as connection:
         applied = apply_small_app(
             connection,
@@ -73,17 +92,46 @@ def _print(applied: Applied) -> None:
     verb = "Created" if applied.created else "Updated"
     out().print(f"{verb} small app {applied.uid}.", markup=False)
     for part, change in applied.parts.items():
-        told = [
-            f"{count:,} {word}"
-            for count, word in (
-                (change.added, "added"),
-                (change.changed, "changed"),
-                (change.removed, "removed"),
-            )
-            if count
-        ]
-        out().print(f"  {part}: {', '.join(told) or 'unchanged'}", markup=False)
+        out().print(f"  {part}: {_count(change)}", markup=False)
     if applied.events:
         out().print(f"  events: {applied.events:,} recorded")
     for uid in applied.retimed:
         out().print(f"  action {uid}: has new dates", markup=False)
+
+
+def _count(change: PartChange) -> str:
+    told = [
+        f"{count:,} {word}"
+        for count, word in (
+            (change.added, "added"),
+            (change.changed, "changed"),
+            (change.removed, "removed"),
+        )
+        if count
+    ]
+    return ", ".join(told) or "unchanged"
+
+
+#: How each entry of a difference begins.
+_SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+
+
+def _print_difference(difference: AppDifference) -> None:
+    verb = "created" if difference.created else "updated"
+    if not (difference.created or difference.counts):
+        out().print(f"Small app {difference.uid} would not change.", markup=False)
+        return
+    out().print(f"Small app {difference.uid} would be {verb}.", markup=False)
+    for part, change in difference.counts.items():
+        out().print(f"  {part}: {_count(change)}", markup=False)
+        for entry in difference.entries:
+            if entry.part == part:
+                where = f" ({', '.join(entry.pointers)})" if entry.pointers else ""
+                line = f"    {_SIGNS[entry.change]} {entry.name}{where}"
+                out().print(line, markup=False)
+    if difference.unlisted:
+        out().print(f"  {difference.unlisted:,} more are not listed.")
+    if difference.events:
+        out().print(f"  events: {difference.events:,} would be recorded")
+    for uid in difference.retimed:
+        out().print(f"  action {uid}: would have new dates", markup=False)

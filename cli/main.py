@@ -28,7 +28,7 @@ _EXIT_CODES = (
 )
 
 _APPS = Group(
-    "Small apps (tenants): apply, list, show, pause and resume them.",
+    "Small apps (tenants): apply, list, show, export, pause and delete them.",
     {
         "apply": Entry(
             "cli.apps_apply:apply_apps",
@@ -42,6 +42,12 @@ _APPS = Group(
         ),
         "resume": Entry(
             "cli.pausing:resume_apps", "Resume a small app, or all small apps."
+        ),
+        "export": Entry(
+            "cli.apps:export_app", "Print the whole document of a small app."
+        ),
+        "delete": Entry(
+            "cli.apps:delete_app", "Delete a small app; its history is kept."
         ),
     },
 )

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.list_actions import (
     count_users,
@@ -22,8 +23,64 @@ from actions.list_actions import (
     fetch_names,
 )
 from actions.lookup import fetch_app
-from actions.pausing.pause_state import Pause, get_pause
-from operations.running.estimates import Working, fetch_working
+from actions.pausing.pause_state import Pause, PauseJson, get_pause
+from models.paging import Page, Part
+from operations.running.estimates import Working, WorkingJson, fetch_working
+
+
+class ActivityJson(TypedDict):
+    """What is going on in a small app; null: nothing of it."""
+
+    pause: PauseJson | None
+    working: WorkingJson | None
+
+
+class AppJson(ActivityJson):
+    """A small app, and the numbers of its users, domains and actions."""
+
+    uid: str
+    name: str | None
+    timezone: str | None
+    revision: int
+    users: int
+    domains: int
+    actions: int
+
+
+class AppDomainJson(TypedDict):
+    """A domain of a small app; its source is without secrets."""
+
+    name: str
+    source: Mapping[str, Any]
+    staged_version: int | None
+    live_version: int | None
+    published_at: datetime | None
+
+
+class AppNoticesJson(TypedDict):
+    """Who gets notices of failures; the address of the webhook is without secrets."""
+
+    mail: Sequence[str]
+    webhook: str | None
+
+
+class DetailedAppJson(ActivityJson):
+    """A small app with all that belongs to it; its users are counted, not listed."""
+
+    uid: str
+    name: str | None
+    timezone: str | None
+    revision: int
+    source_folder: str | None
+    created_at: datetime
+    updated_at: datetime
+    notices: AppNoticesJson | None
+    users: int
+    groups: Mapping[str, int]
+    domains: list[AppDomainJson]
+    templates: Sequence[str]
+    documents: Sequence[str]
+    holidays: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +97,7 @@ class Activity:
     pause: Pause | None
     working: Working | None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> ActivityJson:
         """Return the documented members; keys are only added."""
         return {
             "pause": None if self.pause is None else self.pause.as_json(),
@@ -60,17 +117,19 @@ class ListedApp:
     uid: str
     name: str | None
     timezone: str | None
+    revision: int
     users: int
     domains: int
     actions: int
     activity: Activity
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> AppJson:
         """Return the documented object; keys are only added."""
         return {
             "uid": self.uid,
             "name": self.name,
             "timezone": self.timezone,
+            "revision": self.revision,
             "users": self.users,
             "domains": self.domains,
             "actions": self.actions,
@@ -104,7 +163,7 @@ class ShownDomain:
             if key in {"file", "url", "sql"}
         )
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> AppDomainJson:
         """Return the documented object; keys are only added."""
         return {
             "name": self.name,
@@ -127,7 +186,7 @@ class ShownNotices:
         """All of them, the webhook last."""
         return [*self.mail, *([self.webhook] if self.webhook else [])]
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> AppNoticesJson:
         """Return the documented object; keys are only added."""
         return {"mail": self.mail, "webhook": self.webhook}
 
@@ -152,6 +211,7 @@ class DetailedApp:
     uid: str
     name: str | None
     timezone: str | None
+    revision: int
     source_folder: str | None
     created_at: datetime
     updated_at: datetime
@@ -162,12 +222,13 @@ class DetailedApp:
     domains: tuple[ShownDomain, ...]
     names: Mapping[str, Sequence[str]]
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> DetailedAppJson:
         """Return the documented object; keys are only added."""
         return {
             "uid": self.uid,
             "name": self.name,
             "timezone": self.timezone,
+            "revision": self.revision,
             "source_folder": self.source_folder,
             "created_at": self.created_at,
             "updated_at": self.updated_at,
@@ -176,25 +237,50 @@ class DetailedApp:
             "users": self.users,
             "groups": self.groups,
             "domains": [each.as_json() for each in self.domains],
-            **self.names,
+            "templates": self.names["templates"],
+            "documents": self.names["documents"],
+            "holidays": self.names["holidays"],
         }
 
 
 def fetch_listed_apps(connection: sa.Connection) -> list[ListedApp]:
     """Return the small apps, sorted by uid."""
     working = fetch_working(connection)
-    return [
-        ListedApp(
-            row.uid,
-            row.name,
-            row.timezone,
-            row.users,
-            row.domains,
-            row.scheduled_actions,
-            Activity(get_pause(row), working.get(row.uid)),
-        )
-        for row in fetch_apps(connection)
-    ]
+    return [_make_listed(row, working) for row in fetch_apps(connection)]
+
+
+def fetch_app_part(
+    connection: sa.Connection, page: Page, *, app: str | None = None
+) -> Part[ListedApp]:
+    """
+    Return a part of the small apps, sorted by uid.
+
+    Args:
+        connection: Any.
+
+        page: After a uid.
+
+        app: The only one that may be seen. None: all.
+    """
+    after = None if page.after is None else str(page.after[0])
+    rows = fetch_apps(connection, app=app, after=after, limit=page.limit + 1)
+    working = fetch_working(connection, app)
+    found = [_make_listed(row, working) for row in rows[: page.limit]]
+    more = len(rows) > page.limit
+    return Part(found, (found[-1].uid,) if more else None)
+
+
+def _make_listed(row: sa.Row[Any], working: Mapping[str, Working]) -> ListedApp:
+    return ListedApp(
+        row.uid,
+        row.name,
+        row.timezone,
+        row.revision,
+        row.users,
+        row.domains,
+        row.scheduled_actions,
+        Activity(get_pause(row), working.get(row.uid)),
+    )
 
 
 def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
@@ -209,6 +295,7 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
         uid=row.uid,
         name=row.name,
         timezone=row.timezone,
+        revision=row.revision,
         source_folder=row.source_folder,
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -219,7 +306,7 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
         domains=tuple(
             ShownDomain(
                 each.name,
-                _hide_source(each.source),
+                hide_source(each.source),
                 each.staged_version,
                 each.live_version,
                 each.published_at,
@@ -250,7 +337,7 @@ def hide_secrets(url: str) -> str:
     ).geturl()
 
 
-def _hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
+def hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
     """Return *source* without secrets: a database URL may hold a password."""
     shown = {key: value for key, value in source.items() if key != "database"}
     if "url" in shown:

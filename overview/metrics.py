@@ -175,7 +175,11 @@ class WorkMetrics(Collector):
             return
         named = self._apps
         if named == ALL_APPS:
-            query = sa.select(small_apps.c.uid).order_by(small_apps.c.uid)
+            query = (
+                sa.select(small_apps.c.uid)
+                .where(small_apps.c.deleted_at.is_(None))
+                .order_by(small_apps.c.uid)
+            )
             named = tuple(connection.execute(query.limit(MOST_APPS)).scalars())
         _fill_apps(
             set(named),

@@ -24,6 +24,7 @@ from actions.pausing.pause_state import (
     INSTALLATION,
     UNPAUSED,
     Pause,
+    PauseScope,
     get_pause,
     hold_pause,
     let_go_on,
@@ -122,7 +123,7 @@ def _begin(
     until: datetime | None,
     note: str | None,
     by: str | None,
-    scope: str | None = None,
+    scope: PauseScope | None = None,
 ) -> Pause:
     now = read_clock(connection)
     if until is not None and until <= now:
@@ -196,7 +197,7 @@ def pause_app(
 
         UsageError: If *until* is not in the future.
     """
-    _keep_leader_out(connection)
+    keep_leader_out(connection)
     pause = _begin(connection, until, note, by, APP)
     known = _lock_app(connection, app)
     if known is not None:
@@ -229,7 +230,7 @@ def resume_app(connection: sa.Connection, app: str, *, by: str | None = None) ->
 
         ConflictError: If it is not paused, or only together with the installation.
     """
-    _keep_leader_out(connection)
+    keep_leader_out(connection)
     above = select_pause(connection, installation, sa.true())
     known = _lock_app(connection, app)
     rows = _lock_actions(connection, _kept.app == app, _kept.pause_scope == APP)
@@ -292,7 +293,7 @@ def pause_installation(
     Raises:
         UsageError: If *until* is not in the future.
     """
-    _keep_leader_out(connection)
+    keep_leader_out(connection)
     pause = _begin(connection, until, note, by, INSTALLATION)
     known = _lock_installation(connection)
     if known is not None:
@@ -319,7 +320,7 @@ def resume_installation(connection: sa.Connection, *, by: str | None = None) -> 
     Raises:
         ConflictError: If the installation is not paused.
     """
-    _keep_leader_out(connection)
+    keep_leader_out(connection)
     known = _lock_installation(connection)
     rows = _lock_actions(connection, _kept.pause_scope == INSTALLATION)
     if known is None and not rows:
@@ -406,7 +407,7 @@ def _lock_actions(
 def _lock_app(connection: sa.Connection, app: str) -> Pause | None:
     row = connection.execute(
         sa.select(*(small_apps.c[name] for name in UNPAUSED))
-        .where(small_apps.c.uid == app)
+        .where(small_apps.c.uid == app, small_apps.c.deleted_at.is_(None))
         .with_for_update()
     ).one_or_none()
     if row is None:
@@ -421,7 +422,7 @@ def _lock_installation(connection: sa.Connection) -> Pause | None:
     return None if row is None else get_pause(row)
 
 
-def _keep_leader_out(connection: sa.Connection) -> None:
+def keep_leader_out(connection: sa.Connection) -> None:
     """
     Wait for the leader's transaction, and make its next one wait until our commit.
 

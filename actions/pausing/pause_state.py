@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final, Literal
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.list_actions import find_problem
 from actions.occurrences import parse_timing
@@ -25,8 +26,11 @@ from models.fields.instants import format_instant
 from models.operation_state import Queue
 from models.revision import Change
 
+PauseScope = Literal["app", "installation"]
+
 #: The scopes of a pause that an action has with others; None: its own pause.
-APP, INSTALLATION = "app", "installation"
+APP: Final = "app"
+INSTALLATION: Final = "installation"
 
 _kept = scheduled_actions.c
 UNPAUSED: dict[str, object] = {
@@ -35,6 +39,16 @@ UNPAUSED: dict[str, object] = {
     "paused_by": None,
     "pause_note": None,
 }
+
+
+class PauseJson(TypedDict):
+    """Since when something is paused, until when, by whom, and why."""
+
+    at: datetime
+    until: datetime | None
+    by: str | None
+    note: str | None
+    scope: Literal["action", "app", "installation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ class Pause:
     until: datetime | None = None
     by: str | None = None
     note: str | None = None
-    scope: str | None = None
+    scope: PauseScope | None = None
 
     @property
     def told(self) -> str | None:
@@ -79,7 +93,7 @@ class Pause:
         """Return the columns of an action."""
         return {**self.as_columns(), "pause_scope": self.scope}
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> PauseJson:
         """Return what ``--json`` prints of it."""
         return {
             "at": self.at,

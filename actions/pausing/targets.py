@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_and_resume import (
@@ -15,7 +16,24 @@ from actions.pausing.pause_and_resume import (
     resume_app,
     resume_installation,
 )
-from actions.pausing.pause_state import Pause, fetch_pauses
+from actions.pausing.pause_state import Pause, PauseJson, fetch_pauses
+from models.database.journal import note_change
+
+
+class PausedTargetJson(TypedDict):
+    """A small app, or with null all of them, paused now."""
+
+    app: str | None
+    actions: int
+    pause: PauseJson
+
+
+class ResumedTargetJson(TypedDict):
+    """A small app, or with null all of them, resumed; and what is still paused."""
+
+    app: str | None
+    actions: int
+    still_paused: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +53,7 @@ class PausedTarget:
     actions: int
     pause: Pause
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> PausedTargetJson:
         """Return the documented object; keys are only added."""
         return {
             "app": self.app,
@@ -68,7 +86,7 @@ class ResumedTarget:
     apps: Mapping[str, Pause]
     still_paused: int
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> ResumedTargetJson:
         """Return the documented object; keys are only added."""
         return {
             "app": self.app,
@@ -100,6 +118,14 @@ def pause_target(
     whole, apps, _actions = fetch_pauses(connection)
     pause = whole if app is None else apps[app]
     assert pause is not None  # it has just been written
+    note_change(
+        connection,
+        *_name(app),
+        "paused",
+        app=app,
+        after={"until": pause.until, "actions": count},
+        note=pause.note,
+    )
     return PausedTarget(app, count, pause)
 
 
@@ -119,4 +145,10 @@ def resume_target(
     else:
         fetch_app(connection, app)
         count = resume_app(connection, app, by=by)
+    note_change(connection, *_name(app), "resumed", app=app, after={"actions": count})
     return ResumedTarget(app, count, *fetch_pauses(connection))
+
+
+def _name(app: str | None) -> tuple[str, str]:
+    """Return what the record of changes calls *app*: its kind and its subject."""
+    return ("installation", "all") if app is None else ("app", app)

@@ -123,6 +123,7 @@ _CHANGED: dict[str, sa.types.TypeEngine[Any]] = {
     "effective_from": UtcDateTime,
     "next_due_at": UtcDateTime,
     "updated_at": UtcDateTime,
+    "deleted_at": UtcDateTime,
 }
 
 #: Actions in one statement.

@@ -8,19 +8,21 @@ of removed entries stay as history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from typing_extensions import TypedDict
 
 from actions.posting.post import SYSTEM_APP
+from actions.small_apps.app_row import apply_settings, end_change, hold_app
 from actions.small_apps.apply_holidays import apply_holidays
 from actions.small_apps.apply_users import apply_users
 from models.database.engine import read_clock
+from models.database.journal import note_change
 from models.database.tables import (
     app_documents,
     domain_versions,
@@ -32,6 +34,26 @@ from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.small_app import DomainModel, SmallAppModel
 
 
+class PartChangeJson(TypedDict):
+    """How many entries of a part of a small app were added, changed and removed."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+class AppliedJson(TypedDict):
+    """What applying the document of a small app did."""
+
+    uid: str
+    created: bool
+    parts: dict[str, PartChangeJson]
+    retimed: list[str]
+    events: int
+    revision: int
+    settings: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class PartChange:
     """How many entries of a part were added, changed and removed."""
@@ -39,6 +61,18 @@ class PartChange:
     added: int = 0
     changed: int = 0
     removed: int = 0
+
+    def __bool__(self) -> bool:
+        """Return whether anything of it changed."""
+        return (self.added, self.changed, self.removed) != (0, 0, 0)
+
+    def as_json(self) -> PartChangeJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +86,10 @@ class Applied:
         retimed: Uids of actions whose occurrences changed with a holiday calendar.
 
         events: How many events were recorded for users.
+
+        revision: Of the app from now on; it is raised only if something changed.
+
+        settings: Which of the app's own settings changed, such as "timezone".
     """
 
     uid: str
@@ -59,22 +97,36 @@ class Applied:
     parts: dict[str, PartChange] = field(default_factory=dict)
     retimed: tuple[str, ...] = ()
     events: int = 0
+    revision: int = 1
+    settings: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> AppliedJson:
         """Return the object that ``apps apply --json`` prints."""
-        return asdict(self)
+        return {
+            "uid": self.uid,
+            "created": self.created,
+            "parts": {name: each.as_json() for name, each in self.parts.items()},
+            "retimed": list(self.retimed),
+            "events": self.events,
+            "revision": self.revision,
+            "settings": list(self.settings),
+        }
 
 
-def apply_small_app(
+def apply_small_app(  # noqa: PLR0913 - what differs between the faces
     connection: sa.Connection,
     model: SmallAppModel,
     *,
     folder: Path | None = None,
     raise_events: bool = False,
     by: str | None = None,
+    expected_revision: int | None = None,
+    may_create: bool = True,
 ) -> Applied:
     """
     Make the small app *model.uid* what *model* says; create it if there is none.
+
+    A deleted app is brought back, with all that it had but its actions and its keys.
 
     Args:
         connection: In a transaction of its own.
@@ -89,8 +141,17 @@ def apply_small_app(
 
         by: Who asks for it, such as ``root@host``.
 
+        expected_revision: What the author has read; 0: there was no such app. None:
+            whatever it is.
+
+        may_create: Whether the author may make small apps, and bring them back.
+
     Raises:
         ConflictError: If the uid is that of the scheduler's own app.
+
+        NotFoundError: If there is no such app, and the author may not create one.
+
+        StaleError: If the app has another revision than the expected one.
 
         InvalidDocumentError: If a source is a file, and the app has no folder or the
             file is outside it.
@@ -99,7 +160,14 @@ def apply_small_app(
         msg = f"small app {SYSTEM_APP!r} is the scheduler's own. Choose another uid."
         raise ConflictError(msg)
     now = read_clock(connection)
-    created = _apply_app(connection, model, now, folder)
+    held = hold_app(
+        connection,
+        model,
+        now=now,
+        expected_revision=expected_revision,
+        may_create=may_create,
+    )
+    settings = apply_settings(connection, model, held.row, folder)
     parts: dict[str, PartChange] = {}
     events = 0
     retimed: tuple[str, ...] = ()
@@ -120,50 +188,37 @@ def apply_small_app(
             connection, model.uid, model.holidays, now=now, by=by
         )
         parts["holidays"] = PartChange(*counts)
-    return Applied(model.uid, created, parts, retimed, events)
-
-
-def _apply_app(
-    connection: sa.Connection,
-    model: SmallAppModel,
-    now: datetime,
-    folder: Path | None,
-) -> bool:
-    """Insert or update the row of the app itself; return whether it is new."""
-    made = connection.execute(
-        insert(small_apps)
-        .values(
-            uid=model.uid,
-            name=model.name or model.uid,
-            timezone=model.timezone,
-            source_folder=_text_or_none(folder),
-            notices=_make_notices(model),
-            created_at=now,
-            updated_at=now,
-        )
-        .on_conflict_do_nothing()
-        .returning(small_apps.c.uid)
-    ).one_or_none()
-    if made is not None:
-        return True
-    given: dict[str, object] = {"updated_at": now}
-    if model.name is not None:
-        given["name"] = model.name
-    if "timezone" in model.model_fields_set:
-        given["timezone"] = model.timezone
-    if folder is not None:
-        given["source_folder"] = _text_or_none(folder)
-    if "notices" in model.model_fields_set:
-        given["notices"] = _make_notices(model)
-    connection.execute(
-        sa.update(small_apps).where(small_apps.c.uid == model.uid).values(**given)
+    changed = bool(settings) or any(parts.values())
+    revision = end_change(connection, held, now=now, changed=changed)
+    applied = Applied(
+        model.uid, held.created, parts, retimed, events, revision, tuple(settings)
     )
-    return False
+    _note(connection, applied, settings)
+    return applied
 
 
-def _text_or_none(folder: Path | None) -> str | None:
-    # Resolved, so that no change of a symbolic link can move it later.
-    return None if folder is None else str(folder.resolve())
+def _note(
+    connection: sa.Connection,
+    applied: Applied,
+    settings: Mapping[str, tuple[object, object]],
+) -> None:
+    """Note what was changed, if anything was: counts, and the values of settings."""
+    parts = {name: each.as_json() for name, each in applied.parts.items() if bool(each)}
+    if not (applied.created or settings or parts):
+        return
+    note_change(
+        connection,
+        "app",
+        applied.uid,
+        "created" if applied.created else "applied",
+        app=applied.uid,
+        before={name: before for name, (before, _) in settings.items()},
+        after={
+            **{name: after for name, (_, after) in settings.items()},
+            "parts": parts,
+            "revision": applied.revision,
+        },
+    )
 
 
 def _check_files(
@@ -193,14 +248,6 @@ def _check_files(
         problems.append(Problem(pointer, message, hint))
     if problems:
         raise InvalidDocumentError(tuple(problems))
-
-
-def _make_notices(model: SmallAppModel) -> dict[str, Any] | None:
-    """Return who gets notices, in the form that is stored; None: nobody."""
-    notices = model.notices
-    if notices is None or not (notices.mail or notices.webhook):
-        return None
-    return notices.model_dump(mode="json", exclude_none=True)
 
 
 def _apply_domains(

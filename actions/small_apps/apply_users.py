@@ -79,34 +79,73 @@ def apply_users(
         How many were added, changed and removed, and how many events were recorded.
     """
     stored = _fetch_stored(connection, app)
+    (added, changed), events = _store(
+        connection, app, wanted, stored, now=now, raise_events=raise_events
+    )
+    removed = stored.keys() - {each.id for each in wanted}
+    remove_users(connection, app, removed)
+    return (added, changed, len(removed)), events
+
+
+def put_users(
+    connection: sa.Connection,
+    app: str,
+    wanted: Sequence[UserModel],
+    *,
+    now: datetime,
+    raise_events: bool,
+) -> tuple[tuple[int, int], int]:
+    """
+    Store the users *wanted* as ``apply_users`` does, and leave all others as they are.
+
+    Returns:
+        How many were added and changed, and how many events were recorded.
+    """
+    stored = _fetch_stored(connection, app, [each.id for each in wanted])
+    return _store(connection, app, wanted, stored, now=now, raise_events=raise_events)
+
+
+def _store(
+    connection: sa.Connection,
+    app: str,
+    wanted: Sequence[UserModel],
+    stored: dict[str, _Row],
+    *,
+    now: datetime,
+    raise_events: bool,
+) -> tuple[tuple[int, int], int]:
+    """Write those of *wanted* that differ from what is *stored* of them."""
     rows = {each.id: _merge(app, each, stored.get(each.id), now) for each in wanted}
     added = {user_id for user_id in rows if user_id not in stored}
     changed = {
         user_id for user_id in rows.keys() & stored if rows[user_id] != stored[user_id]
     }
-    removed = stored.keys() - rows.keys()
     news = list(_find_news(app, rows, stored)) if raise_events else []
     if raise_events:
         # Recording an event updates this column itself; if it were written here, the
         # event would look stale.
         for user_id, row in rows.items():
             old = stored.get(user_id)
-            row["last_seen_at"] = None if old is None else old["last_seen_at"]
+            if row["last_seen_at"] is not None:
+                row["last_seen_at"] = None if old is None else old["last_seen_at"]
     _write(connection, [rows[user_id] for user_id in sorted(added | changed)])
-    _remove(connection, app, removed)
     regrouped = _apply_groups(connection, app, wanted)
     events = record_events(connection, news) if news else 0
-    counts = (len(added), len((changed | regrouped) - added), len(removed))
-    return counts, events
+    return (len(added), len((changed | regrouped) - added)), events
 
 
-def _fetch_stored(connection: sa.Connection, app: str) -> dict[str, _Row]:
-    rows = connection.execute(
+def _fetch_stored(
+    connection: sa.Connection, app: str, ids: Collection[str] | None = None
+) -> dict[str, _Row]:
+    """Return the users *ids* of *app* (None: all), locked against changes."""
+    query = (
         sa.select(*(users.c[name] for name in _COLUMNS))
         .where(users.c.app == app)
         .with_for_update()
     )
-    return {row["id"]: dict(row) for row in rows.mappings()}
+    if ids is not None:
+        query = query.where(users.c.id.in_(ids))
+    return {row["id"]: dict(row) for row in connection.execute(query).mappings()}
 
 
 def _merge(app: str, user: UserModel, old: _Row | None, now: datetime) -> _Row:
@@ -158,14 +197,17 @@ def _write(connection: sa.Connection, rows: Sequence[_Row]) -> None:
         connection.execute(upsert, {"rows": make_rows_json(some)})
 
 
-def _remove(connection: sa.Connection, app: str, ids: Collection[str]) -> None:
+def remove_users(connection: sa.Connection, app: str, ids: Collection[str]) -> int:
+    """Remove users of *app*, and their memberships; return how many there were."""
     gone = json_rows(connection.dialect.name, {"id": sa.Text()}, "gone")
     statement = sa.delete(users).where(
         users.c.app == app, users.c.id.in_(sa.select(gone.c.id))
     )
+    removed = 0
     for some in _split(sorted(ids)):
         rows = make_rows_json([{"id": user_id} for user_id in some])
-        connection.execute(statement, {"gone": rows})
+        removed += connection.execute(statement, {"gone": rows}).rowcount
+    return removed
 
 
 def _apply_groups(
@@ -173,13 +215,14 @@ def _apply_groups(
 ) -> set[str]:
     """Make the groups of users what the list says; return whose groups changed."""
     listed = {each.id: each.groups for each in wanted if each.groups is not None}
+    query = sa.select(memberships.c.group_name, memberships.c.user_id).where(
+        memberships.c.app == app
+    )
+    if len(listed) == 1:
+        query = query.where(memberships.c.user_id.in_(listed))
     stored = {
         (row.group_name, row.user_id)
-        for row in connection.execute(
-            sa.select(memberships.c.group_name, memberships.c.user_id).where(
-                memberships.c.app == app
-            )
-        )
+        for row in connection.execute(query)
         if row.user_id in listed
     }
     asked = {(group, user_id) for user_id, groups in listed.items() for group in groups}

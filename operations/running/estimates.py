@@ -10,6 +10,7 @@ from statistics import median
 from uuid import UUID
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from models.database.tables import CLAIMED_HEAVY, operation_steps, operations
 from models.operation_state import StepState
@@ -19,6 +20,15 @@ RUNS = 20
 
 #: How people describe an app while such a step runs.
 _VERBS = {"publish": "being published", "refresh": "being refreshed"}
+
+
+class WorkingJson(TypedDict):
+    """The heavy operation of a small app that a worker runs."""
+
+    operation: UUID
+    action_uid: str
+    what: str
+    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,7 @@ class Working:
     verb: str
     since: datetime | None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> WorkingJson:
         """Return the object that ``--json`` prints."""
         return {
             "operation": self.operation_id,

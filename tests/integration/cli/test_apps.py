@@ -114,3 +114,61 @@ def test_who_is_told_of_failures_is_shown(call: Call, tmp_path: Path):
     people = call("apps", "show", "shop").out
     assert "ann@example.org" in people
     assert "hunter2" not in people
+
+
+def test_dry_run_tells_and_does_nothing(call: Call, shop: Path):
+    """
+    Each entry has its line; afterwards, all is as it was.
+    """
+    document = json.loads((shop / "app.json").read_text())
+    document["users"] = [{"id": "bob@example.com"}]
+    document["timezone"] = "Europe/Rome"
+    path = shop / "app.json"
+    path.write_text(json.dumps(document))
+    before = call("apps", "export", "shop").data
+
+    told = call("apps", "apply", str(shop), "--dry-run")
+    listed = call("apps", "apply", str(shop), "--dry-run", "--json").data
+
+    assert 0 == told.code
+    for line in ("Small app shop would be updated.", "~ timezone", "- ada@", "+ bob@"):
+        assert line in told.out
+    assert {"added": 1, "changed": 0, "removed": 1} == listed["counts"]["users"]
+    assert before == call("apps", "export", "shop").data
+    call("apps", "apply", str(shop))
+    again = call("apps", "apply", str(shop), "--dry-run").out
+    assert "Small app shop would not change." in again
+
+
+def test_export_is_a_document(call: Call, shop: Path, tmp_path: Path):
+    """
+    What is printed can be applied, and changes nothing.
+    """
+    exported = call("apps", "export", "shop")
+    path = tmp_path / "exported.json"
+    path.write_text(exported.out)
+
+    applied = call("apps", "apply", str(path), "--json")
+
+    assert (0, 1) == (applied.code, applied.data["revision"])
+    assert exported.data == call("apps", "export", "shop").data
+    assert str(shop) not in exported.out
+
+
+def test_app_is_deleted_and_brought_back(call: Call, shop: Path):
+    """
+    After a question, which a program answers beforehand.
+    """
+    asked = call("apps", "delete", "shop")
+    deleted = call("apps", "delete", "shop", "--yes")
+
+    assert 2 == asked.code
+    assert "--yes" in asked.err
+    assert (0, "Deleted small app shop, with 0 actions and 0 keys.\n") == (
+        deleted.code,
+        deleted.out,
+    )
+    assert 4 == call("apps", "show", "shop").code
+    assert [] == call("apps", "list", "--json").data
+    assert "Created small app shop." in call("apps", "apply", str(shop)).out
+    assert 1 == call("apps", "show", "shop", "--json").data["users"]

@@ -1,0 +1,184 @@
+"""The row of a small app: its own settings, and its revision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from models.database.tables import small_apps
+from models.errors import NotFoundError, StaleError
+from models.small_app import SmallAppModel
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """
+    A small app that is locked against other changes until the commit.
+
+    Args:
+        row: As it was; of a new app, as it was just inserted.
+
+        created: Whether it is new, or is brought back.
+
+        inserted: Whether it is new.
+    """
+
+    row: sa.Row[Any]
+    created: bool
+    inserted: bool
+
+
+def hold_app(
+    connection: sa.Connection,
+    model: SmallAppModel,
+    *,
+    now: datetime,
+    expected_revision: int | None,
+    may_create: bool,
+) -> Held:
+    """
+    Lock the small app *model.uid*; insert it if there is none.
+
+    Args:
+        connection: In a transaction of its own.
+
+        model: As the door read it.
+
+        now: Aware UTC.
+
+        expected_revision: What the author has read; 0: there was no such app. None:
+            whatever it is.
+
+        may_create: Whether the author may make small apps, and bring them back.
+
+    Raises:
+        NotFoundError: There is none, and the author may not create one.
+
+        StaleError: It has another revision.
+    """
+    inserted = may_create and _insert(connection, model, now)
+    row = lock_app(connection, model.uid)
+    exists = row is not None and row.deleted_at is None and not inserted
+    if not exists and not may_create:
+        msg = f"there is no small app {model.uid!r}"
+        raise NotFoundError(msg)
+    assert row is not None  # it exists, or was inserted
+    refuse_stale(row.uid, row.revision if exists else 0, expected_revision)
+    return Held(row, not exists, inserted)
+
+
+def _insert(connection: sa.Connection, model: SmallAppModel, now: datetime) -> bool:
+    made = connection.execute(
+        insert(small_apps)
+        .values(
+            uid=model.uid,
+            name=model.name or model.uid,
+            created_at=now,
+            updated_at=now,
+        )
+        .on_conflict_do_nothing()
+        .returning(small_apps.c.uid)
+    )
+    return made.one_or_none() is not None
+
+
+def lock_app(connection: sa.Connection, uid: str) -> sa.Row[Any] | None:
+    """Return a small app, deleted or not, locked against changes; None: none."""
+    return connection.execute(
+        sa.select(small_apps)
+        .where(small_apps.c.uid == uid)
+        # Rows that refer to it, such as events, may be inserted meanwhile.
+        .with_for_update(key_share=True)
+    ).one_or_none()
+
+
+def refuse_stale(uid: str, current: int, expected: int | None) -> None:
+    """
+    Refuse a change of an app that is no longer what its author has read.
+
+    Raises:
+        StaleError: Its revision, *current*, is not the *expected* one.
+    """
+    if expected is None or expected == current:
+        return
+    if current == 0:
+        msg = f"there is no small app {uid!r} with revision {expected}, or any other"
+    elif expected == 0:
+        msg = f"small app {uid!r} exists, with revision {current}"
+    else:
+        msg = (
+            f"small app {uid!r} has revision {current} now, not {expected}. Read it"
+            " again, and repeat the change."
+        )
+    raise StaleError(msg, current=current)
+
+
+def apply_settings(
+    connection: sa.Connection,
+    model: SmallAppModel,
+    row: sa.Row[Any],
+    folder: Path | None,
+) -> dict[str, tuple[object, object]]:
+    """
+    Write the app's own settings, as far as *model* has them.
+
+    Returns:
+        Those that changed, with what is told of the value before and after.
+    """
+    given: dict[str, object] = {}
+    if model.name is not None:
+        given["name"] = model.name
+    if "timezone" in model.model_fields_set:
+        given["timezone"] = model.timezone
+    if folder is not None:
+        # Resolved, so that no change of a symbolic link can move it later.
+        given["source_folder"] = str(folder.resolve())
+    if "notices" in model.model_fields_set:
+        given["notices"] = _make_notices(model)
+    changed = {
+        name: value for name, value in given.items() if getattr(row, name) != value
+    }
+    if changed:
+        connection.execute(
+            sa.update(small_apps).where(small_apps.c.uid == row.uid).values(**changed)
+        )
+    return {
+        name: (_tell(name, getattr(row, name)), _tell(name, value))
+        for name, value in changed.items()
+    }
+
+
+def _make_notices(model: SmallAppModel) -> dict[str, Any] | None:
+    """Return who gets notices, in the form that is stored; None: nobody."""
+    notices = model.notices
+    if notices is None or not (notices.mail or notices.webhook):
+        return None
+    return notices.model_dump(mode="json", exclude_none=True)
+
+
+def _tell(name: str, value: Any) -> object:
+    """Return *value* without secrets: the address of a webhook may hold a key."""
+    if name != "notices" or value is None:
+        return value
+    return {"mail": value.get("mail", []), "webhook": "webhook" in value}
+
+
+def end_change(
+    connection: sa.Connection, held: Held, *, now: datetime, changed: bool
+) -> int:
+    """Raise the revision of a known app if something changed; return its revision."""
+    if held.inserted:
+        return 1
+    if not (changed or held.created):
+        return int(held.row.revision)
+    connection.execute(
+        sa.update(small_apps)
+        .where(small_apps.c.uid == held.row.uid)
+        .values(revision=held.row.revision + 1, updated_at=now, deleted_at=None)
+    )
+    return int(held.row.revision) + 1

@@ -1,0 +1,147 @@
+"""Delete a small app: its actions and keys end, and what it did stays known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.lookup import refuse_app
+from actions.pausing.pause_and_resume import keep_leader_out
+from actions.pausing.pause_state import UNPAUSED
+from actions.posting.post import SYSTEM_APP
+from actions.posting.revisions import change_actions
+from actions.small_apps.app_row import lock_app, refuse_stale
+from models.database.engine import read_clock
+from models.database.journal import note_change
+from models.database.tables import (
+    LIVE_OR_CLAIMED,
+    api_keys,
+    operations,
+    scheduled_actions,
+    sign_ins,
+    small_apps,
+)
+from models.errors import ConflictError
+from models.revision import Change
+
+
+class DeletedAppJson(TypedDict):
+    """What ended with a small app."""
+
+    uid: str
+    actions: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedApp:
+    """What ended with a small app: how many of its actions, and of its API keys."""
+
+    uid: str
+    actions: int
+    keys: int
+
+    def as_json(self) -> DeletedAppJson:
+        """Return the documented object; keys are only added."""
+        return {"uid": self.uid, "actions": self.actions, "keys": self.keys}
+
+
+def delete_small_app(
+    connection: sa.Connection,
+    uid: str,
+    *,
+    by: str,
+    expected_revision: int | None = None,
+) -> DeletedApp:
+    """
+    Delete a small app: nothing of it is listed, runs, or can be asked for any more.
+
+    Its actions are deleted, its keys are revoked and its pause ends. Its users, data,
+    templates and operations stay in the database, and its uid stays taken: who applies
+    its document again has all of that back, but not its actions and keys.
+
+    Args:
+        connection: In a transaction of its own.
+
+        uid: Of the app.
+
+        by: Who asks for it, such as ``root@host``.
+
+        expected_revision: What the author has read. None: whatever it is.
+
+    Raises:
+        NotFoundError: There is no such app, or it is deleted already.
+
+        StaleError: It has another revision than the expected one.
+
+        ConflictError: It is the scheduler's own, or has live operations.
+    """
+    if uid == SYSTEM_APP:
+        msg = f"small app {SYSTEM_APP!r} is the scheduler's own, and stays."
+        raise ConflictError(msg)
+    # Whoever records operations locks the app or its actions, or is the leader: after
+    # these locks, no operation of the app can appear.
+    keep_leader_out(connection)
+    row = lock_app(connection, uid)
+    if row is None or row.deleted_at is not None:
+        refuse_app(connection, uid)
+    refuse_stale(uid, row.revision, expected_revision)
+    kept = scheduled_actions.c
+    actions = connection.execute(
+        sa.select(scheduled_actions)
+        .where(kept.app == uid, kept.deleted_at.is_(None))
+        .order_by(kept.uid)
+        .with_for_update()
+    ).all()
+    _refuse_live(connection, uid)
+    now = read_clock(connection)
+    ended = {"deleted_at": now, "updated_at": now, "next_due_at": None}
+    change_actions(
+        connection,
+        [(action, ended) for action in actions],
+        Change.DELETED,
+        by=by,
+        note="with its small app",
+    )
+    keys = connection.execute(
+        sa.update(api_keys)
+        .where(api_keys.c.app == uid, api_keys.c.revoked_at.is_(None))
+        .values(revoked_at=now, revoked_by=by)
+    ).rowcount
+    connection.execute(sa.delete(sign_ins).where(sign_ins.c.app == uid))
+    connection.execute(
+        sa.update(small_apps)
+        .where(small_apps.c.uid == uid)
+        .values(deleted_at=now, updated_at=now, revision=row.revision + 1, **UNPAUSED)
+    )
+    deleted = DeletedApp(uid, len(actions), keys)
+    note_change(
+        connection,
+        "app",
+        uid,
+        "deleted",
+        app=uid,
+        before={"revision": row.revision},
+        after={"actions": deleted.actions, "keys": deleted.keys},
+    )
+    return deleted
+
+
+def _refuse_live(connection: sa.Connection, uid: str) -> None:
+    found = connection.execute(
+        sa.select(
+            sa.func.count(), sa.func.min(sa.cast(operations.c.id, sa.Text))
+        ).where(operations.c.app == uid, LIVE_OR_CLAIMED.of())
+    ).one()
+    count, example = found
+    if not count:
+        return
+    noun = "1 operation" if count == 1 else f"{count:,} operations"
+    msg = (
+        f"small app {uid!r} has {noun} that {'is' if count == 1 else 'are'} not over,"
+        f" such as {example}. Wait, or cancel: minutehand operations cancel"
+        f" --app {uid}"
+    )
+    raise ConflictError(msg)

@@ -1,0 +1,237 @@
+"""
+What applying the document of a small app would change, without changing it.
+
+The document is really applied, and then undone: what is told is what would happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.small_apps.apply import (
+    Applied,
+    PartChange,
+    PartChangeJson,
+    apply_small_app,
+)
+from actions.small_apps.export import fetch_document
+from models.database.engine import writing
+from models.door.json_text import make_pointer
+from models.errors import NotFoundError
+from models.small_app import SmallAppModel
+
+#: Entries of a small app that are named; of all others there are counts.
+MOST_ENTRIES = 1000
+
+#: Pointers that are told of one entry.
+MOST_POINTERS = 20
+
+ChangeOfEntry = Literal["added", "changed", "removed"]
+
+#: The parts of a document whose entries have names; the others are settings.
+_NAMED = ("users", "domains", "templates", "documents", "holidays")
+
+
+class EntryChangeJson(TypedDict):
+    """What would become of one entry, such as a user, and of which members of it."""
+
+    part: str
+    name: str
+    change: ChangeOfEntry
+    pointers: list[str]
+
+
+class AppDifferenceJson(TypedDict):
+    """What applying a document would change."""
+
+    uid: str
+    created: bool
+    revision: int
+    counts: dict[str, PartChangeJson]
+    entries: list[EntryChangeJson]
+    unlisted: int
+    retimed: list[str]
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChange:
+    """
+    What would become of one entry of a small app.
+
+    Args:
+        part: settings, users, groups, domains, templates, documents or holidays.
+
+        name: Of the entry in its part, such as the id of a user.
+
+        pointers: JSON pointers within the entry to what would change, MOST_POINTERS at
+            most; empty if all of it is added or removed.
+    """
+
+    part: str
+    name: str
+    change: ChangeOfEntry
+    pointers: tuple[str, ...] = ()
+
+    def as_json(self) -> EntryChangeJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "part": self.part,
+            "name": self.name,
+            "change": self.change,
+            "pointers": list(self.pointers),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AppDifference:
+    """
+    What applying a document would change.
+
+    Args:
+        revision: The one that the app has, which is not raised; 0: there is no app.
+
+        counts: How many entries of each part would be added, changed and removed.
+
+        entries: MOST_ENTRIES at most, part by part.
+
+        unlisted: How many more there are.
+    """
+
+    uid: str
+    created: bool
+    revision: int
+    counts: Mapping[str, PartChange]
+    entries: Sequence[EntryChange]
+    unlisted: int
+    retimed: Sequence[str]
+    events: int
+
+    def as_json(self) -> AppDifferenceJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "created": self.created,
+            "revision": self.revision,
+            "counts": {name: each.as_json() for name, each in self.counts.items()},
+            "entries": [each.as_json() for each in self.entries],
+            "unlisted": self.unlisted,
+            "retimed": list(self.retimed),
+            "events": self.events,
+        }
+
+
+class _UndoneError(Exception):
+    """Ends the transaction without a commit."""
+
+
+def foresee_apply(
+    engine: sa.Engine, model: SmallAppModel, **options: Any
+) -> AppDifference:
+    """
+    Return what ``apply_small_app`` would change.
+
+    Args:
+        engine: Nothing is written, but the app is locked meanwhile.
+
+        model: As the door read it.
+
+        options: As ``apply_small_app`` takes them; its errors are raised, too.
+    """
+    before: Mapping[str, Any] = {}
+    after: Mapping[str, Any] = {}
+    applied: Applied | None = None
+    with suppress(_UndoneError), writing(engine) as connection:
+        with suppress(NotFoundError):
+            before = fetch_document(connection, model.uid)
+        applied = apply_small_app(connection, model, **options)
+        after = fetch_document(connection, model.uid)
+        raise _UndoneError
+    assert applied is not None  # it raised otherwise
+    return _compare(before, after, applied)
+
+
+def _compare(
+    before: Mapping[str, Any], after: Mapping[str, Any], applied: Applied
+) -> AppDifference:
+    old, new = _split(before), _split(after)
+    counts: dict[str, PartChange] = {}
+    entries: list[EntryChange] = []
+    total = 0
+    for part, values in new.items():
+        found = list(_find_changes(part, old[part], values))
+        numbers = [
+            sum(each.change == change for each in found)
+            for change in ("added", "changed", "removed")
+        ]
+        if found:
+            counts[part] = PartChange(*numbers)
+        total += len(found)
+        entries += found[: MOST_ENTRIES - len(entries)]
+    raised = bool(counts) or applied.created
+    return AppDifference(
+        uid=applied.uid,
+        created=applied.created,
+        revision=0 if applied.created else applied.revision - raised,
+        counts=counts,
+        entries=entries,
+        unlisted=total - len(entries),
+        retimed=applied.retimed,
+        events=applied.events,
+    )
+
+
+def _split(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the entries of each part by name."""
+    users = {each["id"]: each for each in document.get("users", ())}
+    groups: dict[str, Any] = {
+        name: None for user in users.values() for name in user["groups"]
+    }
+    return {
+        "settings": {
+            name: document[name]
+            for name in ("name", "timezone", "notices")
+            if document.get(name) is not None
+        },
+        "users": users,
+        "groups": groups,
+        "domains": {each["name"]: each for each in document.get("domains", ())},
+        **{name: dict(document.get(name, {})) for name in _NAMED[2:]},
+    }
+
+
+def _find_changes(
+    part: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[EntryChange]:
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old:
+            yield EntryChange(part, name, "added")
+        elif name not in new:
+            yield EntryChange(part, name, "removed")
+        elif old[name] != new[name]:
+            pointers: list[str] = []
+            _point(old[name], new[name], (), pointers)
+            yield EntryChange(part, name, "changed", tuple(pointers))
+
+
+def _point(
+    old: object, new: object, path: tuple[str | int, ...], found: list[str]
+) -> None:
+    """Add pointers to what differs between *old* and *new*, up to a bound."""
+    if len(found) >= MOST_POINTERS or old == new:
+        return
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        found.append(make_pointer(path))
+        return
+    for key in [*old, *(key for key in new if key not in old)]:
+        if key not in old or key not in new:
+            if len(found) < MOST_POINTERS:
+                found.append(make_pointer((*path, key)))
+        else:
+            _point(old[key], new[key], (*path, key), found)

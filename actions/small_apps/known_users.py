@@ -1,0 +1,231 @@
+"""Read the users and the groups of a small app, part by part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.small_apps.export import make_user_document
+from models.database.engine import db_now
+from models.database.tables import memberships, users
+from models.errors import NotFoundError
+from models.paging import Page, Part
+
+
+class UserJson(TypedDict):
+    """A user of a small app."""
+
+    id: str
+    email: str | None
+    name: str | None
+    locale: str | None
+    groups: list[str]
+    disabled: bool
+    expires_at: datetime | None
+    created_at: datetime | None
+    activated_at: datetime | None
+    last_seen_at: datetime | None
+
+
+class GroupJson(TypedDict):
+    """A group of a small app, and how many members it has."""
+
+    name: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUser:
+    """
+    A user of a small app, with their groups.
+
+    Args:
+        row: The columns of the table of users.
+
+        groups: Sorted.
+    """
+
+    row: sa.RowMapping
+    groups: tuple[str, ...]
+
+    @property
+    def tag(self) -> str:
+        """A digest of all that is known of the user: another one if any of it is."""
+        text = json.dumps(self.as_document(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the user as the document of a small app has them."""
+        return make_user_document(self.row, list(self.groups))
+
+    def as_json(self) -> UserJson:
+        """Return the documented object; keys are only added."""
+        row = self.row
+        return {
+            "id": row["id"],
+            "email": row["email"] or None,
+            "name": row["name"],
+            "locale": row["locale"],
+            "groups": list(self.groups),
+            "disabled": row["disabled"],
+            "expires_at": row["expires_at"],
+            "created_at": row["created_at"],
+            "activated_at": row["activated_at"],
+            "last_seen_at": row["last_seen_at"],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroup:
+    """A group of a small app, and how many members it has."""
+
+    name: str
+    members: int
+
+    def as_json(self) -> GroupJson:
+        """Return the documented object; keys are only added."""
+        return {"name": self.name, "members": self.members}
+
+
+@dataclass(frozen=True, slots=True)
+class UserFilter:
+    """
+    Which users are wanted; all that is given must hold.
+
+    Args:
+        group: Its members.
+
+        text: Part of the id, the mail address or the name, whatever the case.
+
+        inactive: Whether the account is disabled or has expired.
+
+        inactivated: Whether the user never activated the account.
+    """
+
+    group: str | None = None
+    text: str | None = None
+    inactive: bool | None = None
+    inactivated: bool | None = None
+
+
+def fetch_known_user(
+    connection: sa.Connection, app: str, user_id: str, *, lock: bool = False
+) -> KnownUser:
+    """
+    Return one user of *app*.
+
+    Args:
+        connection: Any; in a transaction if *lock* is set.
+
+        app: Uid of a small app.
+
+        user_id: Exactly as it is stored.
+
+        lock: Whether to lock the user against changes until the commit.
+
+    Raises:
+        NotFoundError: The app has no such user.
+    """
+    query = sa.select(users).where(users.c.app == app, users.c.id == user_id)
+    row = (
+        connection.execute(query.with_for_update() if lock else query)
+        .mappings()
+        .one_or_none()
+    )
+    if row is None:
+        msg = f"small app {app!r} has no user {user_id!r}"
+        raise NotFoundError(msg)
+    return _add_groups(connection, app, [row])[0]
+
+
+def fetch_user_part(
+    connection: sa.Connection, app: str, wanted: UserFilter, page: Page
+) -> Part[KnownUser]:
+    """Return a part of the users of *app* that are *wanted*, by id."""
+    query = sa.select(users).where(users.c.app == app, *_make_conditions(app, wanted))
+    if page.after is not None:
+        query = query.where(users.c.id > page.after[0])
+    rows = (
+        connection.execute(query.order_by(users.c.id).limit(page.limit + 1))
+        .mappings()
+        .all()
+    )
+    found = _add_groups(connection, app, rows[: page.limit])
+    more = len(rows) > page.limit
+    return Part(found, (found[-1].row["id"],) if more else None)
+
+
+def _make_conditions(app: str, wanted: UserFilter) -> list[sa.ColumnElement[bool]]:
+    kept = users.c
+    found: list[sa.ColumnElement[bool]] = []
+    if wanted.group is not None:
+        found.append(
+            sa.exists().where(
+                memberships.c.app == app,
+                memberships.c.group_name == wanted.group,
+                memberships.c.user_id == kept.id,
+            )
+        )
+    if wanted.text is not None:
+        found.append(
+            sa.or_(
+                *(
+                    column.icontains(wanted.text, autoescape=True)
+                    for column in (kept.id, kept.email, kept.name)
+                )
+            )
+        )
+    if wanted.inactive is not None:
+        inactive = sa.or_(
+            kept.disabled,
+            sa.func.coalesce(kept.expires_at <= db_now(), sa.false()),
+        )
+        found.append(inactive if wanted.inactive else sa.not_(inactive))
+    if wanted.inactivated is not None:
+        activated = kept.activated_at
+        found.append(
+            activated.is_(None) if wanted.inactivated else activated.is_not(None)
+        )
+    return found
+
+
+def _add_groups(
+    connection: sa.Connection, app: str, rows: Collection[sa.RowMapping]
+) -> list[KnownUser]:
+    groups = defaultdict[str, list[str]](list)
+    for user_id, group in connection.execute(
+        sa.select(memberships.c.user_id, memberships.c.group_name).where(
+            memberships.c.app == app,
+            memberships.c.user_id.in_([row["id"] for row in rows]),
+        )
+    ):
+        groups[user_id].append(group)
+    return [KnownUser(row, tuple(sorted(groups[row["id"]]))) for row in rows]
+
+
+def fetch_group_part(
+    connection: sa.Connection, app: str, page: Page
+) -> Part[KnownGroup]:
+    """Return a part of the groups of *app*, by name; ``all`` is never listed."""
+    name = memberships.c.group_name
+    query = (
+        sa.select(name, sa.func.count().label("members"))
+        .where(memberships.c.app == app)
+        .group_by(name)
+        .order_by(name)
+        .limit(page.limit + 1)
+    )
+    if page.after is not None:
+        query = query.where(name > page.after[0])
+    rows = connection.execute(query).all()
+    found = [KnownGroup(*row) for row in rows[: page.limit]]
+    more = len(rows) > page.limit
+    return Part(found, (found[-1].name,) if more else None)

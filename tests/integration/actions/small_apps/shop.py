@@ -1,0 +1,70 @@
+"""A small app with a bit of everything, and what tests do with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.small_apps.apply import Applied, apply_small_app
+from actions.small_apps.export import fetch_document
+from models.database.engine import Author, reading, writing
+from models.database.tables import changes
+from models.door.documents import read_small_app
+
+ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
+
+#: Every part of a document, with a key in each address.
+WHOLE: dict[str, Any] = {
+    "uid": "shop",
+    "name": "Shop",
+    "timezone": "Europe/Paris",
+    "notices": {
+        "mail": ["ops@example.com"],
+        "webhook": "https://hooks.example.com/?key=hunter2",
+    },
+    "users": [
+        {**ADA, "created_at": "2026-01-01T00:00:00.123456Z"},
+        {"id": "bob@example.com", "disabled": True},
+        {"id": "eve", "email": None, "groups": ["manager", "stock"]},
+    ],
+    "domains": [
+        {"name": "a", "source": {"url": "https://example.com/a.csv?key=hunter2"}},
+        {"name": "b", "source": {"sql": "select 1", "connection": "warehouse"}},
+    ],
+    "templates": {
+        "t": {"subject": "Hello", "text": "Hello"},
+        "u": {"subject": "Hello", "html": "<p>Hello"},
+    },
+    "documents": {"design": {"color": ["red", {"a/b": 1}]}, "permissions": {}},
+    "holidays": {
+        "fr": ["2026-12-25", {"from": "2026-12-30", "until": "2027-01-02"}],
+        "none": [],
+    },
+}
+
+AUTHOR = Author("ann", key_id="k1", request_id="r1")
+
+
+def apply(engine: sa.Engine, document: dict[str, Any], **options: Any) -> Applied:
+    """Apply *document*, of app "shop" unless it says otherwise."""
+    model = read_small_app(json.dumps({"uid": "shop", **document}))
+    with writing(engine, author=AUTHOR) as connection:
+        return apply_small_app(connection, model, **options)
+
+
+def export(engine: sa.Engine, uid: str = "shop") -> dict[str, Any]:
+    """Return the document of an app, as another program would read it."""
+    with reading(engine) as connection:
+        document: dict[str, Any] = json.loads(
+            json.dumps(fetch_document(connection, uid))
+        )
+    return document
+
+
+def fetch_changes(engine: sa.Engine) -> list[sa.Row[Any]]:
+    """Return the record of changes, in order."""
+    with reading(engine) as connection:
+        query = sa.select(changes).order_by(changes.c.number)
+        return list(connection.execute(query))

@@ -1,0 +1,259 @@
+"""A deleted small app does nothing any more, and can be brought back."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from actions.list_actions import fetch_apps
+from actions.lookup import fetch_app
+from actions.notice_action import fetch_watch
+from actions.pausing.targets import pause_target
+from actions.posting.post import SYSTEM_APP
+from actions.receive_events import receive_events
+from actions.small_apps.delete import DeletedApp, delete_small_app
+from models.database.engine import db_now, reading, writing
+from models.database.tables import (
+    api_keys,
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+    small_apps,
+)
+from models.door.documents import read_event_object
+from models.errors import ConflictError, NotFoundError, StaleError
+from models.operation_state import OperationState
+from tests.integration.actions.small_apps.shop import (
+    AUTHOR,
+    WHOLE,
+    apply,
+    export,
+    fetch_changes,
+)
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    make_operation,
+    post,
+    post_at,
+    record_all,
+    tick,
+)
+
+EVERY_MINUTE = {"cron_rule": "* * * * *"}
+
+
+def _delete(engine: sa.Engine, uid: str = "shop", **options: int) -> DeletedApp:
+    with writing(engine, author=AUTHOR) as connection:
+        return delete_small_app(connection, uid, by="ann", **options)
+
+
+def _add_key(engine: sa.Engine, app: str | None, key_id: str) -> None:
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(api_keys).values(
+                id=key_id,
+                app=app,
+                role="viewer",
+                digest=key_id,
+                created_at=db_now(),
+                created_by="ann",
+            )
+        )
+
+
+def test_deleted_app_is_nowhere(engine: sa.Engine):
+    """
+    It is neither listed nor found, takes no actions and events, and cannot be paused.
+    """
+    apply(engine, WHOLE)
+    add_app(engine, "other")
+    _delete(engine)
+
+    event = read_event_object({"event": "app.x", "user": "ada"})
+    with reading(engine) as connection:
+        assert ["other"] == [row.uid for row in fetch_apps(connection)]
+        with pytest.raises(NotFoundError):
+            fetch_app(connection, "shop")
+    with pytest.raises(NotFoundError):
+        post(engine, "shop")
+    with writing(engine) as connection, pytest.raises(NotFoundError):
+        receive_events(connection, "shop", [event])
+    with writing(engine) as connection, pytest.raises(NotFoundError):
+        pause_target(connection, "shop", until=None, note=None, by=None)
+    with pytest.raises(NotFoundError):
+        _delete(engine)
+
+
+def test_its_actions_and_keys_end(engine: sa.Engine):
+    """
+    They are deleted and revoked, those of others stay, and all of it is noted.
+    """
+    apply(engine, WHOLE)
+    add_app(engine, "other")
+    mine = [post(engine, "shop", name=name).uid for name in "ab"]
+    post(engine, "other")
+    for key_id, app in (("k1", "shop"), ("k2", "other"), ("k3", None)):
+        _add_key(engine, app, key_id)
+
+    deleted = _delete(engine)
+
+    assert DeletedApp("shop", actions=2, keys=1) == deleted
+    kept = scheduled_actions.c
+    changes = scheduled_action_revisions.c
+    with reading(engine) as connection:
+        gone = connection.execute(
+            sa.select(kept.uid).where(
+                kept.deleted_at.is_not(None), kept.next_due_at.is_(None)
+            )
+        ).scalars()
+        assert set(mine) == set(gone)
+        noted = connection.execute(
+            sa.select(changes.uid).where(changes.change == "deleted")
+        ).scalars()
+        assert set(mine) == set(noted)
+        revoked = connection.execute(
+            sa.select(api_keys.c.id, api_keys.c.revoked_by).where(
+                api_keys.c.revoked_at.is_not(None)
+            )
+        ).all()
+        assert [("k1", "ann")] == [tuple(row) for row in revoked]
+    last = fetch_changes(engine)[-1]
+    assert ("app", "shop", "deleted") == (last.kind, last.subject, last.change)
+    assert {"actions": 2, "keys": 1} == last.after
+
+
+def test_nothing_of_it_becomes_due(engine: sa.Engine):
+    """
+    A tick after the deletion records nothing.
+    """
+    add_app(engine, "shop")
+    now = get_now(engine)
+    post_at(engine, now - 2 * MINUTE, "shop", when=EVERY_MINUTE)
+    _delete(engine)
+
+    tick(make_dispatcher(engine), now + MINUTE)
+
+    assert [] == fetch_all(engine)
+
+
+@pytest.mark.parametrize("state", ["pending", "queued", "running", "canceled"])
+def test_live_operations_prevent_it(engine: sa.Engine, state: str):
+    """
+    As long as something of it runs or will run, it stays, and the message says so.
+    """
+    apply(engine, WHOLE)
+    (operation_id,) = record_all(engine, make_operation(app="shop"))
+    # What is canceled is over when its worker has noticed.
+    token = operation_id if state in {"running", "canceled"} else None
+    edit(engine, operation_id, state=state, claim_token=token)
+
+    with pytest.raises(ConflictError, match=f"1 operation .*{operation_id}"):
+        _delete(engine)
+
+    edit(engine, operation_id, state=OperationState.SUCCEEDED, claim_token=None)
+    _delete(engine)
+
+
+def test_its_operations_stay_known(engine: sa.Engine):
+    """
+    History is no part of the app.
+    """
+    apply(engine, WHOLE)
+    (operation_id,) = record_all(engine, make_operation(app="shop"))
+    edit(engine, operation_id, state=OperationState.FAILED)
+    _delete(engine)
+
+    with reading(engine) as connection:
+        found = connection.execute(sa.select(operations.c.id)).scalar_one()
+    assert operation_id == found
+
+
+def test_applying_its_document_brings_it_back(engine: sa.Engine):
+    """
+    With users and all, under a higher revision and without its pause; no actions.
+    """
+    apply(engine, WHOLE)
+    post(engine, "shop")
+    with writing(engine) as connection:
+        pause_target(connection, "shop", until=None, note=None, by=None)
+    before = export(engine)
+    _delete(engine)
+
+    applied = apply(engine, {}, expected_revision=0)
+
+    assert applied.created
+    assert 3 == applied.revision
+    assert before == export(engine)
+    assert post(engine, "shop").created
+    with reading(engine) as connection:
+        row = connection.execute(sa.select(small_apps)).one()
+    assert (None, None) == (row.paused_at, row.deleted_at)
+
+
+def test_tenants_do_not_bring_it_back(engine: sa.Engine):
+    """
+    A request that was let in just before the deletion does not undo it.
+    """
+    apply(engine, WHOLE)
+    _delete(engine)
+
+    with pytest.raises(NotFoundError):
+        apply(engine, WHOLE, may_create=False)
+
+
+def test_stale_deletion_is_refused(engine: sa.Engine):
+    """
+    Who read another revision deletes nothing.
+    """
+    apply(engine, WHOLE)
+
+    with pytest.raises(StaleError) as caught:
+        _delete(engine, expected_revision=9)
+
+    assert 1 == caught.value.current
+    _delete(engine, expected_revision=1)
+
+
+def test_the_schedulers_own_app_stays(engine: sa.Engine):
+    """
+    Nobody deletes it.
+    """
+    with pytest.raises(ConflictError, match="scheduler's own"):
+        _delete(engine, SYSTEM_APP)
+
+
+def test_its_people_get_no_notices(engine: sa.Engine):
+    """
+    Of failures before the deletion, too.
+    """
+    apply(engine, WHOLE)
+    make_dispatcher(engine)
+    with reading(engine) as connection:
+        assert ["shop"] == [uid for uid, _, _ in fetch_watch(connection).apps]
+    _delete(engine)
+
+    with reading(engine) as connection:
+        assert [] == fetch_watch(connection).apps
+
+
+def test_action_posted_meanwhile_is_not_left_behind(postgres_engine: sa.Engine):
+    """
+    Whoever posts to an app that is being deleted waits, and finds it gone.
+    """
+    engine = postgres_engine
+    apply(engine, WHOLE)
+    slow = engine.connect()
+    slow.execute(sa.text("set lock_timeout = '100ms'"))
+    with writing(engine) as connection:
+        delete_small_app(connection, "shop", by="ann")
+        with pytest.raises(sa.exc.OperationalError, match="lock timeout"):
+            slow.execute(sa.select(small_apps.c.uid).with_for_update(read=True)).all()
+    slow.close()
+
+    with pytest.raises(NotFoundError):
+        post(engine, "shop")

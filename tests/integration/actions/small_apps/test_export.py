@@ -1,0 +1,82 @@
+"""The exported document of a small app is the one that makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading
+from models.database.tables import small_apps
+from models.errors import NotFoundError
+from tests.integration.actions.small_apps.shop import WHOLE, apply, export
+
+
+def test_applying_the_export_changes_nothing(engine: sa.Engine):
+    """
+    Every part is there, and none of it differs.
+    """
+    apply(engine, WHOLE)
+    document = export(engine)
+
+    applied = apply(engine, document)
+
+    assert set(WHOLE) == set(document)
+    assert {} == {name: each for name, each in applied.parts.items() if each}
+    assert () == applied.settings
+    assert 1 == applied.revision
+    assert document == export(engine)
+
+
+def test_export_makes_the_same_app_elsewhere(engine: sa.Engine):
+    """
+    Under another uid, all but the uid is the same.
+    """
+    apply(engine, WHOLE)
+    copy = {**export(engine), "uid": "copy"}
+
+    apply(engine, copy)
+
+    assert copy == export(engine, "copy")
+
+
+def test_bare_app_is_exported_with_empty_parts(engine: sa.Engine):
+    """
+    What it lacks is null or empty, and stays so when it is applied.
+    """
+    apply(engine, {})
+    document = export(engine)
+
+    assert {
+        "uid": "shop",
+        "name": "shop",
+        "timezone": None,
+        "notices": None,
+        "users": [],
+        "domains": [],
+        "templates": {},
+        "documents": {},
+        "holidays": {},
+    } == document
+    assert 1 == apply(engine, document).revision
+
+
+def test_folder_of_the_operator_is_not_exported(engine: sa.Engine, tmp_path: Path):
+    """
+    Where files lie is no part of what a tenant writes.
+    """
+    apply(engine, {}, folder=tmp_path)
+
+    assert str(tmp_path) not in str(export(engine))
+    with reading(engine) as connection:
+        folder = connection.execute(sa.select(small_apps.c.source_folder)).scalar_one()
+    assert str(tmp_path) == folder
+
+
+def test_unknown_app_has_no_document(engine: sa.Engine):
+    """
+    It is not found.
+    """
+    with pytest.raises(NotFoundError):
+        export(engine)

@@ -1,0 +1,91 @@
+"""Users and groups of a small app are read part by part."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from actions.small_apps.known_users import (
+    UserFilter,
+    fetch_group_part,
+    fetch_user_part,
+)
+from models.database.engine import reading
+from models.paging import Page, Position
+from tests.integration.actions.small_apps.shop import apply
+
+DONE = "2026-01-01T00:00:00Z"
+USERS = [
+    {"id": "a", "name": "Ann 100%", "activated_at": DONE, "groups": ["x", "y"]},
+    {"id": "b", "email": "bob@example.com", "disabled": True, "groups": ["x"]},
+    {"id": "c", "expires_at": DONE, "activated_at": DONE},
+    {"id": "d", "expires_at": "2100-01-01T00:00:00Z", "name": "Zoë"},
+    {"id": "e_100", "groups": ["y"]},
+]
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    apply(engine, {"users": USERS})
+    apply(engine, {"uid": "other", "users": USERS})
+
+
+def _find(engine: sa.Engine, wanted: UserFilter, limit: int = 50) -> str:
+    """Return the ids of all parts in a row, with a space between two parts."""
+    parts: list[str] = []
+    after: Position | None = None
+    with reading(engine) as connection:
+        while True:
+            page = Page(limit=limit, after=after)
+            part = fetch_user_part(connection, "shop", wanted, page)
+            parts.append("".join(each.row["id"][0] for each in part.entries))
+            after = part.following
+            if after is None:
+                return " ".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (UserFilter(), "abcde"),
+        (UserFilter(group="x"), "ab"),
+        (UserFilter(group="all"), ""),
+        (UserFilter(text="ANN"), "a"),
+        (UserFilter(text="example.com"), "b"),
+        (UserFilter(text="0%"), "a"),
+        (UserFilter(text="_"), "e"),
+        (UserFilter(inactive=True), "bc"),
+        (UserFilter(inactive=False), "ade"),
+        (UserFilter(inactivated=True), "bde"),
+        (UserFilter(inactivated=False), "ac"),
+        (UserFilter(group="x", inactive=True, inactivated=True), "b"),
+    ],
+)
+def test_filters(engine: sa.Engine, wanted: UserFilter, found: str):
+    """
+    All that is given must hold; text is text, and no pattern.
+    """
+    assert found == _find(engine, wanted)
+
+
+@pytest.mark.parametrize(
+    ("limit", "found"), [(1, "a b c d e"), (2, "ab cd e"), (5, "abcde")]
+)
+def test_parts_are_the_whole(engine: sa.Engine, limit: int, found: str):
+    """
+    Each user is in one part, and the last part says that it is the last.
+    """
+    assert found == _find(engine, UserFilter(), limit)
+
+
+def test_groups_are_counted(engine: sa.Engine):
+    """
+    By name, part by part.
+    """
+    with reading(engine) as connection:
+        first = fetch_group_part(connection, "shop", Page(limit=1))
+        second = fetch_group_part(connection, "shop", Page(1, first.following))
+
+    assert [{"name": "x", "members": 2}] == [each.as_json() for each in first.entries]
+    assert [{"name": "y", "members": 2}] == [each.as_json() for each in second.entries]
+    assert second.following is None
