@@ -7,6 +7,7 @@ was live before is kept.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -41,14 +42,20 @@ def explain_nothing_staged(app: str, kind: str) -> StepError:
     return StepError(msg, permanent=True)
 
 
-def publish_data(connection: sa.Connection, app: str, now: datetime) -> list[Move]:
-    """Make the staged data live; return the domains that moved, by name."""
+def publish_data(
+    connection: sa.Connection,
+    app: str,
+    now: datetime,
+    names: Collection[str] | None = None,
+) -> list[Move]:
+    """Make the staged data of *names* (None: all) live; return what moved, by name."""
     statement = (
         sa.update(domains)
         .where(
             domains.c.app == app,
             domains.c.staged_version.is_not(None),
             domains.c.staged_version.is_distinct_from(domains.c.live_version),
+            _is_one_of(names),
         )
         .values(
             previous_version=domains.c.live_version,
@@ -61,11 +68,20 @@ def publish_data(connection: sa.Connection, app: str, now: datetime) -> list[Mov
     return [Move("data", name, before, after) for name, before, after in rows]
 
 
-def roll_back_data(connection: sa.Connection, app: str, now: datetime) -> list[Move]:
-    """Swap live data with the data that was live before; return what moved."""
+def roll_back_data(
+    connection: sa.Connection,
+    app: str,
+    now: datetime,
+    names: Collection[str] | None = None,
+) -> list[Move]:
+    """Swap live data of *names* (None: all) with what was live before; return moves."""
     statement = (
         sa.update(domains)
-        .where(domains.c.app == app, domains.c.previous_version.is_not(None))
+        .where(
+            domains.c.app == app,
+            domains.c.previous_version.is_not(None),
+            _is_one_of(names),
+        )
         .values(
             previous_version=domains.c.live_version,
             live_version=domains.c.previous_version,
@@ -75,6 +91,10 @@ def roll_back_data(connection: sa.Connection, app: str, now: datetime) -> list[M
     )
     rows = sorted(connection.execute(statement).all())
     return [Move("data", name, before, after) for name, before, after in rows]
+
+
+def _is_one_of(names: Collection[str] | None) -> sa.ColumnElement[bool]:
+    return sa.true() if names is None else domains.c.name.in_(names)
 
 
 def publish_document(

@@ -1,0 +1,261 @@
+"""
+Publish and roll back at once, without a worker: only pointers move.
+
+The rule of heavy operations holds: nothing moves while one of the app is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.engine import read_clock
+from models.database.journal import note_change
+from models.database.tables import (
+    UNDER_WAY_HEAVY,
+    app_documents,
+    domain_versions,
+    domains,
+    operations,
+)
+from models.errors import ConflictError, NotFoundError
+from operations.adapters.workspace.pointers import (
+    publish_data,
+    publish_document,
+    roll_back_data,
+    roll_back_document,
+)
+from operations.domains import Move
+
+#: What can be published, as the fields of PublishModel.
+KINDS = ("data", "design", "permissions")
+
+
+class MoveJson(TypedDict):
+    """What is live now instead of what was; documents have no versions."""
+
+    kind: Literal["data", "design", "permissions"]
+    name: str
+    before: int | None
+    after: int | None
+
+
+class MovedJson(TypedDict):
+    """What was published or rolled back."""
+
+    moved: list[MoveJson]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was published or rolled back; empty: it was live already."""
+
+    moves: tuple[Move, ...]
+
+    def as_json(self) -> MovedJson:
+        """Return the documented object; keys are only added."""
+        return {"moved": [_as_json(move) for move in self.moves]}
+
+
+def _as_json(move: Move) -> MoveJson:
+    kind: Literal["data", "design", "permissions"]
+    match move.kind:
+        case "design":
+            kind = "design"
+        case "permissions":
+            kind = "permissions"
+        case _:
+            kind = "data"
+    return {
+        "kind": kind,
+        "name": move.name,
+        "before": move.before,
+        "after": move.after,
+    }
+
+
+def publish_now(
+    connection: sa.Connection,
+    app: str,
+    kinds: Sequence[str],
+    *,
+    workspace: Path,
+    names: Sequence[str] | None = None,
+) -> Moved:
+    """
+    Make what is staged live, for all of *kinds* or none; mails nobody.
+
+    Args:
+        connection: Of ``writing``.
+
+        app: Uid of a small app that exists.
+
+        kinds: Of KINDS.
+
+        workspace: Folder that all workers share, whose files must be there.
+
+        names: The domains whose data are meant. None: all.
+
+    Raises:
+        ConflictError: A heavy operation of the app is under way; nothing is staged for
+            one of *kinds*; or the file of a staged version is gone.
+
+        NotFoundError: The app has no such domain.
+    """
+    staged = _hold(connection, app, names, "staged_version")
+    now = read_clock(connection)
+    moves: list[Move] = []
+    for kind in kinds:
+        if kind == "data":
+            if not staged:
+                _refuse_nothing(app, kind, "staged", "Refresh the data first.")
+            _check_files(connection, app, staged, workspace)
+            moves += publish_data(connection, app, now, names)
+        else:
+            if not _has_document(connection, app, kind, "staged"):
+                hint = f"Apply a document {kind!r} first."
+                _refuse_nothing(app, kind, "staged", hint)
+            moves += publish_document(connection, app, kind, now)
+    _note(connection, app, "published", moves)
+    return Moved(tuple(moves))
+
+
+def roll_back_now(
+    connection: sa.Connection,
+    app: str,
+    kinds: Sequence[str],
+    *,
+    workspace: Path,
+    names: Sequence[str] | None = None,
+) -> Moved:
+    """
+    Make what was live before live again, for all of *kinds* or none.
+
+    To roll back once more brings back what was live. The arguments and errors are those
+    of ``publish_now``; there is nothing to go back to before the second publish.
+    """
+    former = _hold(connection, app, names, "previous_version")
+    now = read_clock(connection)
+    moves: list[Move] = []
+    hint = "It was published once at most, so there is nothing to go back to."
+    for kind in kinds:
+        if kind == "data":
+            if not former:
+                _refuse_nothing(app, kind, "to go back to", hint)
+            _check_files(connection, app, former, workspace)
+            moves += roll_back_data(connection, app, now, names)
+        else:
+            if not _has_document(connection, app, kind, "previous"):
+                _refuse_nothing(app, kind, "to go back to", hint)
+            moves += roll_back_document(connection, app, kind, now)
+    _note(connection, app, "rolled back", moves)
+    return Moved(tuple(moves))
+
+
+def _hold(
+    connection: sa.Connection, app: str, names: Sequence[str] | None, pointer: str
+) -> dict[str, int]:
+    """
+    Lock the domains of *app*, and refuse while a heavy operation works on them.
+
+    A worker that begins one later waits for these locks before it moves a pointer.
+
+    Returns:
+        The version at *pointer* of each of the domains *names* that has one.
+    """
+    # Looked for first, too: waiting for the locks of a refresh that stages its versions
+    # could be in an order other than its own.
+    _refuse_under_way(connection, app)
+    rows = connection.execute(
+        sa.select(domains.c.name, domains.c[pointer])
+        .where(domains.c.app == app)
+        .order_by(domains.c.name)
+        .with_for_update()
+    ).all()
+    _refuse_under_way(connection, app)
+    versions = {row[0]: row[1] for row in rows}
+    unknown = [name for name in names or () if name not in versions]
+    if unknown:
+        refuse_domain(app, unknown[0])
+    wanted = versions if names is None else names
+    return {name: versions[name] for name in wanted if versions[name] is not None}
+
+
+def refuse_domain(app: str, name: str) -> None:
+    """
+    Say that *app* has no domain *name*.
+
+    Raises:
+        NotFoundError: Always.
+    """
+    msg = f"small app {app!r} has no domain {name!r}"
+    raise NotFoundError(msg)
+
+
+def _refuse_under_way(connection: sa.Connection, app: str) -> None:
+    found = connection.execute(
+        sa.select(operations.c.id)
+        .where(operations.c.app == app, UNDER_WAY_HEAVY.of())
+        .limit(1)
+    ).scalar_one_or_none()
+    if found is not None:
+        msg = (
+            f"operation {found} refreshes or publishes data of small app {app!r} at"
+            " this moment. Wait until it is over, or cancel it."
+        )
+        raise ConflictError(msg)
+
+
+def _refuse_nothing(app: str, kind: str, what: str, hint: str) -> None:
+    msg = f"small app {app!r} has nothing {what} for {kind}. {hint}"
+    raise ConflictError(msg)
+
+
+def _has_document(connection: sa.Connection, app: str, part: str, side: str) -> bool:
+    row = connection.execute(
+        sa.select(app_documents.c[side].is_not(None).label("found"))
+        .where(app_documents.c.app == app, app_documents.c.part == part)
+        .with_for_update()
+    ).one_or_none()
+    return row is not None and bool(row.found)
+
+
+def _check_files(
+    connection: sa.Connection, app: str, versions: dict[str, int], workspace: Path
+) -> None:
+    """Refuse versions whose file is gone, before any pointer moves."""
+    kept = domain_versions.c
+    found = connection.execute(
+        sa.select(kept.domain, kept.version, kept.path)
+        .where(kept.app == app, kept.domain.in_(versions))
+        .order_by(kept.domain)
+    )
+    for row in found:
+        if row.version == versions[row.domain] and not (workspace / row.path).is_file():
+            msg = (
+                f"the file of version {row.version} of domain {row.domain!r} is gone"
+                f" from the workspace, {workspace}. If that is mounted here, refresh"
+                " the domain."
+            )
+            raise ConflictError(msg)
+
+
+def _note(
+    connection: sa.Connection, app: str, change: str, moves: Sequence[Move]
+) -> None:
+    if not moves:
+        return
+    note_change(
+        connection,
+        "data",
+        app,
+        change,
+        app=app,
+        before={f"{move.kind}/{move.name}": move.before for move in moves},
+        after={f"{move.kind}/{move.name}": move.after for move in moves},
+    )

@@ -1,0 +1,147 @@
+"""A refresh that somebody asks for is an operation like any other."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from dispatch.refresh_now import REFRESH_NAME, refresh_now
+from models.database.engine import Author, reading, writing
+from models.database.tables import changes, scheduled_actions
+from models.errors import ConflictError, NotFoundError
+from operations.claiming.claim import claim_operation
+from operations.record import QUEUE_LIMIT
+from tests.integration.operations.staging import add_domains
+from tests.scheduling import (
+    FakeSender,
+    count_revisions,
+    edit,
+    fetch_all,
+    get,
+    get_now,
+    make_dispatcher,
+    post,
+    tick,
+)
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test an app with two domains."""
+    add_domains(engine, "a", "b")
+
+
+def _refresh(engine: sa.Engine, *names: str, force: bool = False) -> UUID:
+    with writing(engine, author=Author("ann")) as connection:
+        return refresh_now(connection, "app", names or None, by="ann", force=force)
+
+
+def test_worker_gets_what_was_asked_for(engine: sa.Engine):
+    """
+    Each operation has its own domains, whatever was asked for since.
+    """
+    ids = [_refresh(engine, "a"), _refresh(engine, force=True), _refresh(engine, "b")]
+
+    asked = []
+    for operation_id in ids:
+        claimed = claim_operation(engine, operation_id, worker="w")
+        assert claimed is not None
+        asked.append((claimed.document["operations"], claimed.details.get("force")))
+        edit(engine, operation_id, state="succeeded", claim_token=None)
+    assert [
+        ({"refresh": {"domains": ["a"]}}, None),
+        ({"refresh": True}, True),
+        ({"refresh": {"domains": ["b"]}}, None),
+    ] == asked
+
+
+def test_one_is_sent_after_the_other(engine: sa.Engine):
+    """
+    They share the staging of the app, so the second waits for the first.
+    """
+    first, second = _refresh(engine, "a"), _refresh(engine, "b")
+    sender = FakeSender()
+    dispatcher = make_dispatcher(engine, sender)
+    dispatcher.send_waiting()
+    assert [first] == sender.ids
+
+    edit(engine, first, state="succeeded")
+    dispatcher.send_waiting()
+
+    assert [first, second] == sender.ids
+    row = get(engine, second)
+    assert ("heavy", "manual") == (row.queue, row.trigger)
+
+
+def test_action_is_made_once(engine: sa.Engine):
+    """
+    The same request again makes no revision of it; it runs at no tick.
+    """
+    for names in (["a"], ["a"], ["b"]):
+        _refresh(engine, *names)
+    with reading(engine) as connection:
+        (row,) = connection.execute(sa.select(scheduled_actions)).all()
+
+    tick(make_dispatcher(engine), get_now(engine))
+
+    assert (REFRESH_NAME, False) == (row.name, row.active)
+    assert 2 == count_revisions(engine, row.uid)
+    assert 3 == len(fetch_all(engine))
+
+
+def test_name_that_an_admin_took_is_left_alone(engine: sa.Engine):
+    """
+    Their action is not replaced, and the message says what to do.
+    """
+    post(engine, name=REFRESH_NAME)
+
+    with pytest.raises(ConflictError, match="Rename it"):
+        _refresh(engine)
+
+    assert [] == fetch_all(engine)
+
+
+def test_too_many_are_refused(engine: sa.Engine):
+    """
+    A refusal leaves no row.
+    """
+    for _ in range(QUEUE_LIMIT):
+        _refresh(engine)
+
+    with pytest.raises(ConflictError, match="too many"):
+        _refresh(engine)
+
+    assert QUEUE_LIMIT == len(fetch_all(engine))
+
+
+def test_what_is_not_there_is_not_refreshed(engine: sa.Engine):
+    """
+    A domain, an app, an app without domains.
+    """
+    with pytest.raises(NotFoundError, match="no domain 'c'"):
+        _refresh(engine, "a", "c")
+    with writing(engine) as connection, pytest.raises(NotFoundError):
+        refresh_now(connection, "none", None, by="ann")
+    add_domains(engine, app="bare")
+    with (
+        writing(engine) as connection,
+        pytest.raises(ConflictError, match="no domains"),
+    ):
+        refresh_now(connection, "bare", None, by="ann")
+
+
+def test_request_is_noted(engine: sa.Engine):
+    """
+    Who asked for what, and the operation that does it.
+    """
+    operation_id = _refresh(engine, "a")
+
+    kept = changes.c
+    with reading(engine) as connection:
+        row = connection.execute(sa.select(changes).where(kept.kind == "data")).one()
+    assert ("app", "refresh asked for", "ann") == (row.subject, row.change, row.by)
+    assert {"operation": str(operation_id), "domains": ["a"], "force": False} == (
+        row.after
+    )
