@@ -281,6 +281,9 @@ class Settings(BaseSettings):
     #: Share of the quick queue's slots for one app while others wait; 1: no limit.
     app_share: float = Field(default=0.5, gt=0, le=1)
 
+    #: Whether what mails said is kept, as long as their operations.
+    keep_mails: bool = True
+
     maintenance_enabled: bool = True
     maintenance_at: Annotated[time, BeforeValidator(_read_clock)] = time(4)
     retention: Elapsed = timedelta(days=30)

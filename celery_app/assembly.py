@@ -191,7 +191,7 @@ def make_worker(settings: Settings) -> Worker:
         ),
         tasks=CeleryTaskSender(settings),
         prune=DatabasePrune(engine),
-        retention=Retention(operations=settings.retention),
+        retention=Retention(operations=settings.retention, mails=settings.keep_mails),
     )
     heart = Heart(
         engine, lease=settings.operation_lease, every=settings.operation_heartbeat

@@ -1,7 +1,8 @@
-"""The commands ``mails list``, ``confirm`` and ``resend``."""
+"""The commands ``mails list``, ``show``, ``confirm`` and ``resend``."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
@@ -20,14 +21,21 @@ from cli.options import (
     read_period,
 )
 from cli.output import format_both, out, print_json, print_note, print_table
-from models.errors import ConflictError, UsageError
-from operations.mail.uncertain_mails import (
+from models.database.engine import Author
+from models.errors import ConflictError, NotFoundError, UsageError
+from models.paging import Page
+from operations.mail.list_mails import (
+    Kept,
     Mail,
     MailSelection,
+    ReadMail,
+    count_mails,
+    fetch_mail,
+    fetch_mails,
+)
+from operations.mail.uncertain_mails import (
     Resolved,
     confirm_mails,
-    count_mails,
-    fetch_mails,
     make_resolved_json,
     resend_mails,
     resolve_mails,
@@ -79,7 +87,7 @@ def list_mails(  # noqa: PLR0913 - the options of the command
         app, action, operation_id, (), from_=from_, until=until, state=state
     )
     with read_database() as connection:
-        found = fetch_mails(connection, wanted, limit=limit)
+        found = fetch_mails(connection, wanted, Page(limit)).entries
         counts = count_mails(connection, wanted)
     if json:
         print_json([each.as_json() for each in found])
@@ -109,6 +117,76 @@ def _describe(mail: Mail) -> str:
     if mail.error is not None:
         return mail.error
     return "" if mail.resolved_by is None else f"decided by {mail.resolved_by}"
+
+
+def show_mail(
+    operation: Annotated[
+        str, typer.Argument(metavar="ID", help="The operation that sends it.")
+    ],
+    recipient: Annotated[
+        str, typer.Argument(metavar="RECIPIENT", help="Id of the user.")
+    ],
+    *,
+    step: Annotated[
+        str,
+        typer.Option("--step", metavar="STEP", help="The step that sends it."),
+    ] = "send_email",
+    html: Annotated[
+        bool, typer.Option("--html", help="Print the HTML part, and nothing else.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """
+    Show a mail as it was handed over to the mail server.
+
+    What mails said is kept as long as their operations (MINUTEHAND_KEEP_MAILS).
+    """
+    with read_database() as connection:
+        found = fetch_mail(
+            connection, read_operation_id(operation), step, recipient, app=None
+        )
+    if json:
+        print_json(found.as_json())
+    elif html:
+        _print_html(found)
+    else:
+        _print_mail(found)
+
+
+def _print_mail(found: ReadMail) -> None:
+    mail = found.mail
+    out().print(f"To:         {mail.recipient} ({mail.app})", markup=False)
+    out().print(f"Message-ID: <{found.as_json()['message_id']}>", markup=False)
+    state = f"{mail.state}, {format_both(mail.updated_at)}"
+    out().print(f"State:      {state}", markup=False)
+    if mail.error is not None:
+        out().print(f"Error:      {mail.error}", markup=False)
+    if mail.kept is not Kept.YES:
+        print_note(_explain_lack(mail.kept))
+        return
+    out().print(f"Subject:    {found.subject}", markup=False)
+    if found.text is not None:
+        out().print(f"\n{found.text}", markup=False, soft_wrap=True)
+    if found.html is not None:
+        print_note("It has an HTML part: see --html.")
+
+
+def _print_html(found: ReadMail) -> None:
+    if found.html is None:
+        lack = "the mail has no HTML part"
+        if found.mail.kept is not Kept.YES:
+            lack = _explain_lack(found.mail.kept)
+        raise NotFoundError(lack)
+    out().print(found.html, markup=False, highlight=False, soft_wrap=True)
+
+
+def _explain_lack(kept: Kept) -> str:
+    if kept is Kept.TOO_LARGE:
+        return "What it said was too large to be kept."
+    return (
+        "What it said was not kept: it never reached a mail server, it was sent by a"
+        " version that kept nothing, or MINUTEHAND_KEEP_MAILS is false."
+    )
 
 
 def confirm_arrival(  # noqa: PLR0913 - the options of the command
@@ -147,6 +225,12 @@ def resend(  # noqa: PLR0913 - the options of the command
     operation: OptionalOperation = None,
     recipients: _Recipients = None,
     *,
+    failed: Annotated[
+        bool,
+        typer.Option(
+            "--failed", help="Mails that certainly failed, not uncertain ones."
+        ),
+    ] = False,
     app: AppOption = None,
     action: ActionOption = None,
     from_: _FromOption = None,
@@ -157,7 +241,7 @@ def resend(  # noqa: PLR0913 - the options of the command
     json: JsonOption = False,
 ) -> None:
     """
-    Send uncertain mails again.
+    Send uncertain mails again, or failed ones.
 
     They are sent under the same operation, to these recipients only. A recipient whose
     first mail did arrive gets a second one. Before mails of many operations are sent,
@@ -170,6 +254,7 @@ def resend(  # noqa: PLR0913 - the options of the command
         recipients or (),
         from_=from_,
         until=until,
+        state=DeliveryState.FAILED if failed else DeliveryState.UNCERTAIN,
     )
     _resolve(
         wanted, resend=True, everything=everything, dry_run=dry_run, yes=yes, json=json
@@ -214,7 +299,7 @@ def _resolve(
     if wanted.is_open is not everything:
         msg = (
             "Name the mails: the ID of an operation, filters such as --app and --from,"
-            " or --all alone for all uncertain mails."
+            f" or --all alone for all {wanted.state} mails."
         )
         raise UsageError(msg)
     if wanted.operation_id is not None and not dry_run:
@@ -222,15 +307,23 @@ def _resolve(
         return
     with read_database() as connection:
         total = sum(count_mails(connection, wanted).values())
+    many = f"{wanted.state} {'mail' if total == 1 else 'mails'}"
+    if not total and not json:
+        out().print(f"No {wanted.state} mails match.")
+        return
+    if dry_run and not json:
+        out().print(f"Matched {total:,} {many}.")
+        return
     if dry_run or not total:
         _print(total, Resolved(), dry_run=dry_run, resend=resend, json=json)
         return
-    many = "mail" if total == 1 else "mails"
-    verb = f"Send {total:,} uncertain {many} again"
-    if not resend:
-        verb = f"Mark {total:,} uncertain {many} as sent"
+    verb = (
+        f"Send {total:,} {many} again" if resend else f"Mark {total:,} {many} as sent"
+    )
     confirm_change_of_many(verb, yes=yes)
-    resolved = resolve_mails(get_engine(), wanted, resend=resend, by=get_actor())
+    resolved = resolve_mails(
+        get_engine(), wanted, resend=resend, by=Author(get_actor())
+    )
     _print(total, resolved, dry_run=False, resend=resend, json=json)
     if resolved.refused and not resolved.done:
         raise typer.Exit(ConflictError.exit_code)
@@ -239,7 +332,7 @@ def _resolve(
 def _resolve_one(
     wanted: MailSelection, operation_id: UUID, *, resend: bool, json: bool
 ) -> None:
-    decide = resend_mails if resend else confirm_mails
+    decide = partial(resend_mails, state=wanted.state) if resend else confirm_mails
     with write_database() as connection:
         done = decide(
             connection, operation_id, recipients=wanted.recipients, by=get_actor()
@@ -257,12 +350,6 @@ def _print(
 ) -> None:
     if json:
         print_json(make_resolved_json(total, resolved, dry_run=dry_run))
-        return
-    if not total:
-        out().print("No uncertain mails match.")
-        return
-    if dry_run:
-        out().print(f"Matched {total:,} uncertain mails.")
         return
     verb = "Will be sent again soon:" if resend else "Marked as sent:"
     out().print(f"{verb} {resolved.done:,} of {total:,}.")

@@ -189,7 +189,13 @@ COMMANDS = Group(
                     "cli.mails:confirm_arrival",
                     "Mark uncertain mails as sent.",
                 ),
-                "resend": Entry("cli.mails:resend", "Send uncertain mails again."),
+                "resend": Entry(
+                    "cli.mails:resend", "Send uncertain mails again, or failed ones."
+                ),
+                "show": Entry(
+                    "cli.mails:show_mail",
+                    "Show a mail as it was handed over to the mail server.",
+                ),
             },
         ),
         "keys": _KEYS,

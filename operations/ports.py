@@ -104,9 +104,15 @@ class DeliveryState(StrEnum):
 class Deliveries(Protocol):
     """The delivery marks of one step of one operation, under its claim."""
 
-    def start(self, recipient_id: str) -> DeliveryState:
+    def start(self, recipient_id: str, mail: Mail | None = None) -> DeliveryState:
         """
         Commit ``sending`` before the mail leaves, and return what was found.
+
+        Args:
+            recipient_id: Id of a user, or an address.
+
+            mail: What is about to be handed over, to be kept with the mark unless the
+                settings say otherwise. None: it is not kept.
 
         Returns:
             NEW: go on and send (there was no mark, or a certain failure). SENT: the
@@ -360,6 +366,9 @@ class Prune(Protocol):
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* events that no action can need any more."""
 
+    def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* contents that no mail has had since *before*."""
+
     def prune_leases(self, *, before: datetime) -> int:
         """Remove leases that expired before *before*, except the scheduler's."""
 
@@ -381,11 +390,14 @@ class Retention:
         events: Events, counted from the day they were recorded.
 
         versions: Versions of each domain, besides those in use.
+
+        mails: Whether what mails said is kept at all, as long as their operations.
     """
 
     operations: timedelta = timedelta(days=30)
     events: timedelta = timedelta(days=400)  # beyond any "a year after" rule
     versions: int = 5
+    mails: bool = True
 
 
 @dataclass(frozen=True, slots=True)

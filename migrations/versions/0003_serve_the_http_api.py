@@ -18,12 +18,21 @@ depends_on = None
 compatible_from = "0001"
 
 #: Of tables that all use: see migrations/live_indexes.py.
-LIVE_COLUMNS = (LiveColumn("deliveries", "content", sa.Text()),)
+LIVE_COLUMNS = (
+    LiveColumn("deliveries", "app", sa.Text()),
+    LiveColumn("deliveries", "content", sa.Text()),
+)
 
 #: Indexes of large tables: see migrations/live_indexes.py.
 LIVE_INDEXES = (
     LiveIndex("ix_operations_app_recorded_at", "operations", "app, recorded_at"),
     LiveIndex("ix_events_app_recorded_at", "events", "app, recorded_at, id"),
+    LiveIndex("ix_deliveries_updated_at", "deliveries", "updated_at"),
+    LiveIndex("ix_deliveries_app_updated_at", "deliveries", "app, updated_at"),
+    LiveIndex(
+        "ix_deliveries_failed", "deliveries", "app, updated_at", "state = 'failed'"
+    ),
+    LiveIndex("ix_deliveries_content", "deliveries", "content", "content IS NOT NULL"),
 )
 
 
@@ -158,8 +167,11 @@ def _make_tables() -> None:
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("text", sa.Text(), nullable=True),
         sa.Column("html", sa.Text(), nullable=True),
-        sa.Column("created_at", UtcDateTime, nullable=False),
+        sa.Column("used_at", UtcDateTime, nullable=False),
         sa.PrimaryKeyConstraint("digest", name=op.f("pk_mail_contents")),
+    )
+    op.create_index(
+        "ix_mail_contents_used_at", "mail_contents", ["used_at"], unique=False
     )
     op.create_table(
         "sign_ins",

@@ -459,6 +459,9 @@ operation_steps = sa.Table(
 #: Mails that may or may not have been sent.
 UNCERTAIN = Rows("{0}state = 'uncertain'")
 
+#: Mails that certainly did not leave.
+FAILED_MAILS = Rows("{0}state = 'failed'")
+
 deliveries = sa.Table(
     "deliveries",
     metadata,
@@ -476,10 +479,20 @@ deliveries = sa.Table(
     # who decided about an uncertain mail, and when
     Column("resolved_by", sa.Text),
     Column("resolved_at", UtcDateTime),
-    # what was sent, in mail_contents; null: it was not rendered, or is not kept
+    # that of the operation; null: made by a program that did not write it
+    Column("app", sa.Text),
+    # what was handed over: a digest of mail_contents, or too large; null: not kept
     Column("content", sa.Text),
     # doctor, mails list: mails that an operator has to decide about
     _partial("ix_deliveries_uncertain", "updated_at", where=UNCERTAIN),
+    # mails list: the latest of all
+    Index("ix_deliveries_updated_at", "updated_at"),
+    # mails list: the latest of an app
+    Index("ix_deliveries_app_updated_at", "app", "updated_at"),
+    # mails list: those that failed
+    _partial("ix_deliveries_failed", "app", "updated_at", where=FAILED_MAILS),
+    # maintenance: contents of which no mail is left
+    _partial("ix_deliveries_content", "content", where="content IS NOT NULL"),
 )
 
 #: What mails said, as it was handed over: equal mails share a row.
@@ -491,7 +504,10 @@ mail_contents = sa.Table(
     Column("subject", sa.Text, nullable=False),
     Column("text", sa.Text),
     Column("html", sa.Text),
-    Column("created_at", UtcDateTime, nullable=False),
+    # when a mail of this content was last begun
+    Column("used_at", UtcDateTime, nullable=False),
+    # maintenance: the oldest
+    Index("ix_mail_contents_used_at", "used_at"),
 )
 
 #: What the steps of an operation said while they ran; of a talkative one, the first

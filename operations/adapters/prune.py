@@ -15,10 +15,12 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import (
+    deliveries,
     events,
     idempotency_keys,
     leaderships,
     leases,
+    mail_contents,
     operations,
     scheduled_action_revisions,
     scheduled_actions,
@@ -161,6 +163,31 @@ class DatabasePrune:
                 return 0
             return connection.execute(
                 sa.delete(events).where(events.c.id.in_(ids))
+            ).rowcount
+
+    def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
+        """
+        Remove at most *limit* contents that no mail has had since *before*.
+
+        Mails themselves go with their operations.
+        """
+        used = sa.exists().where(deliveries.c.content == mail_contents.c.digest)
+        old = (
+            sa.select(mail_contents.c.digest)
+            .where(mail_contents.c.used_at < before, ~used)
+            .order_by(mail_contents.c.used_at)
+            .limit(limit)
+        )
+        with writing(self._engine) as connection:
+            digests = connection.execute(old).scalars().all()
+            if not digests:
+                return 0
+            return connection.execute(
+                sa.delete(mail_contents).where(
+                    mail_contents.c.digest.in_(digests),
+                    # a mail of the same content may have begun since we looked
+                    mail_contents.c.used_at < before,
+                )
             ).rowcount
 
     def prune_leases(self, *, before: datetime) -> int:

@@ -14,9 +14,8 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from models.errors import PostponedError, StepError
-from models.occurrence import str_to_uuid
 from models.operation_state import Reason
-from operations.mail.message import Mail, Outcome
+from operations.mail.message import Mail, Outcome, compute_message_id
 from operations.operation_log import LogLevel
 from operations.ports import DeliveryState, SendMail, StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
@@ -85,7 +84,7 @@ def _read_memo(frozen: dict[str, JsonValue]) -> tuple[list[str], list[str]]:
 
 def make_message_id(context: StepContext, step: str, user: User) -> str:
     """Return the Message-ID, without brackets: the same in every attempt."""
-    return f"{str_to_uuid(f'{context.operation_id} | {step} | {user.id}')}@minutehand"
+    return compute_message_id(context.operation_id, step, user.id)
 
 
 @dataclass(slots=True)
@@ -211,7 +210,7 @@ def _deliver_one(
 ) -> None:
     # Mark first: if we die between marking and sending, the next attempt finds the mark
     # and does not repeat the mail. In the opposite order it would be sent twice.
-    found = context.deliveries.start(user.id)
+    found = context.deliveries.start(user.id, mail)
     match found:
         case DeliveryState.NEW:
             pass

@@ -9,6 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from uuid import UUID
+
+from models.occurrence import str_to_uuid
+
+
+def compute_message_id(operation_id: UUID, step: str, recipient: str) -> str:
+    """Return the Message-ID, without brackets: the same in every attempt."""
+    return f"{str_to_uuid(f'{operation_id} | {step} | {recipient}')}@minutehand"
 
 
 @dataclass(frozen=True, slots=True)

@@ -442,7 +442,12 @@ class Attempt:
             progress=_Progress(self, step.name),
             say=self.say,
             guard=hold,
-            deliveries=DeliveryMarks(self.engine, claim, step.name),
+            deliveries=DeliveryMarks(
+                self.engine,
+                claim,
+                step.name,
+                keeps_content=self.ports.retention.mails,
+            ),
             ports=self.ports,
             details=claim.details,
         )

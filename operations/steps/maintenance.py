@@ -47,6 +47,13 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
             ),
         ),
         (
+            # after the operations whose mails they are
+            "mails",
+            lambda: prune.prune_mail_contents(
+                before=now - retention.operations, limit=BATCH
+            ),
+        ),
+        (
             "events",
             lambda: prune.prune_events(before=now - retention.events, limit=BATCH),
         ),

@@ -35,6 +35,7 @@ from models.decision import Decision
 from models.errors import BrokerUnreachableError
 from models.operation_state import OperationState, StepState
 from operations.mail.delivery_marks import DeliveryMarks
+from operations.mail.message import Mail
 from operations.ports import DeliveryState
 from operations.sending.order import mark_sent
 
@@ -281,14 +282,19 @@ def rescue_living(connection: sa.Connection) -> tuple[int, int]:
 # -- steps and mails -----------------------------------------------------------
 
 
-def start_blind(self: DeliveryMarks, recipient_id: str) -> DeliveryState:
+def start_blind(
+    self: DeliveryMarks, recipient_id: str, mail: Mail | None = None
+) -> DeliveryState:
     """Send again what an earlier attempt may have sent."""
-    found = _START(self, recipient_id)
+    found = _START(self, recipient_id, mail)
     return DeliveryState.NEW if found is DeliveryState.UNCERTAIN else found
 
 
-def start_late(self: DeliveryMarks, recipient_id: str) -> DeliveryState:
+def start_late(
+    self: DeliveryMarks, recipient_id: str, mail: Mail | None = None
+) -> DeliveryState:
     """Look for a mark, but make none before the mail leaves."""
+    del mail
     with writing(self.engine) as connection:
         found = connection.execute(
             sa.select(deliveries.c.state).where(*self._is(recipient_id))
@@ -296,9 +302,11 @@ def start_late(self: DeliveryMarks, recipient_id: str) -> DeliveryState:
     return DeliveryState(found) if found else DeliveryState.NEW
 
 
-def start_again(self: DeliveryMarks, recipient_id: str) -> DeliveryState:
+def start_again(
+    self: DeliveryMarks, recipient_id: str, mail: Mail | None = None
+) -> DeliveryState:
     """Forget that a mail was sent."""
-    _START(self, recipient_id)
+    _START(self, recipient_id, mail)
     return DeliveryState.NEW
 
 

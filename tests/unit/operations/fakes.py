@@ -406,6 +406,7 @@ class FakePrune:
 
     operations: int = 0
     events: int = 0
+    mail_contents: int = 0
     leases: int = 0
     answers: int = 0
     sign_ins: int = 0
@@ -446,6 +447,13 @@ class FakePrune:
         self.sign_ins -= removed
         return removed
 
+    def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
+        """Remove up to *limit*."""
+        self.cutoffs["mails"] = before
+        removed = min(limit, self.mail_contents)
+        self.mail_contents -= removed
+        return removed
+
     def prune_leases(self, *, before: datetime) -> int:
         """Remove all."""
         self.cutoffs["leases"] = before
@@ -460,9 +468,10 @@ class FakeDeliveries:
     marks: dict[str, DeliveryState] = field(default_factory=dict)
     journal: list[tuple[str, DeliveryState]] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, Mail] = field(default_factory=dict)
 
-    def start(self, recipient_id: str) -> DeliveryState:
-        """Mark ``sending`` and say what was found."""
+    def start(self, recipient_id: str, mail: Mail | None = None) -> DeliveryState:
+        """Mark ``sending`` and say what was found; keep the mail."""
         found = self.marks.get(recipient_id)
         if found is DeliveryState.SENT:
             return DeliveryState.SENT
@@ -470,6 +479,8 @@ class FakeDeliveries:
             self._mark(recipient_id, DeliveryState.UNCERTAIN)
             return DeliveryState.UNCERTAIN
         self._mark(recipient_id, DeliveryState.SENDING)
+        if mail is not None:
+            self.contents[recipient_id] = mail
         return DeliveryState.NEW
 
     def sent(self, recipient_id: str) -> None:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
-from models.database.tables import deliveries, operation_steps
+from models.database.engine import Author, reading, writing
+from models.database.tables import changes, deliveries, operation_steps
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState, Overlap
+from models.paging import Page
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
+from operations.mail.list_mails import MailSelection, count_mails, fetch_mails
 from operations.mail.message import Outcome, Sending, Template
 from operations.mail.uncertain_mails import (
-    MailSelection,
     confirm_mails,
-    count_mails,
-    fetch_mails,
     resend_mails,
     resolve_mails,
 )
-from operations.ports import Ports
+from operations.ports import DeliveryState, Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
@@ -114,7 +114,7 @@ def test_uncertain_mails_are_counted_and_listed(engine: sa.Engine):
     assert BEFORE == marks(engine)
 
     with reading(engine) as connection:
-        listed = fetch_mails(connection, MailSelection(), limit=10)
+        listed = fetch_mails(connection, MailSelection(), Page()).entries
         every = count_mails(connection, MailSelection(state=None))
         elsewhere = count_mails(connection, MailSelection(app="other"))
         ben = count_mails(connection, MailSelection(recipients=frozenset({"ben"})))
@@ -143,8 +143,8 @@ def test_confirmed_mails_count_as_sent(engine: sa.Engine, mailer: FakeMailer):
         (row,) = fetch_mails(
             connection,
             MailSelection(state=None, recipients=frozenset({"cat"})),
-            limit=2,
-        )
+            Page(2),
+        ).entries
     assert "ada" == row.resolved_by
     assert row.resolved_at is not None
     assert 3 == len(mailer.mails)
@@ -178,6 +178,53 @@ def test_resent_mails_go_to_these_alone(
     )
     assert "succeeded" == steps["send_email"].state
     assert task == steps["run_task"]
+
+
+def test_failed_mails_can_be_sent_again(
+    engine: sa.Engine, ports: Ports, mailer: FakeMailer
+):
+    """
+    If that is asked for: those that are uncertain, and those that were sent, are not.
+    """
+    mailer.mails.clear()
+
+    assert 1 == call(engine, partial(resend_mails, state=DeliveryState.FAILED))
+    work(engine, ports)
+
+    assert ["dan@example.org"] == mailer.addresses
+    assert {**BEFORE, "dan": "sent"} == marks(engine)
+    result = fetch_steps(engine)["send_email"].result
+    assert (2, [], ["ben", "cat"]) == (
+        result["sent"],
+        result["failed"],
+        result["uncertain"],
+    )
+
+
+def test_who_decided_what_is_in_the_record_of_changes(engine: sa.Engine):
+    """
+    With who the mails are to.
+    """
+    call(engine, confirm_mails, "ben")
+    call(engine, resend_mails, "cat")
+
+    with reading(engine) as connection:
+        rows = connection.execute(sa.select(changes).order_by(changes.c.number)).all()
+    assert [
+        ("mail", str(DAILY.id), "app", "confirmed", {"to": {"send_email": ["ben"]}}),
+        ("mail", str(DAILY.id), "app", "sent again", {"to": {"send_email": ["cat"]}}),
+    ] == [(row.kind, row.subject, row.app, row.change, row.after) for row in rows]
+
+
+@pytest.mark.parametrize("function", [confirm_mails, resend_mails])
+def test_operation_of_another_app_is_unknown(engine: sa.Engine, function: Any):
+    """
+    In the words for one that never was.
+    """
+    with pytest.raises(NotFoundError, match=f"there is no operation {DAILY.id}"):
+        call(engine, partial(function, app="other"))
+
+    assert 2 == call(engine, partial(function, app="app"))
 
 
 def test_what_is_lost_again_is_uncertain_again(
@@ -297,9 +344,11 @@ def test_resend_keeps_to_overlap(engine: sa.Engine):
 
     with pytest.raises(ConflictError, match="overlap of the action is skip"):
         call(engine, resend_mails)
-    resolved = resolve_mails(engine, MailSelection(), resend=True, by="ada")
+    resolved = resolve_mails(engine, MailSelection(), resend=True, by=Author("ada"))
 
     assert (0, [DAILY.id]) == (resolved.done, list(resolved.refused))
     assert BEFORE == marks(engine)
     edit(engine, make_operation(1).id, state=OperationState.SUCCEEDED)
-    assert 2 == resolve_mails(engine, MailSelection(), resend=True, by="ada").done
+    assert (
+        2 == resolve_mails(engine, MailSelection(), resend=True, by=Author("ada")).done
+    )

@@ -138,6 +138,7 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
     world.prune.operations, world.prune.events, world.prune.leases = 2 * BATCH, 7, 1
     world.workspace.old_versions, world.workspace.stray_files = 3, 2
     world.prune.answers, world.prune.sign_ins = BATCH + 4, 5
+    world.prune.mail_contents = 5
 
     result = maintenance(world.make_context(), YES)
 
@@ -145,6 +146,7 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
         "removed": {
             "operations": 2 * BATCH,
             "revisions": 0,
+            "mails": 5,
             "events": 7,
             "versions": 3,
             "files": 2,
@@ -162,7 +164,7 @@ def test_progress_of_maintenance_ends_with_everything_done(world: World):
     """
     maintenance(world.make_context(), YES)
 
-    assert (8, 8, "") == world.progress.points[-1]
+    assert (9, 9, "") == world.progress.points[-1]
 
 
 def test_maintenance_keeps_what_the_settings_say(world: World):

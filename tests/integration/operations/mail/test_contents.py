@@ -1,0 +1,210 @@
+"""What mails said: kept with their marks, once for equal mails, and removed by age."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import deliveries, mail_contents, operations
+from models.errors import NotFoundError
+from operations.adapters.prune import DatabasePrune
+from operations.claiming.claim import claim_operation
+from operations.mail.contents import LARGEST
+from operations.mail.delivery_marks import DeliveryMarks
+from operations.mail.list_mails import Kept, ReadMail, fetch_mail
+from operations.mail.message import Mail, compute_message_id
+from tests.integration.test_budget import counting
+from tests.scheduling import add_revision, at, make_operation, record_all
+
+DAILY = make_operation()
+STEP = "send_email"
+
+
+def make_mail(text: str = "Hello", html: str | None = "<p>Hello</p>") -> Mail:
+    """Return a mail; who it is to does not matter here."""
+    return Mail("id@minutehand", "ann@example.org", "Ann", "Greetings", text, html)
+
+
+@pytest.fixture
+def marks(engine: sa.Engine) -> DeliveryMarks:
+    """Give the marks of a claimed operation."""
+    return claim(engine)
+
+
+def claim(engine: sa.Engine, *, keeps_content: bool = True) -> DeliveryMarks:
+    """Record an operation and claim it."""
+    add_revision(engine)
+    record_all(engine, DAILY)
+    claimed = claim_operation(engine, DAILY.id, worker="w")
+    assert claimed is not None
+    return DeliveryMarks(engine, claimed, STEP, keeps_content=keeps_content)
+
+
+def read(engine: sa.Engine, recipient: str, app: str | None = None) -> ReadMail:
+    """Read a mail back."""
+    with reading(engine) as connection:
+        return fetch_mail(connection, DAILY.id, STEP, recipient, app=app)
+
+
+def count_contents(engine: sa.Engine) -> int:
+    """Return how many contents there are."""
+    with reading(engine) as connection:
+        query = sa.select(sa.func.count()).select_from(mail_contents)
+        return connection.execute(query).scalar_one()
+
+
+def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks):
+    """
+    Subject and both parts, with the state of its mark.
+    """
+    marks.start("ann", make_mail())
+    marks.sent("ann")
+
+    found = read(engine, "ann")
+
+    assert ("Greetings", "Hello", "<p>Hello</p>") == (
+        found.subject,
+        found.text,
+        found.html,
+    )
+    assert ("sent", Kept.YES) == (found.mail.state, found.mail.kept)
+    shown = found.as_json()
+    assert compute_message_id(DAILY.id, STEP, "ann") == shown["message_id"]
+
+
+def test_content_is_kept_before_the_mail_leaves(
+    engine: sa.Engine, marks: DeliveryMarks
+):
+    """
+    Of a mail whose fate is unknown, one wants to know what it said.
+    """
+    marks.start("ann", make_mail())
+
+    found = read(engine, "ann")
+
+    assert ("sending", "Hello") == (found.mail.state, found.text)
+
+
+def test_equal_mails_share_a_row(engine: sa.Engine, marks: DeliveryMarks):
+    """
+    Also those of another attempt.
+    """
+    marks.start("ann", make_mail())
+    marks.start("ben", make_mail())
+    DeliveryMarks(engine, marks.claim, STEP).start("cat", make_mail())
+    marks.start("dan", make_mail("Bye"))
+
+    assert 2 == count_contents(engine)
+    assert ["Hello", "Hello", "Hello", "Bye"] == [
+        read(engine, each).text for each in ("ann", "ben", "cat", "dan")
+    ]
+
+
+def test_mail_that_is_sent_again_is_kept_as_it_was_sent_last(
+    engine: sa.Engine, marks: DeliveryMarks
+):
+    """
+    The template may have been mended since the first attempt.
+    """
+    marks.start("ann", make_mail("wrong"))
+    marks.failed("ann", "550")
+    marks.start("ann", make_mail("right"))
+
+    assert "right" == read(engine, "ann").text
+
+
+def test_large_mail_is_not_kept(engine: sa.Engine, marks: DeliveryMarks):
+    """
+    It is sent all the same, and what is missing is said.
+    """
+    marks.start("ann", make_mail("x" * LARGEST))
+
+    found = read(engine, "ann")
+
+    assert (Kept.TOO_LARGE, None, None) == (found.mail.kept, found.subject, found.text)
+    assert 0 == count_contents(engine)
+
+
+def test_characters_that_no_database_takes_stop_no_mail(
+    engine: sa.Engine, marks: DeliveryMarks
+):
+    """
+    NUL and halves of surrogate pairs are replaced in what is kept.
+    """
+    marks.start("ann", make_mail("a\0b\ud800c", html=None))
+
+    assert "a\N{REPLACEMENT CHARACTER}b?c" == read(engine, "ann").text
+
+
+def test_nothing_is_kept_if_the_settings_say_so(engine: sa.Engine):
+    """
+    MINUTEHAND_KEEP_MAILS=false: marks alone.
+    """
+    claim(engine, keeps_content=False).start("ann", make_mail())
+
+    found = read(engine, "ann")
+
+    assert (Kept.NO, None) == (found.mail.kept, found.subject)
+    assert 0 == count_contents(engine)
+
+
+def test_mails_of_other_apps_are_unknown(engine: sa.Engine, marks: DeliveryMarks):
+    """
+    With the words for a mail that never was.
+    """
+    marks.start("ann", make_mail())
+    told = []
+    for recipient, app in (("ann", "other"), ("ann's", None)):
+        with pytest.raises(NotFoundError) as refused:
+            read(engine, recipient, app)
+        told.append(str(refused.value).replace('"ann\'s"', "'ann'"))
+
+    assert told[0] == told[1]
+    assert "Hello" == read(engine, "ann", DAILY.app).text
+
+
+def test_content_goes_with_the_last_mail_that_has_it(
+    engine: sa.Engine, marks: DeliveryMarks
+):
+    """
+    And no earlier, however old it is.
+    """
+    marks.start("ann", make_mail())
+    prune = DatabasePrune(engine)
+    tomorrow = at("07:00") + timedelta(days=36_500)
+    assert 0 == prune.prune_mail_contents(before=tomorrow, limit=10)
+    with writing(engine) as connection:
+        connection.execute(sa.delete(operations))
+
+    assert 1 == prune.prune_mail_contents(before=tomorrow, limit=10)
+    assert 0 == count_contents(engine)
+
+
+def test_young_content_stays(engine: sa.Engine, marks: DeliveryMarks):
+    """
+    A mail that has it may be about to be marked.
+    """
+    marks.start("ann", make_mail())
+    with writing(engine) as connection:
+        connection.execute(sa.delete(deliveries))
+    before = at("07:00") - timedelta(days=36_500)
+
+    assert 0 == DatabasePrune(engine).prune_mail_contents(before=before, limit=10)
+
+
+def test_keeping_costs_no_round_trip(postgres_engine: sa.Engine):
+    """
+    Guard, look and mark; what it says goes with the mark.
+    """
+    without = claim(postgres_engine, keeps_content=False)
+    kept = DeliveryMarks(postgres_engine, without.claim, STEP)
+    costs = []
+    for marks, recipient in ((without, "ann"), (kept, "ben")):
+        with counting(postgres_engine) as counts:
+            marks.start(recipient, make_mail())
+        costs.append(counts.statements)
+
+    assert costs[0] == costs[1]

@@ -1,0 +1,96 @@
+"""Lists of mails, in parts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import deliveries
+from models.paging import Page
+from operations.mail.list_mails import MailSelection, fetch_mails
+from operations.ports import DeliveryState
+from tests.scheduling import at, edit, make_operation, record_all
+
+NOON = at("12:00")
+OURS, THEIRS = make_operation(0), make_operation(1)
+
+
+@pytest.fixture(autouse=True)
+def _mailed(engine: sa.Engine) -> None:
+    """Give two operations of two apps with mails, some of the same instant."""
+    record_all(engine, OURS, THEIRS)
+    edit(engine, THEIRS.id, app="other")
+    rows = [
+        {
+            "operation_id": operation.id,
+            "step": "send_email",
+            "recipient": f"user{number:02}",
+            "state": "failed" if number % 3 == 0 else "sent",
+            "updated_at": NOON + timedelta(minutes=number // 4),
+            # that of an older program has none
+            "app": app if number % 2 else None,
+        }
+        for operation, app in ((OURS, "app"), (THEIRS, "other"))
+        for number in range(20)
+    ]
+    with writing(engine) as connection:
+        connection.execute(sa.insert(deliveries), rows)
+
+
+def collect(engine: sa.Engine, wanted: MailSelection, limit: int) -> list[str]:
+    """Read a list to its end, a part at a time."""
+    found: list[str] = []
+    page = Page(limit)
+    while True:
+        with reading(engine) as connection:
+            part = fetch_mails(connection, wanted, page)
+        assert len(part.entries) <= limit
+        found += [f"{each.app} {each.recipient}" for each in part.entries]
+        if part.following is None:
+            return found
+        page = Page(limit, part.following)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 20, 21])
+def test_parts_make_up_the_list(engine: sa.Engine, limit: int):
+    """
+    Every mail of the app once, the latest first, whoever wrote it.
+    """
+    found = collect(engine, MailSelection(app="app", state=None), limit)
+
+    assert sorted(found) == [f"app user{number:02}" for number in range(20)]
+    minutes = [int(each[-2:]) // 4 for each in found]
+    assert minutes == sorted(minutes, reverse=True)
+
+
+def test_list_of_all_apps_has_all(engine: sa.Engine):
+    """
+    Without an app there is no other bound.
+    """
+    assert 40 == len(set(collect(engine, MailSelection(state=None), 7)))
+
+
+def test_filters_hold_in_every_part(engine: sa.Engine):
+    """
+    By state, recipient, operation and time.
+    """
+    failed = MailSelection(app="app", state=DeliveryState.FAILED)
+    of_some = MailSelection(state=None, recipients=frozenset({"user03"}))
+    late = MailSelection(
+        app="app",
+        state=None,
+        since=NOON + timedelta(minutes=1),
+        until=NOON + timedelta(minutes=2),
+    )
+    unknown = MailSelection(operation_id=uuid4(), state=None)
+
+    assert [0, 3, 6, 9, 12, 15, 18] == sorted(
+        int(each[-2:]) for each in collect(engine, failed, 2)
+    )
+    assert {"app user03", "other user03"} == set(collect(engine, of_some, 1))
+    assert {"04", "05", "06", "07"} == {each[-2:] for each in collect(engine, late, 3)}
+    assert [] == collect(engine, unknown, 3)
