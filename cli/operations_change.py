@@ -28,18 +28,16 @@ from cli.output import out, print_json, print_note
 from models.database.engine import Author
 from models.errors import ConflictError, UsageError
 from models.operation_state import OperationState, Queue, Reason
-from operations.bulk import (
+from operations.bulk import Changed, change_selected, make_change_json
+from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
+from operations.selecting import (
     CHANGEABLE,
     Change,
-    Changed,
     Counted,
     Selection,
-    change_selected,
     count_selected,
-    make_change_json,
     refuse_unfit_states,
 )
-from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from overview.operations import ShownOperation, fetch_shown_operation
 
 _FromStepOption = Annotated[

@@ -8,12 +8,10 @@ a batch, and finished batches stay done. Callers count the operations first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from functools import cache
-from types import MappingProxyType
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -25,17 +23,13 @@ from models.database.engine import (
     db_now,
     json_rows,
     make_rows_json,
-    read_clock,
     reading,
     writing,
 )
 from models.database.tables import LIVE, leases, operations, scheduled_actions
-from models.errors import ConflictError, UsageError
 from models.operation_state import (
-    LIVE_STATES,
     OperationState,
     Overlap,
-    Queue,
     Reason,
 )
 from operations.cancel_and_retry import (
@@ -44,78 +38,20 @@ from operations.cancel_and_retry import (
     is_beside_live,
     note_change_of_state,
 )
-from operations.list_operations import begins_with
 from operations.record import QUEUE_LIMIT, count_live
 from operations.running.step_records import skip_steps_of
+from operations.selecting import (
+    Change,
+    Counted,
+    Selection,
+    fetch_page,
+)
 
 #: Operations in one transaction, which takes less than a tenth of a second.
 BATCH = 500
 
 #: Why an operation was left as it was, unless a ``Reason`` says it.
 CHANGED = "changed meanwhile"
-
-
-class Change(StrEnum):
-    """What may be done to many operations."""
-
-    CANCEL = "cancel"
-    RETRY = "retry"
-
-
-#: The states to which each change applies.
-CHANGEABLE: Mapping[Change, frozenset[OperationState]] = MappingProxyType(
-    {Change.CANCEL: LIVE_STATES, Change.RETRY: RETRIED_STATES}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """
-    Which operations are meant; None, or an empty set, matches everything.
-
-    Args:
-        reason: The beginning of the reason; free text may follow it.
-
-        since: Compared with the occurrence, inclusive.
-
-        until: Compared with the occurrence, exclusive.
-    """
-
-    app: str | None = None
-    action_uid: str | None = None
-    states: frozenset[OperationState] = frozenset()
-    reason: Reason | None = None
-    queue: Queue | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it matches every operation."""
-        return self == Selection()
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """
-    What a selection matches at an instant.
-
-    Args:
-        at: Aware UTC; operations that are recorded later are not included.
-
-        by_state: Number by state; only states to which the change applies.
-
-        by_app: Number by small app, the largest first.
-    """
-
-    at: datetime
-    by_state: Mapping[str, int]
-    by_app: Mapping[str, int]
-
-    @property
-    def total(self) -> int:
-        """How many in all."""
-        return sum(self.by_state.values())
 
 
 @dataclass(slots=True)
@@ -142,79 +78,6 @@ def make_change_json(
         "refused": {} if changed is None else dict(changed.refused),
         "dry_run": dry_run,
     }
-
-
-def refuse_unfit_states(selection: Selection, change: Change) -> None:
-    """
-    Refuse a selection of states to which *change* does not apply.
-
-    Raises:
-        UsageError: There are such states; the message names the allowed ones.
-    """
-    fit = CHANGEABLE[change]
-    if unfit := selection.states - fit:
-        msg = (
-            f"--state: {change} does not apply to {' or '.join(sorted(unfit))}"
-            f" operations, only to {', '.join(sorted(fit))} ones"
-        )
-        raise UsageError(msg)
-
-
-def refuse_other_count(matched: int, expected: int | None) -> None:
-    """
-    Refuse to change another number of operations than the caller expects.
-
-    Args:
-        matched: How many the filters match now.
-
-        expected: How many the caller has seen. None: the caller has not looked.
-
-    Raises:
-        ConflictError: The two differ.
-    """
-    if expected is not None and matched != expected:
-        msg = (
-            f"the filters now match {matched:,}, but {expected:,} were expected."
-            " Look again, then repeat the command with the number that you see."
-        )
-        raise ConflictError(msg)
-
-
-def count_selected(
-    connection: sa.Connection,
-    selection: Selection,
-    *,
-    change: Change,
-    expected_count: int | None = None,
-) -> Counted:
-    """
-    Count the operations that ``change_selected`` would handle.
-
-    Args:
-        connection: Any.
-
-        selection: Which operations.
-
-        change: What would be done.
-
-        expected_count: How many the caller has seen. None: the caller has not looked.
-
-    Raises:
-        ConflictError: The number differs from *expected_count*.
-    """
-    at = read_clock(connection)
-    rows = connection.execute(
-        sa.select(operations.c.state, operations.c.app, sa.func.count())
-        .where(*_match(selection, change, at))
-        .group_by(operations.c.state, operations.c.app)
-    ).all()
-    by_state: Counter[str] = Counter()
-    by_app: Counter[str] = Counter()
-    for state, app, count in rows:
-        by_state[state] += count
-        by_app[app] += count
-    refuse_other_count(by_state.total(), expected_count)
-    return Counted(at, dict(sorted(by_state.items())), dict(by_app.most_common()))
 
 
 def change_selected(
@@ -246,29 +109,6 @@ def change_selected(
             return retry_selected(engine, selection, at=at, author=author)
         case _:
             assert_never(change)
-
-
-def _match(
-    selection: Selection, change: Change, at: datetime
-) -> list[sa.ColumnElement[bool]]:
-    columns = operations.c
-    states = CHANGEABLE[change]
-    if selection.states:
-        states &= selection.states
-    found = [columns.state.in_(sorted(states)), columns.recorded_at <= at]
-    if selection.app is not None:
-        found.append(columns.app == selection.app)
-    if selection.action_uid is not None:
-        found.append(columns.action_uid == selection.action_uid)
-    if selection.queue is not None:
-        found.append(columns.queue == selection.queue)
-    if selection.reason is not None:
-        found.append(begins_with(columns.reason, selection.reason))
-    if selection.since is not None:
-        found.append(columns.occurrence >= selection.since)
-    if selection.until is not None:
-        found.append(columns.occurrence < selection.until)
-    return found
 
 
 def cancel_selected(
@@ -430,56 +270,6 @@ def _turn_pages(
         if len(page) < batch:
             return
         after = (page[-1].recorded_at, page[-1].id)
-
-
-def fetch_page(
-    connection: sa.Connection,
-    selection: Selection,
-    change: Change,
-    *,
-    at: datetime,
-    after: tuple[datetime, UUID] | None,
-    limit: int,
-) -> Sequence[sa.Row[Any]]:
-    """
-    Return the next operations of *selection* for ``change_page``, the latest first.
-
-    Args:
-        connection: Any.
-
-        selection: Which operations.
-
-        change: What is to be done.
-
-        at: From ``count_selected``: operations recorded later are left out.
-
-        after: ``recorded_at`` and ``id`` of the last one before. None: the first page.
-
-        limit: The most to return; fewer are the last page.
-    """
-    columns = operations.c
-    key = sa.tuple_(columns.recorded_at, columns.id)
-    query = (
-        sa.select(
-            columns.id,
-            columns.action_uid,
-            columns.user_id,
-            columns.overlap,
-            columns.recorded_at,
-        )
-        .where(*_match(selection, change, at))
-        .order_by(columns.recorded_at.desc(), columns.id.desc())
-        .limit(limit)
-    )
-    if after is not None:
-        recorded_at, operation_id = after
-        last = sa.tuple_(
-            sa.literal(recorded_at, columns.recorded_at.type),
-            sa.literal(operation_id, Identifier),
-        )
-        query = query.where(key < last)
-    page: Sequence[Any] = connection.execute(query).all()
-    return page
 
 
 def keep_leader_out(connection: sa.Connection) -> None:

@@ -17,7 +17,7 @@ from models.database.engine import Identifier, UtcDateTime
 from models.database.tables import bulk_changes
 from models.errors import NotFoundError
 from models.paging import Page, Part
-from operations.bulk import Counted
+from operations.selecting import Counted
 
 
 class BulkState(StrEnum):

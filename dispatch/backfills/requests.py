@@ -29,8 +29,8 @@ from models.database.tables import (
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import OperationState, Reason
-from operations.bulk import refuse_other_count
 from operations.running.step_records import skip_steps_of
+from operations.selecting import refuse_other_count
 
 #: How many operations of a backfill are live at a time, unless somebody says so.
 DEFAULT_AT_ONCE = 1

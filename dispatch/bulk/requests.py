@@ -20,7 +20,7 @@ from models.database.journal import note_change
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
-from operations.bulk import Counted, refuse_other_count
+from operations.selecting import Counted, refuse_other_count
 
 #: Who asks if nobody is named.
 _NOBODY = "minutehand"

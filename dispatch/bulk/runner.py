@@ -48,15 +48,8 @@ from models.errors import (
     UnreachableError,
     UsageError,
 )
-from operations.bulk import (
-    CHANGED,
-    Change,
-    Changed,
-    Selection,
-    change_page,
-    fetch_page,
-    keep_leader_out,
-)
+from operations.bulk import CHANGED, Changed, change_page, keep_leader_out
+from operations.selecting import Change, Selection, fetch_page
 from telemetry import Event
 
 log = structlog.get_logger()

@@ -20,7 +20,7 @@ from models.bulk_change import (
 )
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import scheduled_actions
-from operations.bulk import (
+from operations.selecting import (
     Change,
     Counted,
     Selection,

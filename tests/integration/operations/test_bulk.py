@@ -13,18 +13,10 @@ from models.database.engine import Author, db_now, make_engine, reading, writing
 from models.database.tables import changes, deliveries, operation_steps, operations
 from models.errors import ConflictError
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
-from operations.bulk import (
-    CHANGED,
-    Change,
-    Changed,
-    Counted,
-    Selection,
-    cancel_selected,
-    count_selected,
-    retry_selected,
-)
+from operations.bulk import CHANGED, Changed, cancel_selected, retry_selected
 from operations.claiming.claim import claim_operation, finish
 from operations.record import QUEUE_LIMIT
+from operations.selecting import Change, Counted, Selection, count_selected
 from tests.scheduling import (
     MINUTE,
     MONDAY,
