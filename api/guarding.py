@@ -91,6 +91,12 @@ def takes(
     return mark
 
 
+def secret(route: _Route) -> _Route:
+    """Say that the answer of a route has a secret, which is kept for no repeat."""
+    route.is_secret = True  # type: ignore[attr-defined]
+    return route
+
+
 def _note_use(context: Context) -> None:
     with suppress(UnreachableError):
         note_use(context.services.engine, context.caller)
@@ -130,7 +136,9 @@ class GuardedRoute(APIRoute):
             if context.idempotency_key is None:
                 response = await _answer(handle, request, context)
             else:
-                response = await _answer_once(handle, request, context)
+                response = await _answer_once(
+                    handle, request, context, is_secret=self.is_secret
+                )
             response.headers.update(request.state.limit_headers)
             await run_in_threadpool(_note_use, context)
             return response
@@ -160,6 +168,11 @@ class GuardedRoute(APIRoute):
         )
 
     @property
+    def is_secret(self) -> bool:
+        """Whether its answer may not be kept for repeats."""
+        return bool(getattr(self.endpoint, "is_secret", False))
+
+    @property
     def kind(self) -> Kind:
         """The class of its rate limit."""
         if getattr(self.endpoint, "is_heavy", False):
@@ -186,7 +199,9 @@ async def _answer(handle: _Handle, request: Request, context: Context) -> Respon
         return answer_error(error, context.request_id, context.body)
 
 
-async def _answer_once(handle: _Handle, request: Request, context: Context) -> Response:
+async def _answer_once(
+    handle: _Handle, request: Request, context: Context, *, is_secret: bool
+) -> Response:
     """Answer a POST that may be repeated: the work is done for the first one alone."""
     engine = context.services.engine
     key = context.idempotency_key
@@ -207,7 +222,7 @@ async def _answer_once(handle: _Handle, request: Request, context: Context) -> R
         return response
     finally:
         # Also when the client is gone, and when the route met a defect.
-        await run_in_threadpool(_keep, engine, begun, response)
+        await run_in_threadpool(_keep, engine, begun, response, is_secret)
 
 
 def _repeat(begun: Repeated | StillRunning | OtherBody) -> Response:
@@ -218,8 +233,8 @@ def _repeat(begun: Repeated | StillRunning | OtherBody) -> Response:
             return Response(begun.body, begun.status, headers)
         case Repeated():
             msg = (
-                f"this was answered with {begun.status}; that answer was too long to"
-                " be kept"
+                f"this was done, and answered with {begun.status}. That answer was too"
+                " long to be kept, or has a secret, which is shown once."
             )
             raise ApiError(HTTPStatus.CONFLICT, msg)
         case StillRunning():
@@ -237,14 +252,19 @@ def _repeat(begun: Repeated | StillRunning | OtherBody) -> Response:
     assert_never(begun)
 
 
-def _keep(engine: sa.Engine, begun: Fresh, response: Response | None) -> None:
+def _keep(
+    engine: sa.Engine,
+    begun: Fresh,
+    response: Response | None,
+    is_secret: bool,  # noqa: FBT001 - handed on by run_in_threadpool
+) -> None:
     """Store an answer that a repeat gets; forget a failure of ours."""
     with suppress(UnreachableError):  # the row is free again in a minute
         if response is None or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             abandon(engine, begun)
             return
         headers = {name: response.headers[name] for name in _KEPT & {*response.headers}}
-        body = bytes(response.body).decode()
+        body = None if is_secret else bytes(response.body).decode()
         finish(engine, begun, status=response.status_code, headers=headers, body=body)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -13,9 +14,9 @@ from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
 from models.paging import Page
+from overview.access.key_documents import DEFAULT_OVERLAP, parse_lifetime
 from overview.access.key_json import NewKey, ShownKey
 from overview.access.manage_keys import (
-    DEFAULT_OVERLAP,
     create_key,
     fetch_key,
     fetch_keys,
@@ -53,7 +54,9 @@ def create(
     if all_ == (app is not None):
         msg = "say whom the key is for: either --app UID, or --all"
         raise UsageError(msg)
-    lifetime = None if expires is None else _read_lifetime(expires)
+    lifetime = None
+    if expires is not None:
+        lifetime = _read_duration("--expires", expires, parse_lifetime)
     with write_database() as connection:
         new = create_key(
             connection,
@@ -176,17 +179,11 @@ def _read_name(text: str) -> str:
     return name
 
 
-def _read_duration(option: str, text: str) -> Duration:
+def _read_duration(
+    option: str, text: str, parse: Callable[[str], Duration] = Duration.parse
+) -> Duration:
     try:
-        return Duration.parse(text)
+        return parse(text)
     except RuleError as error:
         msg = f"{option}: {error}"
         raise UsageError(msg) from None
-
-
-def _read_lifetime(text: str) -> Duration:
-    lifetime = _read_duration("--expires", text)
-    if lifetime.is_zero:
-        msg = "--expires: a key that expires at once is of no use. Write P30D."
-        raise UsageError(msg)
-    return lifetime

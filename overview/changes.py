@@ -18,10 +18,14 @@ from typing_extensions import TypedDict
 from models.database.engine import reading
 from models.database.journal import GENESIS, compute_hash
 from models.database.tables import change_head, changes
-from models.paging import Page, Part
+from models.errors import UsageError
+from models.paging import Page, Part, Position
 
 #: Rows that are read at a time where all are.
 _BATCH = 500
+
+#: No number of a change is as large, in any database.
+_BEYOND = 2**63
 
 _row = changes.c
 
@@ -253,7 +257,7 @@ def fetch_changes(
     """
     query = wanted.apply(sa.select(*_COLUMNS))
     if page.after is not None:
-        at, number = page.after
+        at, number = _read_position(page.after)
         query = query.where(
             sa.tuple_(_row.at, _row.number)
             < sa.tuple_(sa.literal(at, _row.at.type), sa.literal(number))
@@ -263,6 +267,20 @@ def fetch_changes(
     found = [Change(*row) for row in rows[: page.limit]]
     last = found[-1] if len(rows) > page.limit else None
     return Part(found, None if last is None else (last.at, last.number))
+
+
+def _read_position(after: Position) -> tuple[datetime, int]:
+    """
+    Return instant and number, of a position that callers could have made up.
+
+    Raises:
+        UsageError: It is not a position of this list.
+    """
+    match after:
+        case (datetime() as at, int() as number) if abs(number) < _BEYOND:
+            return at, number
+    msg = "this is not a position in the record of changes. Begin at its first part."
+    raise UsageError(msg)
 
 
 def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[Change]:

@@ -4,7 +4,7 @@ The routes, a file for each resource.
 Those of ``ROUTERS`` need a key; those of ``PUBLIC_ROUTERS`` answer everybody.
 """
 
-from api.routes import actions, meta, operations
+from api.routes import actions, changes, keys, meta, operations
 
 PUBLIC_ROUTERS = (meta.router,)
-ROUTERS = (actions.router, operations.router)
+ROUTERS = (actions.router, operations.router, keys.router, changes.router)

@@ -8,7 +8,7 @@ whose role is above their own.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,18 +18,15 @@ from actions.lookup import fetch_app
 from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
 from models.database.tables import api_keys
-from models.errors import ConflictError, ForbiddenError, NotFoundError
+from models.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
 from models.fields.duration import Duration
 from models.paging import Page, Part
 from overview.access.callers import Caller
+from overview.access.key_documents import DEFAULT_OVERLAP
 from overview.access.key_json import NewKey, ShownKey
 from overview.access.keys import HAS_EXPIRED, ID_LENGTH
 from overview.access.roles import Role
 from overview.access.secret_text import make_digest, make_letters, make_secret
-
-#: How long a key that was rotated goes on beside its successor: a week has a working
-#: day for everybody who must put the new one somewhere.
-DEFAULT_OVERLAP = Duration(0, timedelta(days=7))
 
 _UTC = ZoneInfo("UTC")
 
@@ -113,16 +110,15 @@ def fetch_keys(
     if app is not None:
         query = query.where(api_keys.c.app == app)
     if page.after is not None:
+        match page.after:
+            case (datetime() as at, str() as key_id):
+                pass
+            case _:
+                msg = "this is not a position in the list of keys. Begin anew."
+                raise UsageError(msg)
         query = query.where(
             sa.tuple_(api_keys.c.created_at, api_keys.c.id)
-            < sa.tuple_(
-                *(
-                    sa.literal(value, column.type)
-                    for value, column in zip(
-                        page.after, (api_keys.c.created_at, api_keys.c.id), strict=True
-                    )
-                )
-            )
+            < sa.tuple_(sa.literal(at, api_keys.c.created_at.type), sa.literal(key_id))
         )
     query = query.order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
     rows = connection.execute(query.limit(page.limit + 1)).all()

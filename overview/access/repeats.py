@@ -72,7 +72,7 @@ class Repeated:
 
         headers: Those that were kept.
 
-        body: None: it was longer than LONGEST_BODY.
+        body: None: it was longer than LONGEST_BODY, or had a secret.
     """
 
     status: int
@@ -136,7 +136,7 @@ def finish(
     *,
     status: int,
     headers: Mapping[str, str],
-    body: str,
+    body: str | None,
 ) -> bool:
     """
     Store the answer, and return whether that is still ours to do.
@@ -150,12 +150,12 @@ def finish(
 
         headers: Those to repeat: few, and without secrets.
 
-        body: Kept if it is not longer than LONGEST_BODY.
+        body: Kept if it is not longer than LONGEST_BODY. None: it has a secret.
     """
     values = {
         "status": status,
         "headers": dict(headers),
-        "body": body if len(body) <= LONGEST_BODY else None,
+        "body": body if len(body or "") <= LONGEST_BODY else None,
     }
     statement = sa.update(idempotency_keys).where(*_ours(fresh)).values(values)
     with writing(engine) as connection:

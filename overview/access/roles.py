@@ -12,9 +12,6 @@ class Role(StrEnum):
     A viewer reads. An operator also runs, cancels, retries, pauses, resumes, backfills,
     sends mails again and sends events. An editor also writes actions, users, apps and
     data. An admin also manages keys, reads the record of changes and deletes an app.
-
-    >>> Role.OPERATOR < Role.EDITOR, Role.ADMIN >= Role.ADMIN
-    (True, True)
     """
 
     VIEWER = "viewer"

@@ -112,7 +112,7 @@ def test_rotation_prints_the_successor_alone(call: Call, database_url: str):
         (["--all"], "--role"),
         (["--all", "--role", "boss"], "'viewer', 'operator', 'editor', 'admin'"),
         (["--all", "--role", "viewer", "--expires", "30 days"], "Write P30D"),
-        (["--all", "--role", "viewer", "--expires", "PT0S"], "expires at once"),
+        (["--all", "--role", "viewer", "--expires", "PT0S"], "would expire at once"),
         (["--all", "--role", "viewer", "--name", "a\tb"], "control character"),
         (["--all", "--role", "viewer", "--name", " "], "is empty"),
         (["--all", "--role", "viewer", "--name", "x" * 201], "201 characters"),

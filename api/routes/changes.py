@@ -1,0 +1,120 @@
+"""The record of changes: who changed what; exported, and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response, StreamingResponse
+
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Admin
+from api.cursors import Paged
+from api.guarding import GuardedRoute, heavy
+from models.errors import ForbiddenError
+from models.fields.field_types import Instant
+from overview.changes import (
+    Anchor,
+    Change,
+    ChangeFilter,
+    ChangeJson,
+    VerifiedJson,
+    export_changes,
+    fetch_changes,
+    verify_changes,
+)
+from overview.json_form import write_json
+
+router = APIRouter(prefix=f"{ROOT}/changes", tags=["changes"], route_class=GuardedRoute)
+
+#: Lines that are sent at a time.
+_LINES = 200
+
+
+def _read_filter(  # noqa: PLR0913 - the filters of the list
+    context: Admin,
+    *,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    kind: Annotated[
+        str | None, Query(description="Of what: action, app, user, key, ...")
+    ] = None,
+    subject: Annotated[str | None, Query(description="Uid or id of the thing.")] = None,
+    by: Annotated[str | None, Query(description="Who did it.")] = None,
+    since: Annotated[
+        Instant | None, Query(alias="from", description="Inclusive.")
+    ] = None,
+    until: Annotated[Instant | None, Query(description="Exclusive.")] = None,
+) -> ChangeFilter:
+    return ChangeFilter(context.narrow(app), kind, subject, by, since, until)
+
+
+_Filter = Annotated[ChangeFilter, Depends(_read_filter)]
+
+
+@router.get("", response_model=ListJson[ChangeJson])
+def list_changes(context: Admin, page: Paged, wanted: _Filter) -> Response:
+    """List who changed what, the latest first."""
+    with context.reading() as connection:
+        part = fetch_changes(connection, wanted, page)
+    return answer_list(context, part, Change.as_json)
+
+
+@router.get(
+    "/export",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "A `ChangeJson` on each line, the first change first.",
+            "content": {"application/jsonl": {"schema": {"type": "string"}}},
+        }
+    },
+)
+@heavy
+def export(context: Admin, wanted: _Filter) -> Response:
+    """Export changes as JSON lines, each with the hash of the one before it."""
+    changes = export_changes(context.services.engine, wanted)
+    return StreamingResponse(
+        _write_lines(changes),
+        media_type="application/jsonl",
+        headers={"Content-Disposition": 'attachment; filename="changes.jsonl"'},
+    )
+
+
+@router.get("/verification", response_model=VerifiedJson)
+@heavy
+def verify(
+    context: Admin,
+    anchor: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[0-9]{1,18}:[0-9a-f]{64}$",
+            description="`NUMBER:HASH` of a change that was written down: the"
+            " `changes` and `head` of a former verification.",
+        ),
+    ] = None,
+) -> Response:
+    """
+    Follow the chain of hashes from the first change to the last.
+
+    The chain is one for all small apps, so this needs a key of the installation.
+    """
+    if context.app is not None:
+        msg = "the chain of changes is that of the installation: a key of it is needed"
+        raise ForbiddenError(msg)
+    known = None
+    if anchor is not None:
+        number, _, digest = anchor.partition(":")
+        known = Anchor(int(number), digest)
+    with context.reading() as connection:
+        found = verify_changes(connection, known)
+    return answer(found.as_json())
+
+
+def _write_lines(changes: Iterator[Change]) -> Iterator[str]:
+    """Write *changes* a few at a time: each piece is worked on in another thread."""
+    while lines := [
+        f"{write_json(each.as_json())}\n" for each in islice(changes, _LINES)
+    ]:
+        yield "".join(lines)

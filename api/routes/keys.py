@@ -1,0 +1,125 @@
+"""API keys: make, list, rotate and revoke them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Admin
+from api.cursors import Paged
+from api.guarding import GuardedRoute, secret, takes
+from models.fields.duration import Duration
+from overview.access.key_documents import NewKeyModel, RotationModel
+from overview.access.key_json import KeyJson, NewKeyJson, ShownKey
+from overview.access.manage_keys import (
+    create_key,
+    fetch_key,
+    fetch_keys,
+    revoke_key,
+    rotate_key,
+)
+
+router = APIRouter(prefix=f"{ROOT}/keys", tags=["keys"], route_class=GuardedRoute)
+
+
+@router.get("", response_model=ListJson[KeyJson])
+def list_keys(
+    context: Admin,
+    page: Paged,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+) -> Response:
+    """
+    List keys, also those that have ended, the latest first.
+
+    The last use is known to the minute.
+    """
+    app = context.narrow(app)
+    with context.reading() as connection:
+        part = fetch_keys(connection, app=app, page=page)
+    return answer_list(context, part, ShownKey.as_json)
+
+
+@router.post("", status_code=201, response_model=NewKeyJson)
+@takes(
+    NewKeyModel,
+    examples={
+        "a program that reads": {"role": "viewer", "name": "wall of the office"},
+        "for a month": {"role": "operator", "name": "Ada", "expires": "P30D"},
+    },
+)
+@secret
+def make_key(context: Admin) -> Response:
+    """
+    Make a key: its text is in this answer, and never shown again.
+
+    With a key of one small app, the new one is of that app.
+    """
+    wanted = context.read(NewKeyModel, "key")
+    with context.writing() as connection:
+        new = create_key(
+            connection,
+            app=context.narrow(wanted.app),
+            role=wanted.role,
+            name=wanted.name,
+            lifetime=wanted.lifetime,
+            maker=context.caller,
+        )
+    return answer(
+        new.as_json(),
+        status=HTTPStatus.CREATED,
+        location=f"/keys/{new.shown.id}",
+    )
+
+
+@router.get("/{key_id}", response_model=KeyJson)
+def read_key(context: Admin, key_id: str) -> Response:
+    """Return a key, without its secret."""
+    with context.reading() as connection:
+        shown = fetch_key(connection, key_id, app=context.app)
+    return answer(shown.as_json())
+
+
+@router.post("/{key_id}/revoke", response_model=KeyJson)
+def end_key(context: Admin, key_id: str) -> Response:
+    """
+    Revoke a key: it is refused from now on.
+
+    Whoever signed in at the pages with it is signed out. A key that was revoked before
+    stays as it is.
+    """
+    with context.writing() as connection:
+        shown = revoke_key(connection, key_id, maker=context.caller)
+    return answer(shown.as_json())
+
+
+@router.post("/{key_id}/rotate", status_code=201, response_model=NewKeyJson)
+@takes(
+    RotationModel,
+    examples={"within a week": {}, "it was seen by others": {"overlap": "PT0S"}},
+    required=False,
+)
+@secret
+def replace_key(context: Admin, key_id: str) -> Response:
+    """
+    Make a key's successor, with the same small app, role, name and length of life.
+
+    The old one is taken for as long as `overlap` says, but not longer than it was to
+    live anyway. The text of the new one is in this answer, and never shown again.
+    """
+    wanted = context.read(RotationModel, "rotation")
+    with context.writing() as connection:
+        new = rotate_key(
+            connection,
+            key_id,
+            overlap=Duration.parse(wanted.overlap),
+            maker=context.caller,
+        )
+    return answer(
+        new.as_json(),
+        status=HTTPStatus.CREATED,
+        location=f"/keys/{new.shown.id}",
+    )

@@ -1,0 +1,189 @@
+"""API keys over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.tables import idempotency_keys
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+
+
+def make(web: Web, app: str | None = APP, **body: Any) -> Any:
+    answer = web.post("/keys", {"role": "viewer", **body}, app=app)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def status_with(web: Web, key: str) -> int:
+    """Return how a request is answered that has this key; 404 is past the guard."""
+    headers = {"Authorization": f"Bearer {key}"}
+    return web.get(f"/operations/{'0' * 32}", headers=headers).status_code
+
+
+def test_key_is_made_shown_once_and_taken(web: Web):
+    """
+    Its text is in one answer; lists show how it begins.
+    """
+    answer = web.post(
+        "/keys", {"role": "operator", "name": "nightly", "expires": "P30D"}
+    )
+    made = answer.json()
+    shown = web.get(f"/keys/{made['id']}").json()
+
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/v1/keys/{made['id']}"
+    assert {**shown, "key": made["key"]} == made
+    assert (APP, "operator", "nightly") == (made["app"], made["role"], made["name"])
+    assert made["created_by"] == f"admin of {APP}"
+    assert made["key"].startswith(made["prefix"])
+    assert status_with(web, made["key"]) == 404
+
+
+def test_list_is_of_what_the_caller_may_see(web: Web):
+    """
+    A key of an app sees those of the app; one of the installation sees all.
+    """
+    mine = web.get("/keys").json()["items"]
+    everything = web.get("/keys", app=None).json()["items"]
+    of_app = web.get(f"/keys?app={OTHER}", app=None).json()["items"]
+
+    assert {key["app"] for key in mine} == {APP}
+    assert {key["app"] for key in everything} == {APP, OTHER, None}
+    assert {key["app"] for key in of_app} == {OTHER}
+    assert "key" not in mine[0]
+
+
+def test_list_goes_on_in_parts(web: Web):
+    """
+    With the cursor of each part, to the end.
+    """
+    first = web.get("/keys?limit=3").json()
+    rest = web.get(f"/keys?limit=3&cursor={first['next_cursor']}").json()
+
+    assert (3, 1) == (len(first["items"]), len(rest["items"]))
+    assert rest["next_cursor"] is None
+    assert len({key["id"] for key in first["items"] + rest["items"]}) == 4
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.EDITOR])
+def test_only_admins_manage_keys(web: Web, role: Role):
+    """
+    Nobody else sees them, either.
+    """
+    made = make(web)
+    answers = [
+        web.get("/keys", role=role),
+        web.get(f"/keys/{made['id']}", role=role),
+        web.post("/keys", {"role": "viewer"}, role=role),
+        web.post(f"/keys/{made['id']}/revoke", role=role),
+        web.post(f"/keys/{made['id']}/rotate", role=role),
+    ]
+
+    assert {answer.status_code for answer in answers} == {403}
+
+
+def test_keys_of_other_apps_are_unknown(web: Web):
+    """
+    In the words for one that never was; and none can be made for another app.
+    """
+    other = make(web, app=OTHER)["id"]
+    answers = [
+        web.ask(method, f"/keys/{key}{path}")
+        for key in (other, "never")
+        for method, path in (("GET", ""), ("POST", "/revoke"), ("POST", "/rotate"))
+    ]
+    foreign = web.post("/keys", {"role": "viewer", "app": OTHER})
+    unknown = web.post("/keys", {"role": "viewer", "app": "never"})
+
+    assert {each.status_code for each in (*answers, foreign, unknown)} == {404}
+    details = {each.json()["detail"].replace(other, "never") for each in answers}
+    assert len(details) == 1
+    assert foreign.json()["detail"].replace(OTHER, "never") == unknown.json()["detail"]
+
+
+def test_revoked_key_is_refused(web: Web):
+    """
+    At once, and the answer says so to whoever has it.
+    """
+    made = make(web)
+    revoked = web.post(f"/keys/{made['id']}/revoke")
+    again = web.post(f"/keys/{made['id']}/revoke")
+
+    assert (200, "revoked") == (revoked.status_code, revoked.json()["state"])
+    assert again.json() == revoked.json()
+    assert status_with(web, made["key"]) == 401
+
+
+def test_rotated_key_has_a_successor(web: Web):
+    """
+    Both are taken for a while, or the old one not at all.
+    """
+    old = make(web, name="nightly")
+    new = web.post(f"/keys/{old['id']}/rotate").json()
+    last = web.post(f"/keys/{new['id']}/rotate", {"overlap": "PT0S"}).json()
+    again = web.post(f"/keys/{old['id']}/rotate")
+
+    assert (old["id"], "nightly") == (new["replaces"], new["name"])
+    assert [404, 401, 404] == [status_with(web, key["key"]) for key in (old, new, last)]
+    assert again.status_code == 409
+
+
+def test_secret_of_a_key_is_not_kept_for_repeats(web: Web):
+    """
+    The repeat is told that it was done, and makes no second key.
+    """
+    headers = {"Idempotency-Key": "mine"}
+    made = web.post("/keys", {"role": "viewer"}, headers=headers)
+    before = len(web.get("/keys").json()["items"])
+    again = web.post("/keys", {"role": "viewer"}, headers=headers)
+    with web.engine.connect() as connection:
+        rows = str(connection.execute(sa.select(idempotency_keys)).all())
+
+    assert (201, 409) == (made.status_code, again.status_code)
+    assert "a secret, which is shown once" in again.json()["detail"]
+    assert made.json()["key"] not in rows
+    assert len(web.get("/keys").json()["items"]) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "told"),
+    [
+        ({}, "/role", "viewer"),
+        ({"role": "editr"}, "/role", "Did you mean 'editor'?"),
+        ({"role": "viewer", "expires": "30 days"}, "/expires", "Write P30D."),
+        ({"role": "viewer", "expires": "PT0S"}, "/expires", "Write P30D"),
+        ({"role": "viewer", "name": ""}, "/name", "1 to 200"),
+        ({"role": "viewer", "name": "a\u0000"}, "/name", ""),
+        ({"role": "viewer", "expire": "P1D"}, "/expire", "Did you mean 'expires'?"),
+        ({"role": "viewer", "app": "../"}, "/app", "letters"),
+    ],
+)
+def test_bad_documents_are_refused_with_their_place(
+    web: Web, body: Any, pointer: str, told: str
+):
+    """
+    What was found, and what to write instead.
+    """
+    answer = web.post("/keys", body)
+    (problem,) = answer.json()["errors"]
+
+    assert (422, pointer) == (answer.status_code, problem["pointer"])
+    assert told in problem["hint"]
+
+
+def test_what_is_done_to_keys_is_on_record(web: Web):
+    """
+    By which key, in which request.
+    """
+    answer = web.post("/keys", {"role": "viewer", "name": "nightly"})
+    change = web.get("/changes").json()["items"][0]
+
+    assert change["subject"] == answer.json()["id"]
+    assert change["request_id"] == answer.headers["x-request-id"]
+    assert change["by"] == f"admin of {APP}"
+    assert change["key_id"] == web.keys[APP, Role.ADMIN].split("_")[1]
+    assert change["after"]["name"] == "nightly"
