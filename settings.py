@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import time, timedelta
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -165,6 +165,26 @@ def _read_listen(value: object) -> str:
     return text
 
 
+def _read_networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return the IP addresses and networks in a comma-separated list."""
+    if isinstance(value, tuple):
+        return value
+    try:
+        return tuple(ip_network(name) for name in _read_names(value))
+    except ValueError as error:
+        hint = "Write addresses and networks: 10.0.0.7, 192.168.2.0/24, fd00::/8."
+        msg = f"is not a list of IP addresses: {error}."
+        raise RuleError(msg, hint) from None
+
+
+def _check_header(name: str) -> str:
+    """Refuse what cannot be the name of a header."""
+    if re.fullmatch(r"[A-Za-z0-9-]+", name) is None:
+        hint = "Write letters, digits and hyphens: X-Forwarded-User."
+        raise RuleError("is not the name of a header.", hint)
+    return name
+
+
 def _read_sql_connections(value: object) -> Mapping[str, SqlConnection]:
     """Return the databases that small apps may query, by name."""
     return read_sql_connections(value) if isinstance(value, str) else {}
@@ -212,6 +232,7 @@ def _read_smtp_url(url: str) -> str:
     return read_smtp_url(url) if "://" in url else str(_read_path(url))
 
 
+Networks = tuple[IPv4Network | IPv6Network, ...]
 Folder = Annotated[Path, BeforeValidator(_read_path)]
 SqlConnections = Annotated[
     Mapping[str, SqlConnection], BeforeValidator(_read_sql_connections)
@@ -328,6 +349,11 @@ class Settings(BaseSettings):
     web_threads: int = Field(default=8, ge=1, le=100)
     #: Connections of clients at the same time.
     web_connections: int = Field(default=2000, ge=10, le=100_000)
+    #: Proxies that sign people in, and the header in which they name them.
+    web_proxies: Annotated[Networks, BeforeValidator(_read_networks)] = ()
+    web_proxy_header: Annotated[str, AfterValidator(_check_header)] | None = None
+    #: What the people may do whom a proxy signs in.
+    web_proxy_role: Literal["viewer", "operator", "editor", "admin"] = "viewer"
 
     @classmethod
     def settings_customise_sources(
@@ -350,6 +376,15 @@ class Settings(BaseSettings):
     def web_port(self) -> int:
         """The port on which the HTTP API listens; 0 is any that is free."""
         return int(self.web_address.rpartition(":")[2] or 0)
+
+    def make_web_url(self, port: int) -> str:
+        """Return where clients reach what listens on *port*, without a last slash."""
+        if self.web_url is not None:
+            return self.web_url.rstrip("/")
+        # an address that means all interfaces is none that a client can ask
+        nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
+        host = nearest.get(self.web_host, self.web_host)
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     @property
     def metrics_url(self) -> str | None:
@@ -404,6 +439,12 @@ class Settings(BaseSettings):
                     "killed before it could say why.",
                     f"Write less than {_iso(getattr(self, hard))}.",
                 )
+        if self.web_proxy_header is not None and not self.web_proxies:
+            raise _clash(
+                "web_proxy_header",
+                f"is believed of nobody: {_variable('web_proxies')} lists none.",
+                "Write there the addresses of the proxies that sign people in.",
+            )
         self._check_bounds()
         self._check_connections()
         if self.task_queue is not None and self.task_rules.is_own(self.task_queue):

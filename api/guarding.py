@@ -273,7 +273,7 @@ async def _read_body(request: Request, takes: Body | None) -> bytes:
     if takes is None:
         return b""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await _collect(request, takes.largest)
+    body = await collect_body(request, takes.largest)
     # Of a form, a browser would not ask the page before it sends it.
     if body and given not in takes.types:
         msg = f"the body is {given or 'of no type'}; this takes {takes.types[0]}."
@@ -286,7 +286,13 @@ async def _read_body(request: Request, takes: Body | None) -> bytes:
     return body
 
 
-async def _collect(request: Request, largest: int) -> bytes:
+async def collect_body(request: Request, largest: int) -> bytes:
+    """
+    Return the body of a request.
+
+    Raises:
+        ApiError: It has more than *largest* bytes: 413.
+    """
     length = request.headers.get("content-length", "")
     body = bytearray()
     if not (length.isdigit() and int(length) > largest):

@@ -40,14 +40,18 @@ class WebServer:
     def __init__(self, settings: Settings) -> None:
         """Listen; ``run`` answers."""
         self._socket = _listen(settings)
-        host, port = self._socket.getsockname()[:2]
         #: Where it answers, as seen from this host, or as the settings say.
-        self.url = settings.web_url or _make_url(host, port)
+        self.url = settings.make_web_url(self._socket.getsockname()[1])
         edge = Edge(
             EdgeSettings(
                 connections=fit_connections(settings.web_connections),
                 connections_per_address=max(1, settings.web_connections // 2),
                 body_bytes=LARGEST_BULK,
+                proxies=frozenset(
+                    str(each.network_address)
+                    for each in settings.web_proxies
+                    if each.num_addresses == 1
+                ),
             )
         )
         app = make_app(make_services(settings))
@@ -124,10 +128,3 @@ def _listen(settings: Settings) -> socket.socket:
         )
         raise UsageError(msg) from None
     return listener
-
-
-def _make_url(host: str, port: int) -> str:
-    """Return the URL at which this host reaches what listens on *host*."""
-    nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
-    host = nearest.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

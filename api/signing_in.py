@@ -1,8 +1,16 @@
-"""Who asks: an API key, or the session of somebody who signed in at the pages."""
+"""
+Who asks: with a key, in a session, or by a proxy that signed them in.
+
+A browser sends a session, and what a proxy knows, with every request, also with one
+that another site made it send. So a change that comes with either must come from a page
+of ours: its Origin is checked.
+"""
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from fastapi import Request
 
@@ -10,8 +18,16 @@ from api.limits import Kind, Verdict, name_address
 from api.problems import ApiError
 from api.services import Services
 from models.database.engine import reading
+from models.errors import RuleError
+from models.fields.field_types import LONGEST_NAME, check_name
 from overview.access.callers import Caller
 from overview.access.keys import Refused, recognize
+from overview.access.roles import Role
+from overview.access.sign_ins import recognize_session
+from settings import Settings
+
+#: Methods that change nothing.
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def authenticate(services: Services, request: Request) -> Caller:
@@ -19,25 +35,74 @@ def authenticate(services: Services, request: Request) -> Caller:
     Return who asks.
 
     Raises:
-        ApiError: Nobody who is known: 401.
+        ApiError: Nobody who is known: 401. A change that another site made a browser
+            send: 403.
 
         UnreachableError: The database is away.
     """
     given = request.headers.get("authorization", "")
     scheme, _, text = given.partition(" ")
-    if scheme.lower() != "bearer" or not text.strip():
-        _count(services, request)
+    if scheme.lower() == "bearer" and text.strip():
+        return _find_key(services, request, text.strip())
+    caller = _find_session(services, request) or _find_by_proxy(services, request)
+    if caller is None:
+        count_attempt(services, request)
         raise _refuse("this needs a key. Send it as Authorization: Bearer mh_…")
-    with reading(services.engine) as connection:
-        found = recognize(connection, text.strip())
-    if isinstance(found, Refused):
-        _count(services, request)
-        raise _refuse(found.why, "invalid_token")
-    return found
+    if request.method not in _SAFE:
+        demand_own_page(services.settings, request)
+    return caller
 
 
-def _count(services: Services, request: Request) -> None:
-    """Let nobody try keys for long."""
+def find_person(services: Services, request: Request) -> Caller | None:
+    """
+    Return who is signed in at the pages, if anybody is.
+
+    Raises:
+        ApiError: The proxy says something that is not a name.
+
+        UnreachableError: The database is away.
+    """
+    return _find_session(services, request) or _find_by_proxy(services, request)
+
+
+def name_cookie(settings: Settings) -> str:
+    """
+    Return the name of the cookie of sessions.
+
+    Behind TLS, browsers accept it from this very host alone, and send it by TLS alone.
+    """
+    return "__Host-minutehand" if is_behind_tls(settings) else "minutehand"
+
+
+def is_behind_tls(settings: Settings) -> bool:
+    """Tell whether clients reach us by TLS."""
+    return (settings.web_url or "").startswith("https:")
+
+
+def demand_own_page(settings: Settings, request: Request) -> None:
+    """
+    Refuse what a browser was made to send by another site.
+
+    Raises:
+        ApiError: It did not come from a page of ours: 403.
+    """
+    if _is_from_own_page(settings, request):
+        return
+    msg = (
+        "a change that comes with a session must come from a page of Minutehand itself:"
+        " its Origin is another, or missing. If a proxy alters the Host header, set"
+        " MINUTEHAND_WEB_URL to the address that people see; programs ask with a key."
+    )
+    raise ApiError(HTTPStatus.FORBIDDEN, msg)
+
+
+def count_attempt(services: Services, request: Request) -> None:
+    """
+    Let nobody try keys for long.
+
+    Raises:
+        ApiError: There were too many attempts from this address: 429.
+    """
     address = name_address(request.client.host if request.client else None)
     refuse_too_many(services.limits.take(address, Kind.ANONYMOUS))
 
@@ -58,6 +123,63 @@ def refuse_too_many(verdict: Verdict) -> None:
         f" {verdict.retry_after_s} s.",
         headers=verdict.make_headers(),
     )
+
+
+def _find_key(services: Services, request: Request, text: str) -> Caller:
+    with reading(services.engine) as connection:
+        found = recognize(connection, text)
+    if isinstance(found, Refused):
+        count_attempt(services, request)
+        raise _refuse(found.why, "invalid_token")
+    return found
+
+
+def _find_session(services: Services, request: Request) -> Caller | None:
+    text = request.cookies.get(name_cookie(services.settings))
+    if not text:
+        return None
+    with reading(services.engine) as connection:
+        return recognize_session(connection, text)
+
+
+def _find_by_proxy(services: Services, request: Request) -> Caller | None:
+    """Return whom a proxy signed in; what anybody else says of that is not heard."""
+    settings = services.settings
+    header = settings.web_proxy_header
+    if header is None or not _is_proxy(settings, request):
+        return None
+    names = request.headers.getlist(header)
+    if not names:
+        return None
+    try:
+        name = check_name(names[0])
+    except RuleError:
+        name = ""
+    # A proxy that adds its header to one of the client's would let anybody be anybody.
+    if len(names) > 1 or not 0 < len(name) <= LONGEST_NAME:
+        msg = f"the proxy's header {header} does not have one name"
+        raise _refuse(msg)
+    return Caller(None, name, Role(settings.web_proxy_role), None)
+
+
+def _is_proxy(settings: Settings, request: Request) -> bool:
+    try:
+        address = ip_address(request.client.host if request.client else "")
+    except ValueError:
+        return False
+    # IPv4 on a socket of IPv6 has a form of its own
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in network for network in settings.web_proxies)
+
+
+def _is_from_own_page(settings: Settings, request: Request) -> bool:
+    # Browsers send it to addresses that they trust, and no page can set it.
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = urlsplit(request.headers.get("origin", ""))
+    hosts = {request.headers.get("host", ""), urlsplit(settings.web_url or "").netloc}
+    return origin.netloc != "" and origin.netloc in hosts
 
 
 def _refuse(message: str, error: str | None = None) -> ApiError:

@@ -1,4 +1,4 @@
-"""The commands ``keys create|list|revoke|rotate``."""
+"""The commands ``keys create|list|revoke|rotate|link``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from cli.connection import read_database, write_database
+from actions.lookup import fetch_app
+from cli.connection import get_settings, read_database, write_database
 from cli.options import AppOption, JsonOption
 from cli.output import format_both, out, print_json, print_note, print_table
+from cli.sign_in_links import make_link_here
 from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME, check_name
@@ -28,15 +30,16 @@ from overview.access.roles import Role
 _IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a key: mh_<ID>_...")
 ]
+_AllOption = Annotated[
+    bool, typer.Option("--all", help="All small apps, instead of one.")
+]
 
 
 def create(
     *,
     role: Annotated[Role, typer.Option("--role", help="What it may do.")],
     app: AppOption = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="All small apps, instead of one.")
-    ] = False,
+    all_: _AllOption = False,
     name: Annotated[
         str | None, typer.Option("--name", metavar="TEXT", help="What it is for.")
     ] = None,
@@ -51,9 +54,7 @@ def create(
 
     Only its digest is stored, so a key that was lost cannot be shown again.
     """
-    if all_ == (app is not None):
-        msg = "say whom the key is for: either --app UID, or --all"
-        raise UsageError(msg)
+    _refuse_neither(app, all_=all_)
     lifetime = None
     if expires is not None:
         lifetime = _read_duration("--expires", expires, parse_lifetime)
@@ -144,6 +145,38 @@ def rotate(
     _print_new(new, json=json)
     if not json:
         print_note(f"Key {old.id} is taken until {format_both(old.expires_at)}.")
+
+
+def link(
+    *,
+    role: Annotated[Role, typer.Option("--role", help="What it lets them do.")],
+    app: AppOption = None,
+    all_: _AllOption = False,
+) -> None:
+    """
+    Print a link that signs somebody in at the pages, once.
+
+    It works for 15 minutes; the session that follows lasts for 12 hours.
+    """
+    _refuse_neither(app, all_=all_)
+    settings = get_settings()
+    if settings.web_url is None and not settings.web_port:
+        msg = (
+            "it is not known where the pages are: MINUTEHAND_WEB_ADDRESS names no port."
+            " Set MINUTEHAND_WEB_URL."
+        )
+        raise UsageError(msg)
+    url = settings.make_web_url(settings.web_port)
+    if app is not None:
+        with read_database() as connection:
+            fetch_app(connection, app)
+    out().print(make_link_here(url, role=role, app=app), soft_wrap=True)
+
+
+def _refuse_neither(app: str | None, *, all_: bool) -> None:
+    if all_ == (app is not None):
+        msg = "say whom it is for: either --app UID, or --all"
+        raise UsageError(msg)
 
 
 def _print_new(new: NewKey, *, json: bool) -> None:

@@ -107,7 +107,7 @@ _OPERATIONS = Group(
 )
 
 _KEYS = Group(
-    "API keys: create, list, revoke and rotate them.",
+    "API keys: create, list, revoke and rotate them; sign-in links.",
     {
         "create": Entry(
             "cli.keys:create", "Create an API key, and print it this once."
@@ -121,6 +121,9 @@ _KEYS = Group(
         "rotate": Entry(
             "cli.keys:rotate",
             "Replace an API key: print its successor, and let it end after a while.",
+        ),
+        "link": Entry(
+            "cli.keys:link", "Print a link that signs somebody in at the pages, once."
         ),
     },
 )

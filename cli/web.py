@@ -5,6 +5,7 @@ from __future__ import annotations
 from api.server import WebServer
 from cli.connection import get_engine, get_settings
 from cli.output import print_note
+from cli.sign_in_links import make_link_here
 from migrations.schema_revisions import check_schema
 from models.errors import UsageError
 from settings import is_color_wanted
@@ -29,4 +30,5 @@ def web() -> None:
     check_schema(get_engine())
     server = WebServer(settings)
     print_note(f"The HTTP API answers at {server.url}. Ctrl-C stops it.")
+    print_note(f"To sign in, once and within 15 minutes: {make_link_here(server.url)}")
     server.run()

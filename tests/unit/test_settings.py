@@ -207,6 +207,11 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("source_max_bytes", "much", "or one such as 2GiB."),
         ("actor", "a" * 201, "is too long. Write at most 200 characters."),
         ("maintenance_enabled", "maybe", "is neither true nor false."),
+        ("web_proxies", "10.0.0.7/8", "has host bits set"),
+        ("web_proxies", "proxy", "Write addresses and networks: 10.0.0.7, "),
+        ("web_proxy_header", "X Forwarded: User", "is not the name of a header"),
+        ("web_proxy_header", "X-Forwarded-User", "WEB_PROXIES lists none"),
+        ("web_proxy_role", "boss", "Write one of: viewer, operator, editor, admin."),
     ],
 )
 def test_invalid_values_are_refused_with_name_value_and_way_out(

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from models.database.engine import make_engine, reading
+from cli.connection import get_settings
+from models.database.engine import make_engine, reading, writing
 from overview.access.keys import authenticate
+from overview.access.sign_ins import follow_link
 from tests.integration.cli.calling import Answer, Call
+
+
+@pytest.fixture
+def engine_of_call(database_url: str) -> Iterator[sa.Engine]:
+    """Give the database of the command line."""
+    made = make_engine(database_url)
+    yield made
+    made.dispose()
 
 
 def create(call: Call, *more: str) -> Answer:
@@ -150,3 +162,41 @@ def test_what_is_done_to_keys_is_on_record(call: Call):
     assert "@" in created["by"]
     assert {"role": "viewer", "name": "nightly", "expires_at": None} == created["after"]
     assert text[16:] not in str([created, revoked])
+
+
+@pytest.mark.usefixtures("shop")
+def test_link_signs_in_with_a_role(
+    call: Call, engine_of_call: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Printed alone, with the address that people see.
+    """
+    monkeypatch.setenv("MINUTEHAND_WEB_URL", "https://minutehand.example.org/")
+    get_settings.cache_clear()
+    answer = call("keys", "link", "--app", "shop", "--role", "viewer")
+    address, _, secret = answer.out.strip().partition("?link=")
+    with writing(engine_of_call) as connection:
+        session = follow_link(connection, secret)
+
+    assert (0, "") == (answer.code, answer.err)
+    assert "https://minutehand.example.org/sign-in" == address
+    assert session is not None
+    assert ("shop", "viewer") == (session.caller.app, session.caller.role)
+    assert "@" in session.caller.name
+
+
+def test_link_needs_to_know_where_the_pages_are(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    A port that is chosen at the start is known to nobody else; nor is an unknown app.
+    """
+    default = call("keys", "link", "--all", "--role", "viewer")
+    unknown = call("keys", "link", "--app", "none", "--role", "viewer")
+    monkeypatch.setenv("MINUTEHAND_WEB_ADDRESS", "127.0.0.1:0")
+    get_settings.cache_clear()
+    anywhere = call("keys", "link", "--all", "--role", "viewer")
+
+    assert default.out.startswith("http://127.0.0.1:8400/sign-in?link=mhl_")
+    assert (4, 2) == (unknown.code, anywhere.code)
+    assert "Set MINUTEHAND_WEB_URL." in anywhere.err
