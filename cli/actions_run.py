@@ -8,11 +8,12 @@ import typer
 
 from actions.leader import fetch_leader
 from cli.confirming import YesOption, confirm
-from cli.connection import get_engine, read_database
+from cli.connection import get_actor, get_engine, read_database
 from cli.operations_watch import follow
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import out, print_json, print_note
 from dispatch.manual_runs import find_runnable, run_now
+from models.database.engine import Author
 from overview.operations import fetch_shown_operation
 
 
@@ -38,6 +39,18 @@ def run(  # noqa: PLR0913 - the options of the command
         bool,
         typer.Option("--force", help="Refresh even data whose source is unchanged."),
     ] = False,
+    step: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--step",
+            metavar="STEP",
+            help="Run only this step of the action; may be repeated.",
+        ),
+    ] = None,
+    note: Annotated[
+        str | None,
+        typer.Option("--note", metavar="TEXT", help="Why; kept with the operation."),
+    ] = None,
     wait: Annotated[
         bool,
         typer.Option(
@@ -64,7 +77,16 @@ def run(  # noqa: PLR0913 - the options of the command
         if not confirm(what, yes=yes):
             print_note("Nothing was recorded.")
             raise typer.Exit(1)
-    operation_id = run_now(get_engine(), found.uid, key=key, user_id=user, force=force)
+    operation_id = run_now(
+        get_engine(),
+        found.uid,
+        key=key,
+        user_id=user,
+        force=force,
+        steps=step,
+        note=note,
+        author=Author(get_actor()),
+    )
     with read_database() as connection:
         leader = fetch_leader(connection)
     if leader is None:

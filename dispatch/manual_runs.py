@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
 from actions.lookup import find_action, refuse_unknown_user
 from actions.posting.revisions import lock_action
-from models.database.engine import read_clock, writing
+from models.database.engine import Author, read_clock, writing
+from models.database.journal import note_change
 from models.decision import NewOperation, make_triggered_by
-from models.errors import ConflictError, UsageError
+from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
+from models.fields.strict_model import show
 from models.occurrence import make_manual_id
+from models.operation import OperationModel
 from models.operation_state import OperationState, Overlap, Queue, Trigger
+from operations.claiming.obstacles import STEPS_KEY
+from operations.fleet.processes import Role, fetch_processes
 from operations.list_operations import fetch_operation
 from operations.record import record
+
+#: The newest schema of the first version whose workers run chosen steps only.
+_KNOWS_STEPS = "0003"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +70,17 @@ def find_runnable(
     return Runnable(row.uid, row.name, is_for_all)
 
 
-def run_now(
+def run_now(  # noqa: PLR0913 - all but two have a default
     engine: sa.Engine,
     action_uid: str,
     *,
     key: str | None = None,
     user_id: str | None = None,
     force: bool = False,
+    steps: Sequence[str] | None = None,
+    note: str | None = None,
+    app: str | None = None,
+    author: Author | None = None,
 ) -> UUID:
     """
     Record a manual run of an action; its schedule does not move.
@@ -82,26 +96,38 @@ def run_now(
 
         force: Refresh even sources that have not changed.
 
+        steps: Names of the action's steps that are to run; they keep its order, and
+            the others are skipped. None: all of them.
+
+        note: Why, in the words of who asked; kept with the operation.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+        author: Who asks, for the record of changes.
+
     Returns:
         Id of the operation.
 
     Raises:
-        NotFoundError: There is no such action, or it is deleted.
+        NotFoundError: There is no such action, or it is deleted; or its small app has
+            no such user.
 
         UsageError: *user_id* is given, but the action is driven by time: its runs are
             always for all its recipients.
 
+        InvalidDocumentError: One of *steps* is not a step of the action.
+
         ConflictError: A run of the action is under way, and its ``overlap`` is skip.
-            (Nothing is recorded then.)
+            (Nothing is recorded then.) Or there are *steps*, and a worker of an older
+            version would run all.
     """
-    with writing(engine) as connection:
-        action = lock_action(connection, action_uid)
-        if user_id is not None and action.event is None:
-            msg = (
-                f"action {action_uid!r} is not driven by an event, so no user triggers"
-                f" it: run it without the user {user_id!r}"
-            )
-            raise UsageError(msg)
+    with writing(engine, author=author) as connection:
+        action = lock_action(connection, action_uid, app=app)
+        details = _check(connection, action, user_id, steps)
+        if force:
+            details["force"] = True
+        if note is not None:
+            details["note"] = note
         operation_id = make_manual_id(action_uid, key or str(uuid4()))
         new = NewOperation(
             id=operation_id,
@@ -114,7 +140,7 @@ def run_now(
             queue=Queue(action.queue),
             overlap=Overlap(action.overlap),
             user_id=user_id,
-            details={"force": True} if force else None,
+            details=details or None,
         )
         if not record(connection, [new]):
             return operation_id  # the same key was used before
@@ -123,4 +149,82 @@ def run_now(
         if row.state != OperationState.PENDING:
             msg = f"action {action_uid!r} is already running ({row.reason})"
             raise ConflictError(msg)  # which rolls back: a refusal leaves no row
+        note_change(
+            connection,
+            "action",
+            action_uid,
+            "run",
+            app=action.app,
+            after={"operation": str(operation_id), "user": user_id, **details},
+            note=note,
+        )
     return operation_id
+
+
+def _check(
+    connection: sa.Connection,
+    action: sa.Row[Any],
+    user_id: str | None,
+    steps: Sequence[str] | None,
+) -> dict[str, object]:
+    """Refuse what the action cannot do; return the details of the operation."""
+    if user_id is not None:
+        if action.event is None:
+            msg = (
+                f"action {action.uid!r} is not driven by an event, so no user triggers"
+                f" it: run it without the user {user_id!r}"
+            )
+            raise UsageError(msg)
+        refuse_unknown_user(connection, action.app, user_id)
+    if steps is None:
+        return {}
+    chosen = choose_steps(action.document, steps)
+    _refuse_older_workers(connection)
+    return {STEPS_KEY: list(chosen)}
+
+
+def choose_steps(document: Mapping[str, Any], steps: Sequence[str]) -> tuple[str, ...]:
+    """
+    Return *steps* in the order in which they run, each once.
+
+    Args:
+        document: Of the action.
+
+        steps: Names.
+
+    Raises:
+        InvalidDocumentError: One of them is not a step of the action. Pointers begin
+            with ``/steps``.
+    """
+    asked = document["operations"]
+    known = [name for name in OperationModel.model_fields if name in asked]
+    problems = [
+        Problem(
+            f"/steps/{index}",
+            f"{show(name)} is not a step of this action.",
+            f"It has: {', '.join(known)}.",
+        )
+        for index, name in enumerate(steps)
+        if name not in known
+    ]
+    if problems:
+        raise InvalidDocumentError(tuple(problems))
+    return tuple(name for name in known if name in steps)
+
+
+def _refuse_older_workers(connection: sa.Connection) -> None:
+    """
+    Refuse to choose steps while a worker runs that does not know of the choice.
+
+    Raises:
+        ConflictError: There is one.
+    """
+    for seen in fetch_processes(connection):
+        process = seen.process
+        is_worker = process.role is Role.WORKER or process.queues
+        if is_worker and seen.is_alive and process.revision < _KNOWS_STEPS:
+            msg = (
+                f"worker {process.name} is of version {process.version}, which runs all"
+                " steps. Upgrade it first, or run all steps."
+            )
+            raise ConflictError(msg)

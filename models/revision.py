@@ -10,6 +10,7 @@ class Change(StrEnum):
 
     POSTED = "posted"
     REPLACED = "replaced"
+    ROLLED_BACK = "rolled back"  # the document of an earlier revision was put back
     HOLIDAYS = "holidays"  # a calendar that it excepts was applied
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -20,3 +21,8 @@ class Change(StrEnum):
 
 #: These take an action out of the tick until its next start.
 EXITS = frozenset({Change.PAUSED, Change.QUARANTINED, Change.DELETED})
+
+#: These give an action another document. A face that lets somebody edit the document
+#: asks whether the latest of them is the one that was read, so that neither a pause nor
+#: a quarantine in between costs them their edit.
+OF_DOCUMENT = frozenset({Change.POSTED, Change.REPLACED, Change.ROLLED_BACK})

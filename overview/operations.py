@@ -27,6 +27,7 @@ from models.operation_state import (
     Trigger,
 )
 from models.paging import Page, Part
+from operations.claiming.obstacles import STEPS_KEY
 from operations.list_operations import (
     OperationFilter,
     fetch_latest,
@@ -445,8 +446,12 @@ def _foresee(
     # A final operation that never ran will not run its steps.
     is_final = row.state in FINAL_STATES
     state = StepState.SKIPPED if is_final else StepState.PENDING
+    # Of a run for which somebody chose some steps, the others are skipped.
+    chosen = (row.details or {}).get(STEPS_KEY, asked)
     return [
-        ShownStep(name, state) for name in OperationModel.model_fields if name in asked
+        ShownStep(name, state if name in chosen else StepState.SKIPPED)
+        for name in OperationModel.model_fields
+        if name in asked
     ]
 
 

@@ -9,35 +9,136 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
 from models.database.engine import UtcDateTime, json_rows, make_rows_json, read_clock
 from models.database.tables import scheduled_action_revisions, scheduled_actions
-from models.errors import NotFoundError
-from models.revision import Change
+from models.errors import NotFoundError, StaleError
+from models.revision import OF_DOCUMENT, Change
 
 #: The author of changes that the scheduler makes by itself.
 SCHEDULER = "scheduler"
 
 
-def lock_action(connection: sa.Connection, uid: str) -> sa.Row[Any]:
+def lock_action(
+    connection: sa.Connection, uid: str, *, app: str | None = None
+) -> sa.Row[Any]:
     """
     Return the row of an action, locked against changes until the commit.
+
+    Args:
+        connection: In a transaction.
+
+        uid: Of the action.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
         NotFoundError: If there is no such action, or it is deleted.
     """
     row = connection.execute(
-        sa.select(scheduled_actions)
-        .where(scheduled_actions.c.uid == uid, scheduled_actions.c.deleted_at.is_(None))
-        .with_for_update()
+        _select_action(uid, app).with_for_update(of=scheduled_actions)
     ).one_or_none()
     if row is None:
-        msg = f"there is no scheduled action {uid!r}"
-        raise NotFoundError(msg)
+        refuse_action(uid)
     return row
+
+
+def get_app_of(connection: sa.Connection, uid: str, *, app: str | None = None) -> str:
+    """
+    Return the uid of the small app of an action, which is not locked.
+
+    Whoever changes an action locks the pause of its app first: see ``hold_pause``.
+
+    Raises:
+        NotFoundError: As ``lock_action``.
+    """
+    row = connection.execute(_select_action(uid, app)).one_or_none()
+    if row is None:
+        refuse_action(uid)
+    found: str = row.app
+    return found
+
+
+def _select_action(uid: str, app: str | None) -> sa.Select[Any]:
+    kept = scheduled_actions.c
+    query = sa.select(scheduled_actions).where(
+        kept.uid == uid, kept.deleted_at.is_(None)
+    )
+    return query if app is None else query.where(kept.app == app)
+
+
+def refuse_action(uid: str) -> NoReturn:
+    """
+    Say that there is no action *uid*, in the same words whoever asks.
+
+    Raises:
+        NotFoundError: Always.
+    """
+    msg = f"there is no scheduled action {uid!r}"
+    raise NotFoundError(msg)
+
+
+def select_document_revision(uid: sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
+    """
+    Select the latest revision of *uid* that changed its document.
+
+    If maintenance has pruned that one, it is the oldest that is left: all that are left
+    have the same document.
+    """
+    kept = scheduled_action_revisions.c
+    latest = sa.func.max(kept.revision).filter(kept.change.in_(sorted(OF_DOCUMENT)))
+    return (
+        sa.select(sa.func.coalesce(latest, sa.func.min(kept.revision)))
+        .where(kept.uid == uid)
+        .scalar_subquery()
+    )
+
+
+def fetch_document_revisions(
+    connection: sa.Connection, uids: Sequence[str]
+) -> dict[str, int]:
+    """Return the ``document_revision`` of each of *uids*."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    rows = connection.execute(
+        sa.select(given.c.uid, select_document_revision(given.c.uid)),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    )
+    return {uid: revision for uid, revision in rows if revision is not None}
+
+
+def refuse_stale(
+    connection: sa.Connection, uid: str, expected_revision: int | None
+) -> None:
+    """
+    Refuse to change an action whose document is not the one that the caller has read.
+
+    A pause, a quarantine or a new holiday makes a revision too, but the document is the
+    same, so that it does not count here.
+
+    Args:
+        connection: In a transaction that has locked the action.
+
+        uid: Of the action.
+
+        expected_revision: The ``document_revision`` that was read. None: any will do.
+
+    Raises:
+        StaleError: It is another one by now.
+    """
+    if expected_revision is None:
+        return
+    selected = select_document_revision(sa.literal(uid, sa.Text))
+    current = connection.execute(sa.select(selected)).scalar_one()
+    if current != expected_revision:
+        msg = (
+            f"action {uid!r} was changed meanwhile: the revision of its document is"
+            f" {current}, not {expected_revision}. Read it again, and make your change"
+            " to what it is now"
+        )
+        raise StaleError(msg, current=current)
 
 
 def change_action(
@@ -67,7 +168,11 @@ def change_action(
 
 
 def log_posted(
-    connection: sa.Connection, uids: Sequence[str], *, by: str | None = None
+    connection: sa.Connection,
+    uids: Sequence[str],
+    *,
+    by: str | None = None,
+    note: str | None = None,
 ) -> None:
     """
     Record new actions as their first revisions.
@@ -78,8 +183,10 @@ def log_posted(
         uids: Uids of the actions; at most a thousand.
 
         by: Who posted them.
+
+        note: Why, in their words.
     """
-    _log(connection, uids, Change.POSTED, sa.null(), by, None)
+    _log(connection, uids, Change.POSTED, sa.null(), by, note)
 
 
 def _log(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 
 from models.database.tables import users
 from models.event import EventName
@@ -22,10 +23,18 @@ from operations.claiming.claimed import Claim
 #: to return to. Nothing stops these mails, because an operator asked for them.
 RETURN_KEY = "return_to"
 
+#: Key in the details of a run for which somebody chose some of the action's steps:
+#: their names. The others are skipped.
+STEPS_KEY = "steps"
+
 
 def can_nothing_stop(claim: Claim) -> bool:
-    """Return whether *claim* may run without a look at the database."""
-    return bool(claim.action_active) and not _waits_for_absence(claim.document)
+    """Return whether *claim* may run all its steps without a look at the database."""
+    return (
+        bool(claim.action_active)
+        and STEPS_KEY not in claim.details
+        and not _waits_for_absence(claim.document)
+    )
 
 
 def nothing_can_stop(
@@ -35,12 +44,15 @@ def nothing_can_stop(
     Return ``can_nothing_stop`` as SQL conditions, for PostgreSQL.
 
     Args:
-        claimed: Has the column ``action_active``.
+        claimed: Has the columns ``action_active`` and ``details``.
 
         asked: The action's document, as JSONB.
     """
     return (
         claimed.c.action_active,
+        sa.func.coalesce(
+            ~sa.cast(claimed.c.details, JSONB).has_key(STEPS_KEY), sa.true()
+        ),
         asked["when"]["after"].astext.is_distinct_from(EventName.USER_LAST_SEEN),
     )
 

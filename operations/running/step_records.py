@@ -29,7 +29,7 @@ from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import OPEN_STEPS, OperationState, StepState
 from operations.claiming.claim import finish, finish_statement, finish_values
 from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import RETURN_KEY
+from operations.claiming.obstacles import RETURN_KEY, STEPS_KEY
 from operations.claiming.statements import begin_statement
 from operations.mail.deliver import RESENT_KEY
 from operations.ports import DeliveryState
@@ -58,7 +58,7 @@ def prepare_steps(
         inserted = connection.execute(
             begin_statement(tuple(names)), {"claimed_id": claim.operation_id}
         )
-        if len(inserted.all()) == len(names):
+        if len(inserted.all()) == len(names) and STEPS_KEY not in claim.details:
             return [KeptStep(name, StepState.PENDING, {}) for name in names]
         # an attempt that was given back does not count, but its steps exist
     steps = _fetch_kept(connection, claim)
@@ -68,11 +68,33 @@ def prepare_steps(
         )
         steps = [KeptStep(name, StepState.PENDING, {}) for name in names]
     left = [step for step in steps if step.state is not StepState.SUCCEEDED]
+    if STEPS_KEY in claim.details:
+        left = _leave_out(connection, claim, left)
     if RETURN_KEY in claim.details:  # the other steps stay as they are
         left = [step for step in left if RESENT_KEY in step.memo]
     if left:
         start_step(connection, claim, left[0].name)
     return left
+
+
+def _leave_out(
+    connection: sa.Connection, claim: Claim, steps: Sequence[KeptStep]
+) -> list[KeptStep]:
+    """Skip those of *steps* that were not chosen; return the others."""
+    chosen = claim.details[STEPS_KEY]
+    for step in steps:
+        if step.name not in chosen and step.state is not StepState.SKIPPED:
+            # As if it had never begun: inserting the steps starts the first of them.
+            _write_step(
+                connection,
+                claim,
+                step.name,
+                "finished_at",
+                state=StepState.SKIPPED,
+                attempt=0,
+                started_at=None,
+            )
+    return [step for step in steps if step.name in chosen]
 
 
 def _fetch_kept(connection: sa.Connection, claim: Claim) -> list[KeptStep]:

@@ -32,7 +32,7 @@ from tests.scheduling import (
 def _app(request: pytest.FixtureRequest) -> None:
     """Give every test a small app."""
     name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    add_app(request.getfixturevalue(name), ids=["ann"])
+    add_app(request.getfixturevalue(name), ids=["ann", "bob"])
 
 
 def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):

@@ -1,0 +1,73 @@
+"""What people ask of a stored action: to run now, to rest for a while. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from models.errors import RuleError
+from models.fields.field_types import Name
+from models.fields.instants import parse_instant
+from models.fields.strict_model import DocumentModel, show
+
+#: The longest note, in characters: some sentences.
+LONGEST_NOTE = 1000
+
+#: Why somebody does something, in their words.
+Note = Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]
+
+#: The most steps of one run; an action has fewer kinds.
+_MOST_STEPS = 20
+
+
+def _read_instant(value: object) -> datetime | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        msg = f"{show(value)} is not a date and time."
+        raise RuleError(msg, 'Write it in quotes: "2026-12-01T09:00:00+01:00".')
+    return parse_instant(value)
+
+
+class RunModel(DocumentModel):
+    """
+    A run of an action, now.
+
+    Args:
+        steps: Those of the action's steps that are to run; the others are skipped.
+            None: all of them.
+
+        user: Id of the user who triggers the run; of event-driven actions only.
+
+        force: Whether to refresh even data whose source has not changed.
+
+        note: Why.
+    """
+
+    steps: Annotated[tuple[Name, ...], Field(min_length=1, max_length=_MOST_STEPS)] | (
+        None
+    ) = Field(default=None, examples=[["publish"]])
+    user: Name | None = Field(default=None, examples=["u1"])
+    force: bool = False
+    note: Note | None = Field(default=None, examples=["the import is fixed"])
+
+
+class PauseModel(DocumentModel):
+    """
+    A pause.
+
+    Args:
+        until: When it ends by itself, aware UTC; in JSON with an offset. None: when
+            somebody ends it.
+
+        note: Why.
+    """
+
+    note: Note | None = Field(default=None, examples=["until the import is fixed"])
+    until: Annotated[datetime | None, BeforeValidator(_read_instant)] = Field(
+        default=None, examples=["2027-01-01T00:00:00Z"]
+    )

@@ -1,0 +1,160 @@
+"""Runs for which somebody chose some of the action's steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from dispatch.manual_runs import run_now
+from models.database.engine import reading, writing
+from models.errors import ConflictError, InvalidDocumentError, StepError
+from operations.cancel_and_retry import reopen
+from operations.claiming.claim import claim_operation
+from operations.fleet.processes import Process, Role, record_sign
+from operations.list_operations import fetch_steps
+from operations.ports import Ports, StepContext, StepFunction, StepResult
+from operations.running.attempt import Attempt
+from overview.operations import fetch_shown_operation
+from tests.scheduling import MONDAY, add_app, edit, get, post
+from tests.unit.operations.fakes import World
+
+STEPS = {
+    "refresh": True,
+    "publish": {"data": True},
+    "send_execsum": True,
+    "call_webhook": {"url": "https://example.com"},
+}
+
+
+@pytest.fixture
+def ports(tmp_path: Path) -> Ports:
+    """Give a world that no step looks at."""
+    return World(tmp_path).make_context().ports
+
+
+@pytest.fixture
+def uid(engine: sa.Engine) -> str:
+    """Give an action with four steps."""
+    add_app(engine)
+    return post(engine, operations=STEPS).uid
+
+
+def attempt(
+    engine: sa.Engine, ports: Ports, operation_id: UUID, *, failing: str = ""
+) -> list[str]:
+    """Let a worker take the operation; return the steps that it ran."""
+    ran = []
+
+    def make(name: str) -> StepFunction:
+        def run(_context: StepContext, _arguments: object) -> StepResult:
+            ran.append(name)
+            if name == failing:
+                msg = "no"
+                raise StepError(msg, permanent=True)
+            return {}
+
+        return run
+
+    claim = claim_operation(engine, operation_id, worker="w")
+    assert claim is not None
+    Attempt(engine, claim, ports, steps={name: make(name) for name in STEPS}).run()
+    return ran
+
+
+def fetch_states(engine: sa.Engine, operation_id: UUID) -> dict[str, str]:
+    with reading(engine) as connection:
+        rows = fetch_steps(connection, [operation_id])[operation_id]
+    return {row.name: row.state for row in rows}
+
+
+def test_only_the_chosen_steps_run(engine: sa.Engine, ports: Ports, uid: str):
+    """
+    In the order of the action, whatever that of the choice; the others are skipped.
+    """
+    chosen = ["call_webhook", "publish", "publish"]
+
+    operation_id = run_now(engine, uid, steps=chosen, note="mended")
+
+    assert ["publish", "call_webhook"] == attempt(engine, ports, operation_id)
+    row = get(engine, operation_id)
+    assert "succeeded" == row.state
+    assert {"steps": ["publish", "call_webhook"], "note": "mended"} == row.details
+    assert {
+        "refresh": "skipped",
+        "publish": "succeeded",
+        "send_execsum": "skipped",
+        "call_webhook": "succeeded",
+    } == fetch_states(engine, operation_id)
+
+
+def test_choice_survives_a_retry(engine: sa.Engine, ports: Ports, uid: str):
+    """
+    A retry goes on at the chosen step that failed, and runs no other.
+    """
+    operation_id = run_now(engine, uid, steps=["publish", "send_execsum"])
+    attempt(engine, ports, operation_id, failing="send_execsum")
+    assert "failed" == get(engine, operation_id).state
+    with writing(engine) as connection:
+        assert reopen(connection, operation_id)
+
+    assert ["send_execsum"] == attempt(engine, ports, operation_id)
+    assert "skipped" == fetch_states(engine, operation_id)["call_webhook"]
+    assert "succeeded" == get(engine, operation_id).state
+
+
+def test_choice_survives_a_worker_that_dies(engine: sa.Engine, ports: Ports, uid: str):
+    """
+    If a worker dies right after its claim, the next one knows of the choice, too.
+    """
+    operation_id = run_now(engine, uid, steps=["send_execsum"])
+    claim = claim_operation(engine, operation_id, worker="w")
+    assert claim is not None
+    assert 0 == claim.begun
+    edit(engine, operation_id, lease_expires_at=MONDAY)
+
+    assert ["send_execsum"] == attempt(engine, ports, operation_id)
+
+
+def test_choice_is_shown_before_a_worker_takes_it(engine: sa.Engine, uid: str):
+    """
+    Whoever looks sees which steps will run.
+    """
+    operation_id = run_now(engine, uid, steps=["publish"])
+
+    with reading(engine) as connection:
+        shown = fetch_shown_operation(connection, operation_id)
+
+    assert ["skipped", "pending", "skipped", "skipped"] == [
+        step.state for step in shown.steps
+    ]
+
+
+def test_steps_must_be_those_of_the_action(engine: sa.Engine, uid: str):
+    """
+    Others are refused, with those that there are; nothing is recorded.
+    """
+    with pytest.raises(InvalidDocumentError, match=r"/steps/1: 'send_email'.*publish"):
+        run_now(engine, uid, steps=["publish", "send_email"], key="k")
+
+    with reading(engine) as connection:
+        count = sa.select(sa.func.count()).select_from(sa.table("operations"))
+        assert 0 == connection.execute(count).scalar()
+
+
+def test_steps_are_not_chosen_beside_an_older_worker(engine: sa.Engine, uid: str):
+    """
+    It would run all of them, so it is upgraded first.
+    """
+    worker = Process(
+        Role.WORKER, "heavy@old", "old", 1, "0.1", "0002", {}, queues=["heavy"]
+    )
+    with writing(engine) as connection:
+        record_sign(connection, worker)
+
+    with pytest.raises(ConflictError, match="heavy@old"):
+        run_now(engine, uid, steps=["publish"])
+
+    run_now(engine, uid)
