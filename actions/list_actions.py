@@ -6,13 +6,15 @@ Nothing here writes, and the tick uses nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.occurrences import Due, find_due, parse_timing
 from models.database.engine import json_rows, make_rows_json
@@ -40,6 +42,16 @@ _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 LOOKED_BACK = 1000
 
 _kept = scheduled_actions.c
+
+
+class ActionState(StrEnum):
+    """Whether an action runs; if several of these hold, the last of them counts."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    PAUSED = "paused"
+    QUARANTINED = "quarantined"
+    DELETED = "deleted"
 
 
 def fetch_apps(
@@ -159,6 +171,30 @@ def fetch_actions(
     )
 
 
+def fetch_rows(
+    connection: sa.Connection, uids: Sequence[str]
+) -> dict[str, sa.Row[Any]]:
+    """Return the rows of *uids*, by uid, without their documents."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    rows = connection.execute(
+        sa.select(*(each for each in _kept if each.name != "document")).where(
+            _kept.uid.in_(sa.select(given.c.uid))
+        ),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    )
+    return {row.uid: row for row in rows}
+
+
+class LastRunJson(TypedDict):
+    """The latest operation of an action."""
+
+    operation: UUID
+    state: OperationState
+    reason: str | None
+    occurrence: datetime | None
+    finished_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """
@@ -177,11 +213,11 @@ class LastRun:
     finished_at: datetime | None
     succeeded_at: datetime | None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> LastRunJson:
         """Return what ``--json`` prints of it."""
         return {
             "operation": self.operation_id,
-            "state": self.state,
+            "state": OperationState(self.state),
             "reason": self.reason,
             "occurrence": self.occurrence,
             "finished_at": self.finished_at,
@@ -234,6 +270,16 @@ def fetch_last_runs(
     return {row[0]: LastRun(*row[1:]) for row in rows}
 
 
+class RevisionJson(TypedDict):
+    """A revision of an action: what was changed, when, by whom, and their note."""
+
+    revision: int
+    change: str
+    recorded_at: datetime
+    changed_by: str | None
+    note: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class RevisionNote:
     """What was changed of an action, when (aware UTC), by whom, and what they said."""
@@ -244,7 +290,7 @@ class RevisionNote:
     changed_by: str | None
     note: str | None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> RevisionJson:
         """Return the documented object; keys are only added."""
         return {
             "revision": self.revision,
@@ -256,11 +302,11 @@ class RevisionNote:
 
 
 def fetch_revisions(
-    connection: sa.Connection, uid: str, *, limit: int
+    connection: sa.Connection, uid: str, *, limit: int, before: int | None = None
 ) -> list[RevisionNote]:
-    """Return the latest revisions of an action, *limit* at most."""
+    """Return the latest *limit* revisions of an action, before *before* if given."""
     kept = scheduled_action_revisions.c
-    rows = connection.execute(
+    query = (
         sa.select(
             kept.revision, kept.change, kept.recorded_at, kept.changed_by, kept.note
         )
@@ -268,18 +314,21 @@ def fetch_revisions(
         .order_by(kept.revision.desc())
         .limit(limit)
     )
+    if before is not None:
+        query = query.where(kept.revision < before)
+    rows = connection.execute(query)
     return [RevisionNote(*row) for row in rows]
 
 
-def get_action_state(row: sa.Row[Any]) -> str:
-    """Return why *row* (an action) does not run, in a word; "active" if it does."""
+def get_action_state(row: sa.Row[Any]) -> ActionState:
+    """Return why *row* (an action) does not run; ACTIVE if it does."""
     if row.deleted_at is not None:
-        return "deleted"
+        return ActionState.DELETED
     if row.quarantined_at is not None:
-        return "quarantined"
+        return ActionState.QUARANTINED
     if row.paused_at is not None:
-        return "paused"
-    return "active" if row.active else "inactive"
+        return ActionState.PAUSED
+    return ActionState.ACTIVE if row.active else ActionState.INACTIVE
 
 
 def find_problem(row: sa.Row[Any]) -> str | None:
@@ -308,11 +357,11 @@ def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
     end, or the rule cannot be read.
     """
     start, effective_from = row.next_due_at, row.effective_from
-    if get_action_state(row) == "paused" and row.paused_until is not None:
+    if get_action_state(row) is ActionState.PAUSED and row.paused_until is not None:
         is_out = not row.active
         start = effective_from = max(row.paused_until, effective_from)
     else:
-        is_out = get_action_state(row) != "active"
+        is_out = get_action_state(row) is not ActionState.ACTIVE
     if row.timing is None or start is None or is_out or find_problem(row) is not None:
         return []
     return find_due(

@@ -96,6 +96,32 @@ def find_action(
     raise NotFoundError(msg)
 
 
+def get_action(
+    connection: sa.Connection, uid: str, *, app: str | None = None
+) -> sa.Row[Any]:
+    """
+    Return the action whose uid is *uid*, deleted or not; a name finds nothing.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+    Raises:
+        NotFoundError: There has never been such an action.
+    """
+    query = sa.select(scheduled_actions).where(_kept.uid == uid)
+    if app is not None:
+        query = query.where(_kept.app == app)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        msg = f"there is no scheduled action {uid!r}"
+        raise NotFoundError(msg)
+    return row
+
+
 def _describe_missing(connection: sa.Connection, given: str, app: str | None) -> str:
     """Say that there is no action *given*, and which was probably meant."""
     query = (

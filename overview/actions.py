@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
+from typing_extensions import TypedDict
 
+from actions.action_list import (
+    WHEN_KEYS,
+    ActionFilter,
+    fetch_schedules,
+    select_part,
+)
 from actions.list_actions import (
+    ActionState,
     LastRun,
+    LastRunJson,
+    RevisionJson,
     RevisionNote,
     fetch_actions,
     fetch_last_runs,
@@ -22,10 +34,58 @@ from actions.list_actions import (
 )
 from actions.lookup import fetch_app, find_action
 from actions.occurrences import Due
-from actions.pausing.pause_state import Pause, get_pause
+from actions.pausing.pause_state import Pause, PauseJson, get_pause
+from actions.posting.revisions import fetch_document_revisions
 from actions.previews.sentences import describe
 from models.errors import MinutehandError
+from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel
+
+
+class ActionJson(TypedDict):
+    """
+    A scheduled action, without its document.
+
+    ``revision`` counts every change; ``document_revision`` is the latest of them that
+    changed the document, and the ETag of the action.
+    """
+
+    uid: str
+    app: str
+    name: str
+    revision: int
+    document_revision: int
+    state: ActionState
+    active: bool
+    queue: str
+    overlap: str
+    event: str | None
+    delay: str | None
+    sentence: str
+    next: list[datetime]
+    effective_from: datetime
+    paused_at: datetime | None
+    pause: PauseJson | None
+    quarantined_at: datetime | None
+    quarantine_reason: str | None
+    problem: str | None
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+
+
+class ListedActionJson(ActionJson):
+    """The same, with its latest operation, and when it last succeeded."""
+
+    last: LastRunJson | None
+    last_succeeded_at: datetime | None
+
+
+class DetailedActionJson(ListedActionJson):
+    """The same, with its latest revisions, newest first, and its document."""
+
+    revisions: list[RevisionJson]
+    document: Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +94,9 @@ class ShownAction:
     A scheduled action; times are aware UTC.
 
     Args:
-        state: ``active``, or why it does not run: ``inactive``, ``paused``,
-            ``quarantined`` or ``deleted``.
+        document_revision: The latest revision that changed the document.
+
+        state: Whether it runs.
 
         event: The event that it waits for. None: it is time-driven.
 
@@ -50,14 +111,15 @@ class ShownAction:
 
         problem: Why its stored rule cannot be read. None: it can be read.
 
-        document: As it was posted.
+        document: As it was posted; in a list, only the parts that say when.
     """
 
     uid: str
     app: str
     name: str
     revision: int
-    state: str
+    document_revision: int
+    state: ActionState
     active: bool
     queue: str
     overlap: str
@@ -79,30 +141,29 @@ class ShownAction:
         """When it runs, in words; or that its rule cannot be read, and why."""
         if self.problem is not None:
             return f"cannot be read: {self.problem}"
-        try:
-            return describe(ScheduledActionModel.model_validate(self.document))
-        except (ValidationError, MinutehandError):
-            # A quarantined action is listed although it cannot be read.
-            return "cannot be read"
+        parts = {key: self.document[key] for key in WHEN_KEYS if key in self.document}
+        return _describe(json.dumps(parts, sort_keys=True))
 
     @property
     def waits_for_event(self) -> bool:
         """Whether it is active and waits for an event."""
-        return self.event is not None and self.state == "active"
+        return self.event is not None and self.state is ActionState.ACTIVE
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> ActionJson:
         """Return the documented object; keys are only added."""
         return {
             "uid": self.uid,
             "app": self.app,
             "name": self.name,
             "revision": self.revision,
+            "document_revision": self.document_revision,
             "state": self.state,
             "active": self.active,
             "queue": self.queue,
             "overlap": self.overlap,
             "event": self.event,
             "delay": self.delay,
+            "sentence": self.sentence,
             "next": [each.occurrence for each in self.following],
             "effective_from": self.effective_from,
             "paused_at": None if self.pause is None else self.pause.at,
@@ -123,7 +184,7 @@ class ListedAction:
     action: ShownAction
     last: LastRun | None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> ListedActionJson:
         """Return the documented object; keys are only added."""
         last = self.last
         return {
@@ -141,7 +202,7 @@ class DetailedAction:
     last: LastRun | None
     revisions: tuple[RevisionNote, ...]
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> DetailedActionJson:
         """Return the documented object; keys are only added."""
         return {
             **ListedAction(self.action, self.last).as_json(),
@@ -159,7 +220,9 @@ def fetch_shown_action(
     Raises:
         NotFoundError, ConflictError: As ``find_action``.
     """
-    return _make_shown(find_action(connection, given, app=app), count)
+    row = find_action(connection, given, app=app)
+    (shown,) = _make_all(connection, [row], {row.uid: row.document}, count)
+    return shown
 
 
 def fetch_listed_actions(
@@ -187,8 +250,32 @@ def fetch_listed_actions(
     if app is not None:
         fetch_app(connection, app)
     rows = fetch_actions(connection, app=app, deleted=deleted)
-    last = fetch_last_runs(connection, [row.uid for row in rows])
-    return [ListedAction(_make_shown(row, count), last.get(row.uid)) for row in rows]
+    return _list(connection, rows, {row.uid: row.document for row in rows}, count)
+
+
+def fetch_action_part(
+    connection: sa.Connection, wanted: ActionFilter, page: Page, *, count: int = 1
+) -> Part[ListedAction]:
+    """
+    Return a part of the scheduled actions, by small app and name.
+
+    Args:
+        connection: Any.
+
+        wanted: Which actions.
+
+        page: Which part.
+
+        count: The most occurrences to return for each.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    if wanted.app is not None:
+        fetch_app(connection, wanted.app)
+    part = select_part(connection, wanted, page)
+    schedules = fetch_schedules(connection, [row.uid for row in part.entries])
+    return Part(_list(connection, part.entries, schedules, count), part.following)
 
 
 def fetch_detailed_action(
@@ -217,19 +304,66 @@ def fetch_detailed_action(
         NotFoundError, ConflictError: As ``find_action``.
     """
     row = find_action(connection, given, app=app)
+    (listed,) = _list(connection, [row], {row.uid: row.document}, count)
     return DetailedAction(
-        _make_shown(row, count),
-        fetch_last_runs(connection, [row.uid]).get(row.uid),
+        listed.action,
+        listed.last,
         tuple(fetch_revisions(connection, row.uid, limit=revisions)),
     )
 
 
-def _make_shown(row: sa.Row[Any], count: int) -> ShownAction:
+def _list(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    documents: Mapping[str, Mapping[str, Any]],
+    count: int,
+) -> list[ListedAction]:
+    """Return *rows* with their latest operations."""
+    last = fetch_last_runs(connection, [row.uid for row in rows])
+    return [
+        ListedAction(action, last.get(action.uid))
+        for action in _make_all(connection, rows, documents, count)
+    ]
+
+
+def _make_all(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    documents: Mapping[str, Mapping[str, Any]],
+    count: int,
+) -> list[ShownAction]:
+    """Return *rows*, whose *documents* are by uid."""
+    revisions = fetch_document_revisions(connection, [row.uid for row in rows])
+    return [
+        _make_shown(row, documents[row.uid], revisions.get(row.uid, 1), count)
+        for row in rows
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _describe(text: str) -> str:
+    """Say when an action runs; cached, since reading a rule takes most of a list."""
+    stub = {"name": "action", "operations": {"send_execsum": True}}
+    document = {**stub, **json.loads(text)}
+    try:
+        return describe(ScheduledActionModel.model_validate(document))
+    except (ValidationError, MinutehandError):
+        # A quarantined action is listed although it cannot be read.
+        return "cannot be read"
+
+
+def _make_shown(
+    row: sa.Row[Any],
+    document: Mapping[str, Any],
+    document_revision: int,
+    count: int,
+) -> ShownAction:
     return ShownAction(
         uid=row.uid,
         app=row.app,
         name=row.name,
         revision=row.revision,
+        document_revision=document_revision,
         state=get_action_state(row),
         active=row.active,
         queue=row.queue,
@@ -245,5 +379,5 @@ def _make_shown(row: sa.Row[Any], count: int) -> ShownAction:
         created_at=row.created_at,
         updated_at=row.updated_at,
         deleted_at=row.deleted_at,
-        document=row.document,
+        document=document,
     )

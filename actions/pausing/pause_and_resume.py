@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from actions.list_actions import find_problem
 from actions.lookup import refuse_app
 from actions.occurrences import Schedule, parse_timing
+from actions.pausing.noting import note_pause, note_pause_of_all
 from actions.pausing.pause_state import (
     APP,
     INSTALLATION,
@@ -29,16 +30,23 @@ from actions.pausing.pause_state import (
     hold_pause,
     let_go_on,
     select_pause,
+    tag_pause,
     write_pause,
 )
 from actions.posting.effective_from import start_from
-from actions.posting.revisions import SCHEDULER, change_actions, lock_action
+from actions.posting.revisions import (
+    SCHEDULER,
+    change_actions,
+    get_app_of,
+    lock_action,
+)
 from models.database.engine import read_clock
 from models.database.tables import installation, leases, scheduled_actions, small_apps
 from models.errors import (
     ConflictError,
     InvalidDocumentError,
     Problem,
+    StaleError,
     UsageError,
 )
 from models.fields.instants import format_instant
@@ -48,7 +56,7 @@ from models.revision import Change
 _kept = scheduled_actions.c
 
 
-def set_paused(
+def set_paused(  # noqa: PLR0913 - all but two have a default
     connection: sa.Connection,
     uid: str,
     *,
@@ -56,6 +64,8 @@ def set_paused(
     until: datetime | None = None,
     note: str | None = None,
     by: str | None = None,
+    app: str | None = None,
+    expected: str | None = None,
 ) -> bool:
     """
     Pause an action (its occurrences are not recorded), or resume it from now on.
@@ -74,9 +84,13 @@ def set_paused(
 
         until: When the pause ends by itself, aware, exclusive.
 
-        note: Why it is paused.
+        note: Why it is paused, or resumed.
 
         by: Who asks for it, such as ``root@host``.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+        expected: The ``tag_pause`` of the pause that the caller has seen. None: any.
 
     Returns:
         False if nothing had to be changed.
@@ -86,13 +100,16 @@ def set_paused(
 
         UsageError: If *until* is not in the future.
 
+        StaleError: If its pause is not the *expected* one.
+
         ConflictError: If it is paused with its app or the installation, not on its own.
 
         InvalidDocumentError: If it is to be resumed but its stored rule can no longer
             be read, whether it is paused or not.
     """
-    above = hold_pause(connection, _get_app(connection, uid))
-    row = lock_action(connection, uid)
+    above = hold_pause(connection, get_app_of(connection, uid, app=app))
+    row = lock_action(connection, uid, app=app)
+    _refuse_other_pause(row, expected)
     if paused:
         given = _begin(connection, until, note, by)
         return _pause_one(connection, row, given)
@@ -104,18 +121,24 @@ def set_paused(
         raise ConflictError(_say_whose(row))
     if above is not None and row.paused_at is not None:
         write_pause(connection, [row], above, by=by)
+        note_pause(connection, row, Change.RESUMED, note)
         return True
     now = read_clock(connection)
     started = start_from(uid, schedule, now, timedelta(0))
     values = {**UNPAUSED, "pause_scope": None, "updated_at": now, **started}
-    change_actions(connection, [(row, values)], Change.RESUMED, by=by)
+    change_actions(connection, [(row, values)], Change.RESUMED, by=by, note=note)
+    note_pause(connection, row, Change.RESUMED, note)
     return True
 
 
-def _get_app(connection: sa.Connection, uid: str) -> str:
-    """Return the app of an action; "" if there is none: locking it reports that."""
-    found = connection.execute(sa.select(_kept.app).where(_kept.uid == uid))
-    return found.scalar_one_or_none() or ""
+def _refuse_other_pause(row: sa.Row[Any], expected: str | None) -> None:
+    current = tag_pause(get_pause(row))
+    if expected is not None and expected != current:
+        msg = (
+            f"the pause of action {row.uid!r} was changed meanwhile. Read it again, and"
+            " decide on what it is now"
+        )
+        raise StaleError(msg, current=current)
 
 
 def _begin(
@@ -141,6 +164,7 @@ def _pause_one(connection: sa.Connection, row: sa.Row[Any], given: Pause) -> boo
             return False
         given = replace(given, at=known.at)  # it has been paused since then
     write_pause(connection, [row], given, by=given.by)
+    note_pause(connection, row, Change.PAUSED, given.note, given)
     return True
 
 
@@ -215,12 +239,28 @@ def pause_app(
         sa.or_(_kept.paused_at.is_(None), _kept.pause_scope.is_not(None)),
     )
     write_pause(connection, [r for r in rows if get_pause(r) != pause], pause, by=by)
+    note_pause_of_all(connection, app, known, pause, len(rows), note)
     return len(rows)
 
 
-def resume_app(connection: sa.Connection, app: str, *, by: str | None = None) -> int:
+def resume_app(
+    connection: sa.Connection,
+    app: str,
+    *,
+    note: str | None = None,
+    by: str | None = None,
+) -> int:
     """
     Resume a small app from now on; actions that are paused on their own stay so.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of the small app.
+
+        note: Why; for the record of changes.
+
+        by: Who asks for it.
 
     Returns:
         How many actions were paused with it.
@@ -245,6 +285,7 @@ def resume_app(connection: sa.Connection, app: str, *, by: str | None = None) ->
         raise ConflictError(msg)
     now = read_clock(connection)
     _end_pause_of_app(connection, app, rows, above, at=now, by=by)
+    note_pause_of_all(connection, app, known, None, len(rows), note)
     return len(rows)
 
 
@@ -307,10 +348,13 @@ def pause_installation(
         sa.or_(_kept.paused_at.is_(None), _kept.pause_scope == INSTALLATION),
     )
     write_pause(connection, [r for r in rows if get_pause(r) != pause], pause, by=by)
+    note_pause_of_all(connection, None, known, pause, len(rows), note)
     return len(rows)
 
 
-def resume_installation(connection: sa.Connection, *, by: str | None = None) -> int:
+def resume_installation(
+    connection: sa.Connection, *, note: str | None = None, by: str | None = None
+) -> int:
     """
     Resume from now on all actions that were paused with the installation.
 
@@ -328,6 +372,7 @@ def resume_installation(connection: sa.Connection, *, by: str | None = None) -> 
         raise ConflictError(msg)
     connection.execute(sa.update(installation).values(**UNPAUSED))
     let_go_on(connection, rows, at=read_clock(connection), by=by)
+    note_pause_of_all(connection, None, known, None, len(rows), note)
     return len(rows)
 
 

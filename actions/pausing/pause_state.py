@@ -8,6 +8,8 @@ scope.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -132,6 +134,14 @@ def get_pause(row: sa.Row[Any]) -> Pause | None:
         row.pause_note,
         getattr(row, "pause_scope", None),
     )
+
+
+def tag_pause(pause: Pause | None) -> str:
+    """Return what tells one pause from another, and from none: an entity tag."""
+    if pause is None:
+        return "none"
+    values = json.dumps(pause.as_json(), default=datetime.isoformat)
+    return hashlib.sha256(values.encode()).hexdigest()[:16]
 
 
 def hold_pause(connection: sa.Connection, app: str) -> Pause | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import islice
 
+from typing_extensions import TypedDict
+
 from actions.occurrences import Schedule
 from actions.when.searching import find_each
 from models.fields.instants import format_instant
@@ -22,6 +24,19 @@ COMPARED = timedelta(days=30)
 #: Occurrences of each schedule that are compared: a week of a rule that is due every
 #: minute.
 MOST_COMPARED = 10_000
+
+
+#: From one instant to another. Not a class, since "from" is a keyword.
+MoveJson = TypedDict("MoveJson", {"from": str, "to": str})
+
+
+class ChangesJson(TypedDict):
+    """Runs that differ, in RFC 3339; ``until`` is the end of what was compared."""
+
+    added: list[str]
+    removed: list[str]
+    moved: list[MoveJson]
+    until: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +60,7 @@ class Changes:
     moved: tuple[tuple[datetime, datetime], ...]
     until: datetime
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> ChangesJson:
         """Return what ``--json`` prints for an edit."""
         return {
             "added": [format_instant(at) for at in self.added],

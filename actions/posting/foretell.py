@@ -6,23 +6,54 @@ Each function does the post itself, so a refusal is the same with and without a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
-from actions.list_actions import fetch_actions, find_next, get_action_state
+from actions.list_actions import (
+    ActionState,
+    fetch_rows,
+    find_next,
+    get_action_state,
+)
 from actions.lookup import find_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
-from actions.posting.changes import COMPARED, Changes, compare_schedules
+from actions.posting.changes import (
+    COMPARED,
+    Changes,
+    ChangesJson,
+    compare_schedules,
+)
 from actions.posting.post import Posted, fetch_holidays, post_action, post_actions
 from actions.posting.references import References, find_unknown
 from models.database.engine import read_clock
+from models.database.journal import rolled_back
 from models.errors import NotFoundError, Problem, RuleError
 from models.scheduled_action import ScheduledActionModel
-from models.timing import make_timing
+from models.timing import DayRange, make_timing
+
+
+class PostedJson(TypedDict):
+    """
+    A post, and the action after it.
+
+    ``uid`` is null if nothing was stored and the action would be new; ``superseded``
+    are occurrences that were due under the old rule and will not run.
+    """
+
+    uid: str | None
+    name: str
+    app: str
+    revision: int
+    state: ActionState
+    created: bool
+    next: list[datetime]
+    superseded: list[datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +74,7 @@ class Outcome:
     is_stored: bool = True
 
     @property
-    def state(self) -> str:
+    def state(self) -> ActionState:
         """The state of the action: "active", or why it does not run, in a word."""
         return get_action_state(self.row)
 
@@ -51,15 +82,27 @@ class Outcome:
         """Return the next *count* occurrences, aware UTC."""
         return find_next(self.row, count=count)
 
-    def as_json(self, *, count: int) -> dict[str, object]:
+    def as_json(self, *, count: int) -> PostedJson:
         """Return the documented object, with at most *count* occurrences."""
         has_uid = self.is_stored or not self.posted.created
         return {
             "uid": self.posted.uid if has_uid else None,
+            "name": self.row.name,
+            "app": self.row.app,
             "revision": self.posted.revision,
+            "state": self.state,
+            "created": self.posted.created,
             "next": self.find_next(count=count),
             "superseded": list(self.posted.superseded),
         }
+
+
+class ForetoldJson(ChangesJson):
+    """What a post would do, and how the occurrences of the near future would change."""
+
+    uid: str | None
+    revision: int
+    superseded: list[datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +119,7 @@ class Difference:
     posted: Posted
     changes: Changes
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> ForetoldJson:
         """Return the documented object; keys are only added."""
         return {
             "uid": None if self.posted.created else self.posted.uid,
@@ -86,7 +129,7 @@ class Difference:
         }
 
 
-def post_with_outcome(
+def post_with_outcome(  # noqa: PLR0913 - those of post_action
     connection: sa.Connection,
     app: str,
     action: ScheduledActionModel,
@@ -94,10 +137,11 @@ def post_with_outcome(
     replace: bool,
     lookback: timedelta,
     by: str | None,
+    note: str | None = None,
 ) -> Outcome:
     """Store *action* as ``post_action`` does, and return the outcome."""
     posted = post_action(
-        connection, app, action, replace=replace, lookback=lookback, by=by
+        connection, app, action, replace=replace, lookback=lookback, by=by, note=note
     )
     return Outcome(posted, find_action(connection, posted.uid))
 
@@ -110,6 +154,7 @@ def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry 
     replace: bool,
     lookback: timedelta,
     by: str | None,
+    note: str | None = None,
     dry_run: bool = False,
 ) -> list[Outcome]:
     """
@@ -128,15 +173,21 @@ def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry 
 
         by: As for ``post_actions``.
 
+        note: As for ``post_actions``.
+
         dry_run: Whether to roll the post back in the end.
     """
-    savepoint = connection.begin_nested()
-    posted = post_actions(
-        connection, app, actions, replace=replace, lookback=lookback, by=by
-    )
-    rows = {row.uid: row for row in fetch_actions(connection, app=app)}
-    if dry_run:
-        savepoint.rollback()
+    with rolled_back(connection) if dry_run else nullcontext():
+        posted = post_actions(
+            connection,
+            app,
+            actions,
+            replace=replace,
+            lookback=lookback,
+            by=by,
+            note=note,
+        )
+        rows = fetch_rows(connection, [each.uid for each in posted])
     return [Outcome(each, rows[each.uid], is_stored=not dry_run) for each in posted]
 
 
@@ -168,16 +219,39 @@ def foretell_post(
     old = _find_old(connection, app, action)
     now = read_clock(connection)
     holidays = fetch_holidays(connection, app)
-    savepoint = connection.begin_nested()
-    posted = post_action(connection, app, action, replace=replace, lookback=lookback)
-    savepoint.rollback()
+    with rolled_back(connection):
+        posted = post_action(
+            connection, app, action, replace=replace, lookback=lookback
+        )
+    action = action.model_copy(update={"uid": posted.uid})
+    return Difference(posted, foretell_edit(old, action, now=now, holidays=holidays))
+
+
+def foretell_edit(
+    old: sa.Row[Any] | None,
+    action: ScheduledActionModel,
+    *,
+    now: datetime,
+    holidays: Mapping[str, Sequence[DayRange]],
+) -> Changes:
+    """
+    Return how the runs of the near future would change if *action* were stored.
+
+    Args:
+        old: The row that it would replace. None: it is new.
+
+        action: As the door read it, with its uid.
+
+        now: Aware UTC; what is compared begins here and lasts for COMPARED.
+
+        holidays: The days of each holiday calendar of the app.
+    """
     created_at = now if old is None else old.created_at
     timing = make_timing(action, created_at=created_at, holidays=holidays)
     new = None if timing is None or not action.active else make_schedule(timing)
-    changes = compare_schedules(
-        _read_schedule(old), new, posted.uid, start=now, end=now + COMPARED
+    return compare_schedules(
+        _read_schedule(old), new, action.uid or "", start=now, end=now + COMPARED
     )
-    return Difference(posted, changes)
 
 
 def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem]:
@@ -209,9 +283,11 @@ def _find_old(
 
 
 def _read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
-    if row is None or row.timing is None or get_action_state(row) != "active":
+    """Return the schedule of *row*, as if no pause were; None: it has none."""
+    runs = {ActionState.ACTIVE, ActionState.PAUSED}
+    if row is None or row.timing is None or get_action_state(row) not in runs:
         return None
     try:
-        return parse_timing(row.timing)
+        return parse_timing(row.timing) if row.active else None
     except RuleError:
         return None  # an unreadable rule never runs

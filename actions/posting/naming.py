@@ -71,6 +71,11 @@ class Taken:
             if row.app == self.app and row.deleted_at is None:
                 self._by_name[row.name] = row
 
+    def has(self, uid: str) -> bool:
+        """Tell whether the app has an action *uid* that is not deleted."""
+        row = self._by_uid.get(uid)
+        return row is not None and row.deleted_at is None and row.app == self.app
+
     def find_old(
         self, action: ScheduledActionModel, *, replace: bool
     ) -> sa.Row[Any] | None:

@@ -19,7 +19,15 @@ from actions.occurrences import Schedule, find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause, pause_posted
 from actions.posting.effective_from import start_from
 from actions.posting.naming import Taken, refuse_repeated
-from actions.posting.revisions import change_action, lock_action, log_posted
+from actions.posting.noting import note_deleted, note_posted, note_replaced
+from actions.posting.revisions import (
+    change_action,
+    get_app_of,
+    lock_action,
+    log_posted,
+    refuse_action,
+    refuse_stale,
+)
 from actions.zone_changes import get_zone_names_of, remember_zones
 from models.database.engine import read_clock
 from models.database.tables import (
@@ -33,7 +41,7 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from models.fields.strict_model import MOST_PROBLEMS
+from models.fields.strict_model import MOST_PROBLEMS, show
 from models.occurrence import LOOKBACK
 from models.operation_state import Overlap, Queue
 from models.revision import Change
@@ -99,10 +107,11 @@ class _Moment:
     holidays: Mapping[str, list[tuple[date, date]]]
     lookback: timedelta
     by: str | None
+    note: str | None
     pause: Pause | None
 
 
-def post_action(
+def post_action(  # noqa: PLR0913 - all but three have a default
     connection: sa.Connection,
     app: str,
     action: ScheduledActionModel,
@@ -110,6 +119,7 @@ def post_action(
     replace: bool = False,
     lookback: timedelta = LOOKBACK,
     by: str | None = None,
+    note: str | None = None,
 ) -> Posted:
     """
     Store *action* as an action of *app*; it takes effect now.
@@ -127,6 +137,8 @@ def post_action(
 
         by: Who posts it.
 
+        note: Why, in their words; kept with the revision.
+
     Raises:
         NotFoundError: No such small app.
 
@@ -136,12 +148,73 @@ def post_action(
     """
     pause = hold_pause(connection, app)
     taken = Taken(connection, app, [action])
-    moment = _begin(connection, app, lookback, by, pause)
+    moment = _begin(connection, app, lookback, by, note, pause)
     change = _prepare(moment, action, taken.find_old(action, replace=replace))
     return _store(connection, moment, [change])[0]
 
 
-def post_actions(
+def replace_action(  # noqa: PLR0913 - all but three have a default
+    connection: sa.Connection,
+    uid: str,
+    action: ScheduledActionModel,
+    *,
+    app: str | None = None,
+    expected_revision: int | None = None,
+    lookback: timedelta = LOOKBACK,
+    by: str | None = None,
+    note: str | None = None,
+    change: Change = Change.REPLACED,
+) -> Posted:
+    """
+    Store *action* in place of the one whose uid is *uid*.
+
+    A pause is not part of the document: a paused action stays paused.
+
+    Args:
+        connection: In a transaction of its own.
+
+        uid: Of an action that is not deleted.
+
+        action: As the door read it.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+        expected_revision: As for ``refuse_stale``.
+
+        lookback: As for ``post_action``.
+
+        by: Who replaces it.
+
+        note: Why, in their words.
+
+        change: What the new revision says was done.
+
+    Raises:
+        NotFoundError: There is no such action, or it is deleted.
+
+        StaleError: Its document was changed since the caller read it.
+
+        ConflictError: The new name is that of another action of the app.
+
+        InvalidDocumentError: As ``post_action``, or *action* has another uid.
+    """
+    if action.uid not in {None, uid}:
+        message = f"{show(action.uid)} is another uid, and a uid never changes."
+        hint = f"Write {show(uid)}, or leave it out."
+        raise InvalidDocumentError((Problem("/uid", message, hint),))
+    action = action.model_copy(update={"uid": uid})
+    owner = get_app_of(connection, uid, app=app)
+    pause = hold_pause(connection, owner)
+    taken = Taken(connection, owner, [action])
+    if not taken.has(uid):  # it was deleted since we looked
+        refuse_action(uid)
+    refuse_stale(connection, uid, expected_revision)
+    old = taken.find_old(action, replace=True)
+    moment = _begin(connection, owner, lookback, by, note, pause)
+    return _store(connection, moment, [_prepare(moment, action, old)], change)[0]
+
+
+def post_actions(  # noqa: PLR0913 - all but three have a default
     connection: sa.Connection,
     app: str,
     actions: Sequence[ScheduledActionModel],
@@ -149,6 +222,7 @@ def post_actions(
     replace: bool = False,
     lookback: timedelta = LOOKBACK,
     by: str | None = None,
+    note: str | None = None,
 ) -> list[Posted]:
     """
     Store all of *actions* as ``post_action`` does, or none, in few statements.
@@ -162,7 +236,7 @@ def post_actions(
     refuse_repeated(actions)
     pause = hold_pause(connection, app)
     taken = Taken(connection, app, actions)
-    moment = _begin(connection, app, lookback, by, pause)
+    moment = _begin(connection, app, lookback, by, note, pause)
     changes: list[_Change] = []
     problems: list[Problem] = []
     for index, action in enumerate(actions):
@@ -181,11 +255,13 @@ def _begin(
     app: str,
     lookback: timedelta,
     by: str | None,
+    note: str | None,
     pause: Pause | None,
 ) -> _Moment:
     """Read the clock, after the old rows are locked: a tick may have delayed that."""
     now = read_clock(connection)
-    return _Moment(app, now, fetch_holidays(connection, app), lookback, by, pause)
+    holidays = fetch_holidays(connection, app)
+    return _Moment(app, now, holidays, lookback, by, note, pause)
 
 
 def _prepare(
@@ -217,7 +293,10 @@ def _prepare(
 
 
 def _store(
-    connection: sa.Connection, moment: _Moment, changes: Sequence[_Change]
+    connection: sa.Connection,
+    moment: _Moment,
+    changes: Sequence[_Change],
+    replaced: Change = Change.REPLACED,
 ) -> list[Posted]:
     remember_zones(connection, {zone for each in changes for zone in each.zones})
     new = [each for each in changes if each.old is None]
@@ -226,8 +305,14 @@ def _store(
     for each in changes:
         if each.old is not None:
             change_action(
-                connection, each.uid, Change.REPLACED, by=moment.by, **each.values
+                connection,
+                each.uid,
+                replaced,
+                by=moment.by,
+                note=moment.note,
+                **each.values,
             )
+    _note(connection, moment, changes, replaced)
     # In a paused app a new action is paused at once, which is a second revision.
     first = 1 if moment.pause is None else 2
     return [
@@ -245,6 +330,23 @@ def _store(
     ]
 
 
+def _note(
+    connection: sa.Connection,
+    moment: _Moment,
+    changes: Sequence[_Change],
+    replaced: Change,
+) -> None:
+    """Note what was stored in the record of changes, but for the scheduler's own."""
+    if moment.app == SYSTEM_APP:
+        return
+    for each in changes:
+        document = each.values["document"]
+        if each.old is None:
+            note_posted(connection, moment.app, each.uid, document, note=moment.note)
+        else:
+            note_replaced(connection, each.old, document, replaced, note=moment.note)
+
+
 def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) -> None:
     given = {"app": moment.app, "revision": 1}
     given |= {"created_at": moment.now, "updated_at": moment.now}
@@ -259,7 +361,7 @@ def _insert(connection: sa.Connection, moment: _Moment, new: Sequence[_Change]) 
         msg = f"{taken} was taken by another post at the same moment. Post again."
         raise ConflictError(msg) from None
     uids = [each.uid for each in new]
-    log_posted(connection, uids, by=moment.by)
+    log_posted(connection, uids, by=moment.by, note=moment.note)
     if moment.pause is not None:
         pause_posted(connection, uids, moment.pause)
 
@@ -302,19 +404,40 @@ def derive(
 
 
 def delete_action(
-    connection: sa.Connection, uid: str, *, by: str | None = None
+    connection: sa.Connection,
+    uid: str,
+    *,
+    app: str | None = None,
+    expected_revision: int | None = None,
+    by: str | None = None,
+    note: str | None = None,
 ) -> None:
     """
     Delete an action; its operations and revisions stay, and its uid stays taken.
 
+    Args:
+        connection: In a transaction of its own.
+
+        uid: Of the action.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+        expected_revision: As for ``refuse_stale``.
+
+        by: Who deletes it.
+
+        note: Why, in their words.
+
     Raises:
         NotFoundError: There is no such action, or it was deleted before.
+
+        StaleError: Its document was changed since the caller read it.
     """
-    lock_action(connection, uid)
-    now = read_clock(connection)
-    change_action(
-        connection, uid, Change.DELETED, by=by, deleted_at=now, next_due_at=None
-    )
+    row = lock_action(connection, uid, app=app)
+    refuse_stale(connection, uid, expected_revision)
+    gone = {"deleted_at": read_clock(connection), "next_due_at": None}
+    change_action(connection, uid, Change.DELETED, by=by, note=note, **gone)
+    note_deleted(connection, row, note=note)
 
 
 def fetch_holidays(

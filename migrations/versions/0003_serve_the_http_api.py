@@ -33,6 +33,25 @@ LIVE_INDEXES = (
         "ix_deliveries_failed", "deliveries", "app, updated_at", "state = 'failed'"
     ),
     LiveIndex("ix_deliveries_content", "deliveries", "content", "content IS NOT NULL"),
+    LiveIndex(
+        "ix_operations_app_troubled",
+        "operations",
+        "app, finished_at",
+        "state IN ('failed', 'missed')",
+    ),
+    LiveIndex(
+        "ix_scheduled_actions_idle",
+        "scheduled_actions",
+        "app, name",
+        "deleted_at IS NULL AND"
+        " (paused_at IS NOT NULL OR quarantined_at IS NOT NULL OR NOT active)",
+    ),
+    LiveIndex(
+        "ix_scheduled_actions_deleted",
+        "scheduled_actions",
+        "app, name",
+        "deleted_at IS NOT NULL",
+    ),
 )
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -104,6 +105,24 @@ def note_change(  # noqa: PLR0913 - the columns of the record
     before_commit(connection, _append).append(noted)
 
 
+@contextmanager
+def rolled_back(connection: sa.Connection) -> Iterator[None]:
+    """
+    Roll back what is done inside, and forget what is noted there: a dry run.
+
+    Args:
+        connection: Of ``writing``.
+    """
+    noted = before_commit(connection, _append)
+    kept = len(noted)
+    savepoint = connection.begin_nested()
+    try:
+        yield
+    finally:
+        savepoint.rollback()
+        del noted[kept:]
+
+
 def compute_hash(row: Mapping[str, Any]) -> str:
     """
     Return the hash of a row of the record, hexadecimal SHA-256.
@@ -121,6 +140,8 @@ def compute_hash(row: Mapping[str, Any]) -> str:
 
 def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
     """Lock the head of the chain, and append all that was noted."""
+    if not noted:  # it was all a dry run
+        return
     head = connection.execute(_LOCK_HEAD).one_or_none()
     if head is None:
         msg = (

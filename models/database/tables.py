@@ -207,6 +207,12 @@ holidays = sa.Table(
     Column("created_at", UtcDateTime, nullable=False, default=db_now()),
 )
 
+#: Actions that do not run, most of which will again; and those that never will.
+IDLE_ACTIONS = Rows(
+    "({0}paused_at IS NOT NULL OR {0}quarantined_at IS NOT NULL OR NOT {0}active)"
+)
+DELETED_ACTIONS = Rows("{0}deleted_at IS NOT NULL")
+
 scheduled_actions = sa.Table(
     "scheduled_actions",
     metadata,
@@ -274,6 +280,15 @@ scheduled_actions = sa.Table(
         where="deleted_at IS NULL",
         unique=True,
     ),
+    # actions list: those that do not run
+    _partial(
+        "ix_scheduled_actions_idle",
+        "app",
+        "name",
+        where=f"deleted_at IS NULL AND {IDLE_ACTIONS}",
+    ),
+    # actions list: those that were deleted
+    _partial("ix_scheduled_actions_deleted", "app", "name", where=DELETED_ACTIONS),
     # recording an event: the actions of the app that wait for it
     _partial(
         "ix_scheduled_actions_event",
@@ -429,6 +444,8 @@ operations = sa.Table(
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
     # doctor, metrics, notices: what failed or was missed lately
     _partial("ix_operations_troubled", "finished_at", where=TROUBLED),
+    # actions list: what failed or was missed lately in an app
+    _partial("ix_operations_app_troubled", "app", "finished_at", where=TROUBLED),
     # operations list: the latest; maintenance: the oldest
     Index("ix_operations_recorded_at", "recorded_at"),
     # operations list: the latest of an app, however much the others do

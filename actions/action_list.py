@@ -1,0 +1,291 @@
+"""
+The list of scheduled actions: filtered, in parts, without their documents.
+
+In the order of small app and name, which the index of names serves; states that few
+actions are in, and what is in trouble, have indexes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+from actions.list_actions import ActionState
+from models.database.engine import json_rows, make_rows_json
+from models.database.tables import (
+    DELETED_ACTIONS,
+    IDLE_ACTIONS,
+    TROUBLED,
+    operations,
+    scheduled_actions,
+)
+from models.operation_state import OperationState, Queue
+from models.paging import Page, Part
+from models.when import KINDS
+
+#: How many of the latest failed and missed operations are looked at for actions in
+#: trouble. Finding out which of them are their action's last run takes 10 µs each.
+TROUBLES_LOOKED_AT = 2000
+
+#: How many actions one part looks at for a text, a kind or a queue, which no index
+#: serves: some 20 ms. If there are more, the part may have few entries or none, and
+#: the list goes on all the same.
+ACTIONS_LOOKED_AT = 10_000
+
+#: The longest text that is searched for.
+LONGEST_TEXT = 200
+
+#: The members of a document that say when the action runs.
+WHEN_KEYS = ("when", "starts_at", "ends_at", "except", "jitter")
+
+_kept = scheduled_actions.c
+
+#: The order of the list.
+_KEY = (_kept.app, _kept.name, _kept.uid)
+
+
+class Trouble(StrEnum):
+    """What is wrong with an action."""
+
+    ANY = "any"
+    FAILED = "failed"  # its last run failed
+    MISSED = "missed"  # its last occurrences were missed
+    QUARANTINED = "quarantined"  # its rule cannot be read
+
+
+#: The kinds of ``when``, by the key that names them in a document.
+ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionFilter:
+    """
+    Which actions are meant; None matches everything that is not deleted.
+
+    Args:
+        app: Uid of a small app.
+
+        state: Also the only way to get deleted actions.
+
+        kind: The key of ``when`` that they have, alone or in a list.
+
+        queue: That carries their operations.
+
+        text: Part of their name or uid, whatever the case of its letters.
+
+        trouble: What is wrong with them. FAILED and MISSED look at the latest
+            TROUBLES_LOOKED_AT failed and missed operations (of *app*, if given).
+    """
+
+    app: str | None = None
+    state: ActionState | None = None
+    kind: str | None = None
+    queue: Queue | None = None
+    text: str | None = None
+    trouble: Trouble | None = None
+
+
+def select_part(
+    connection: sa.Connection,
+    wanted: ActionFilter,
+    page: Page,
+    *,
+    looked_at: int = ACTIONS_LOOKED_AT,
+) -> Part[sa.Row[Any]]:
+    """
+    Return a part of the list of actions: their rows, without documents.
+
+    Args:
+        connection: Any.
+
+        wanted: Which actions.
+
+        page: Its position is that of ``Part.following``: app, name and uid.
+
+        looked_at: The most actions to look at.
+
+    Returns:
+        Fewer than asked for, although the list goes on, if *looked_at* actions were
+        looked at.
+    """
+    place = sa.func.row_number().over(order_by=_KEY).label("place")
+    first = (
+        sa.select(*(each for each in _kept if each.name != "document"), place)
+        .where(*_match_quickly(connection, wanted))
+        .order_by(*_KEY)
+        .limit(looked_at)
+    )
+    if page.after is not None:
+        first = first.where(sa.tuple_(*_KEY) > sa.tuple_(*page.after))
+    seen = first.subquery("seen")
+    fits = sa.and_(sa.true(), *_match_slowly(wanted, seen.c)).label("fits")
+    query = (
+        sa.select(seen, fits)
+        .where(sa.or_(fits.element, seen.c.place == looked_at))
+        .order_by(seen.c.app, seen.c.name, seen.c.uid)
+        .limit(page.limit + 1)
+    )
+    rows = connection.execute(query).all()
+    shown = [row for row in rows[: page.limit] if row.fits]
+    if len(rows) > page.limit:
+        end = rows[page.limit - 1]
+    elif rows and rows[-1].place == looked_at:
+        end = rows[-1]
+    else:
+        return Part(shown, None)
+    return Part(shown, (end.app, end.name, end.uid))
+
+
+def fetch_schedules(
+    connection: sa.Connection, uids: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """
+    Return the parts of documents that say when, by uid of the action.
+
+    The rest of a document may be long, and is not read.
+    """
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    rows = connection.execute(
+        sa.select(
+            _kept.uid, *(_kept.document[key].label(key) for key in WHEN_KEYS)
+        ).where(_kept.uid.in_(sa.select(given.c.uid))),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    )
+    return {
+        uid: {
+            key: part
+            for key, part in zip(WHEN_KEYS, parts, strict=True)
+            if part is not None
+        }
+        for uid, *parts in rows
+    }
+
+
+def match(
+    connection: sa.Connection, wanted: ActionFilter
+) -> list[sa.ColumnElement[bool] | sa.TextClause]:
+    """
+    Return the conditions on ``scheduled_actions`` that *wanted* means.
+
+    Args:
+        connection: Which actions are in trouble is looked up first: the database would
+            look at every action for it.
+
+        wanted: Which actions.
+    """
+    return [*_match_quickly(connection, wanted), *_match_slowly(wanted, _kept)]
+
+
+def _match_quickly(
+    connection: sa.Connection, wanted: ActionFilter
+) -> list[sa.ColumnElement[bool] | sa.TextClause]:
+    """Return the conditions that an index serves."""
+    conditions = _match_state(wanted.state)
+    if wanted.app is not None:
+        conditions.append(_kept.app == wanted.app)
+    if wanted.trouble is not None:
+        conditions.append(_match_trouble(connection, wanted.trouble, wanted.app))
+    return conditions
+
+
+def _match_slowly(
+    wanted: ActionFilter, kept: ReadOnlyColumnCollection[str, Any]
+) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions for which each row is looked at."""
+    conditions = []
+    if wanted.queue is not None:
+        conditions.append(kept.queue == wanted.queue)
+    if wanted.kind is not None:
+        conditions.append(_match_kind(wanted.kind, kept))
+    if wanted.text:
+        part = wanted.text[:LONGEST_TEXT]
+        conditions.append(
+            sa.or_(
+                kept.name.icontains(part, autoescape=True),
+                kept.uid.icontains(part, autoescape=True),
+            )
+        )
+    return conditions
+
+
+def _match_trouble(
+    connection: sa.Connection, trouble: Trouble, app: str | None
+) -> sa.ColumnElement[bool]:
+    chosen: set[str] = set()
+    if trouble is not Trouble.QUARANTINED:
+        chosen.update(_fetch_troubled(connection, trouble, app))
+    if trouble in {Trouble.QUARANTINED, Trouble.ANY}:
+        query = (
+            sa.select(_kept.uid)
+            .where(*_match_state(ActionState.QUARANTINED))
+            .order_by(_kept.app, _kept.name)
+            .limit(TROUBLES_LOOKED_AT)
+        )
+        if app is not None:
+            query = query.where(_kept.app == app)
+        chosen.update(connection.execute(query).scalars())
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "chosen")
+    rows = make_rows_json([{"uid": uid} for uid in sorted(chosen)])
+    return _kept.uid.in_(sa.select(given.c.uid).params(chosen=rows))
+
+
+def _match_state(
+    state: ActionState | None,
+) -> list[sa.ColumnElement[bool] | sa.TextClause]:
+    table = scheduled_actions.name
+    alive = _kept.deleted_at.is_(None)
+    if state is None:
+        return [alive]
+    if state is ActionState.DELETED:
+        return [DELETED_ACTIONS.of(table)]
+    if state is ActionState.ACTIVE:
+        return [alive, sa.text(f"NOT {IDLE_ACTIONS.of(table)}")]
+    held, bad = _kept.paused_at.is_not(None), _kept.quarantined_at.is_not(None)
+    state_is = {
+        ActionState.QUARANTINED: bad,
+        ActionState.PAUSED: sa.and_(held, ~bad),
+        ActionState.INACTIVE: ~sa.or_(held, bad),
+    }
+    return [alive, IDLE_ACTIONS.of(table), state_is[state]]
+
+
+def _match_kind(
+    kind: str, kept: ReadOnlyColumnCollection[str, Any]
+) -> sa.ColumnElement[bool]:
+    """Match the columns that are derived from ``when``; no document is read."""
+    if kind == "on":
+        return sa.and_(kept.event.is_not(None), kept.delay.is_(None))
+    if kind == "after":
+        return sa.and_(kept.event.is_not(None), kept.delay.is_not(None))
+    # Canonical JSON, whose values have no quotes in them. In event-driven ones, null.
+    found: sa.ColumnElement[bool] = kept.timing.contains(f'"{kind}":"', autoescape=True)
+    return sa.func.coalesce(found, sa.false())
+
+
+def _fetch_troubled(
+    connection: sa.Connection, trouble: Trouble, app: str | None
+) -> list[str]:
+    """Return the uids of actions whose latest operation failed or was missed."""
+    kept = operations.c
+    latest = sa.select(kept.action_uid, kept.occurrence, kept.state).where(
+        TROUBLED.of()
+    )
+    if app is not None:
+        latest = latest.where(kept.app == app)
+    found = (
+        latest.order_by(kept.finished_at.desc()).limit(TROUBLES_LOOKED_AT)
+    ).subquery("found")
+    later = operations.alias("later")
+    is_latest = ~sa.exists().where(
+        later.c.action_uid == found.c.action_uid,
+        later.c.occurrence > found.c.occurrence,
+    )
+    query = sa.select(found.c.action_uid).where(is_latest).distinct()
+    if trouble is not Trouble.ANY:
+        query = query.where(found.c.state == OperationState(trouble.value))
+    return list(connection.execute(query).scalars())

@@ -1,0 +1,122 @@
+"""
+What the record of changes says of an action.
+
+The documents themselves are kept as revisions, which the record names; what it repeats
+of them is short, and never a part that may hold a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import JsonValue
+
+from models.database.journal import note_change
+from models.door.differences import Kind, ValueDifference, find_differences
+from models.revision import Change
+
+#: What the record calls an action.
+KIND = "action"
+
+#: The longest text that the record repeats.
+_LONGEST = 200
+
+#: The most values that the record repeats of one change.
+_MOST = 50
+
+#: Parts of a document whose values may be secrets: a key in an address, a password
+#: among the arguments of a task.
+_SECRET = ("/operations/call_webhook", "/operations/run_task")
+
+#: Stands for a value that the record does not repeat; the revision has it.
+_SEE_REVISION = "(see the revision)"
+
+
+def note_posted(
+    connection: sa.Connection,
+    app: str,
+    uid: str,
+    document: Mapping[str, Any],
+    *,
+    note: str | None,
+) -> None:
+    """Note that an action was posted to *app*."""
+    after = {"revision": 1, "name": document["name"], "active": document["active"]}
+    note_change(connection, KIND, uid, Change.POSTED, app=app, after=after, note=note)
+
+
+def note_replaced(
+    connection: sa.Connection,
+    old: sa.Row[Any],
+    document: Mapping[str, Any],
+    change: Change,
+    *,
+    note: str | None,
+) -> None:
+    """
+    Note that the document of an action was replaced.
+
+    Args:
+        connection: Of ``writing``.
+
+        old: Its row as it was.
+
+        document: The new one.
+
+        change: What was done.
+
+        note: Why, in the author's words.
+    """
+    found = find_differences(old.document, document)
+    note_change(
+        connection,
+        KIND,
+        old.uid,
+        change,
+        app=old.app,
+        before={
+            "revision": old.revision,
+            **_list((each.pointer, each.before) for each in _had(found, Kind.ADDED)),
+        },
+        after={
+            "revision": old.revision + 1,
+            **_list((each.pointer, each.after) for each in _had(found, Kind.REMOVED)),
+        },
+        note=note,
+    )
+
+
+def note_deleted(
+    connection: sa.Connection, row: sa.Row[Any], *, note: str | None
+) -> None:
+    """Note that the action of *row*, as it was, was deleted."""
+    note_change(
+        connection,
+        KIND,
+        row.uid,
+        Change.DELETED,
+        app=row.app,
+        before={"revision": row.revision, "name": row.name},
+        note=note,
+    )
+
+
+def _had(found: Iterable[ValueDifference], without: Kind) -> Iterable[ValueDifference]:
+    """Return those of *found* that have a value on one side, *_MOST* at most."""
+    return [each for each in found if each.kind is not without][:_MOST]
+
+
+def _list(values: Iterable[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    return {pointer: _shorten(pointer, value) for pointer, value in values}
+
+
+def _shorten(pointer: str, value: JsonValue) -> JsonValue:
+    if pointer.startswith(_SECRET) or "/operations".startswith(pointer):
+        return _SEE_REVISION
+    if isinstance(value, dict | list) or (
+        isinstance(value, str) and len(value) > _LONGEST
+    ):
+        return _SEE_REVISION
+    return value

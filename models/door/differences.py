@@ -1,0 +1,102 @@
+"""How one JSON document differs from another, pointer by pointer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import zip_longest
+
+from pydantic import JsonValue
+from typing_extensions import TypedDict
+
+from models.door.json_text import make_pointer
+
+_Path = tuple[str | int, ...]
+
+#: Stands for a value that one of two documents lacks.
+_ABSENT = object()
+
+
+class Kind(StrEnum):
+    """What happened to one value of a document."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class DifferenceJson(TypedDict):
+    """One value that differs; what is absent is null."""
+
+    pointer: str
+    kind: Kind
+    before: JsonValue
+    after: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDifference:
+    """
+    One value that differs between two documents.
+
+    Args:
+        pointer: JSON pointer (RFC 6901) of the value.
+
+        before: None: it is null, or there was none (*kind* tells).
+
+        after: None: it is null, or there is none.
+    """
+
+    pointer: str
+    kind: Kind
+    before: JsonValue = None
+    after: JsonValue = None
+
+    def as_json(self) -> DifferenceJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "pointer": self.pointer,
+            "kind": self.kind,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+def find_differences(
+    old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
+) -> tuple[ValueDifference, ...]:
+    """
+    Return what differs between two documents, in the order of *new*, then of *old*.
+
+    Objects and lists are compared member by member, so that a difference is as small
+    as it can be. Two values of different types are one difference.
+
+    >>> find_differences({"a": [1, 2], "b": 3}, {"a": [1, 4, 5]})[0].pointer
+    '/a/1'
+    """
+    return tuple(_compare((), old, new))
+
+
+def _compare(path: _Path, old: object, new: object) -> Iterator[ValueDifference]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in (*new, *(key for key in old if key not in new)):
+            yield from _compare(
+                (*path, key), old.get(key, _ABSENT), new.get(key, _ABSENT)
+            )
+    elif isinstance(old, list) and isinstance(new, list):
+        pairs = zip_longest(old, new, fillvalue=_ABSENT)
+        for index, (before, after) in enumerate(pairs):
+            yield from _compare((*path, index), before, after)
+    elif old is _ABSENT:
+        yield _make(path, Kind.ADDED, None, new)
+    elif new is _ABSENT:
+        yield _make(path, Kind.REMOVED, old, None)
+    # In Python, true equals 1.
+    elif old != new or isinstance(old, bool) is not isinstance(new, bool):
+        yield _make(path, Kind.CHANGED, old, new)
+
+
+def _make(path: _Path, kind: Kind, before: object, after: object) -> ValueDifference:
+    # Both are parts of JSON documents.
+    return ValueDifference(make_pointer(path), kind, before, after)  # type: ignore[arg-type]

@@ -1,0 +1,415 @@
+"""Actions edited as somebody wrote them: replaced, patched, rolled back, deleted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.edit import (
+    Editor,
+    Terms,
+    patch_text,
+    post_all_text,
+    post_text,
+    replace_text,
+    roll_back,
+)
+from actions.posting.foretell import Outcome
+from actions.posting.post import delete_action
+from actions.posting.revisions import fetch_document_revisions
+from models.database.engine import Author, reading, writing
+from models.database.tables import changes, scheduled_action_revisions
+from models.errors import (
+    ConflictError,
+    InvalidDocumentError,
+    NotFoundError,
+    StaleError,
+)
+from tests.scheduling import add_app, fetch_action, make_document, post
+from tests.servers import wait_until
+
+TERMS = Terms()
+ANN = Editor("ann", "because")
+
+
+@pytest.fixture(autouse=True)
+def _app(request: pytest.FixtureRequest) -> None:
+    """Give every test two small apps."""
+    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
+    for uid in ("app", "other"):
+        add_app(request.getfixturevalue(name), uid)
+
+
+def replace(
+    engine: sa.Engine,
+    uid: str,
+    *,
+    app: str | None = None,
+    expected: int | None = None,
+    **document: Any,
+) -> Outcome:
+    with writing(engine) as connection:
+        return replace_text(
+            connection,
+            uid,
+            json.dumps(make_document(**document)),
+            app=app,
+            expected_revision=expected,
+            terms=TERMS,
+            editor=ANN,
+        )
+
+
+def patch(
+    engine: sa.Engine, uid: str, given: Any, *, expected: int | None = None
+) -> Outcome:
+    with writing(engine) as connection:
+        return patch_text(
+            connection,
+            uid,
+            json.dumps(given),
+            app=None,
+            expected_revision=expected,
+            terms=TERMS,
+            editor=ANN,
+        )
+
+
+def get_tag(engine: sa.Engine, uid: str) -> int:
+    with reading(engine) as connection:
+        return fetch_document_revisions(connection, [uid])[uid]
+
+
+def pause(engine: sa.Engine, uid: str) -> None:
+    with writing(engine) as connection:
+        set_paused(connection, uid, paused=True)
+
+
+def fetch_notes(engine: sa.Engine) -> list[tuple[str, str, Any]]:
+    with reading(engine) as connection:
+        rows = connection.execute(sa.select(changes).order_by(changes.c.number))
+        return [(row.subject, row.change, row.note) for row in rows]
+
+
+def test_replacing_never_unpauses(engine: sa.Engine):
+    """
+    A pause is not part of the document: its note, end and author stay.
+    """
+    uid = post(engine).uid
+    pause(engine, uid)
+    before = fetch_action(engine, uid)
+
+    outcome = replace(engine, uid, when={"cron_rule": "0 8 * * *"})
+
+    after = fetch_action(engine, uid)
+    assert before.paused_at == after.paused_at is not None
+    assert "paused" == outcome.state
+    assert "0 8 * * *" == after.document["when"]["cron_rule"]
+
+
+def test_pause_does_not_make_an_edit_stale(engine: sa.Engine):
+    """
+    Only what changes the document does: a pause between reading and writing does not.
+    """
+    uid = post(engine).uid
+    tag = get_tag(engine, uid)
+    pause(engine, uid)
+
+    replace(engine, uid, expected=tag, name="renamed")
+
+    assert (3, 3) == (fetch_action(engine, uid).revision, get_tag(engine, uid))
+    with pytest.raises(StaleError, match="is 3, not 1") as caught:
+        replace(engine, uid, expected=tag)
+    assert 3 == caught.value.current
+
+
+def delete(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None:
+    with writing(engine) as connection:
+        delete_action(connection, uid, expected_revision=expected)
+
+
+def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None:
+    with writing(engine) as connection:
+        roll_back(
+            connection,
+            uid,
+            1,
+            app="app",
+            expected_revision=expected,
+            terms=TERMS,
+            editor=ANN,
+        )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        replace,
+        lambda engine, uid, expected: patch(engine, uid, {}, expected=expected),
+        delete,
+        go_back,
+    ],
+)
+def test_stale_change_changes_nothing(engine: sa.Engine, change: Callable[..., object]):
+    """
+    Whoever has read another document is refused, however the change is made.
+    """
+    uid = post(engine).uid
+    replace(engine, uid, name="second")
+    before = fetch_action(engine, uid)
+
+    with pytest.raises(StaleError):
+        change(engine, uid, expected=1)
+
+    assert before == fetch_action(engine, uid)
+
+
+def test_tag_survives_the_pruning_of_its_revision(engine: sa.Engine):
+    """
+    If the revision that brought the document is gone, the oldest left stands for it.
+    """
+    uid = post(engine).uid
+    pause(engine, uid)
+    with writing(engine) as connection:
+        kept = scheduled_action_revisions.c
+        connection.execute(
+            sa.delete(scheduled_action_revisions).where(kept.revision == 1)
+        )
+
+    replace(engine, uid, expected=get_tag(engine, uid), name="renamed")
+
+    assert 3 == get_tag(engine, uid)
+
+
+def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
+    """
+    The second waits for the first, and is then told what there is now.
+    """
+    uid = post(postgres_engine).uid
+    refused: list[StaleError] = []
+
+    def edit() -> None:
+        try:
+            replace(postgres_engine, uid, expected=1, name="second")
+        except StaleError as error:
+            refused.append(error)
+
+    with writing(postgres_engine) as connection:
+        replace_text(
+            connection,
+            uid,
+            json.dumps(make_document(name="first")),
+            app=None,
+            expected_revision=1,
+            terms=TERMS,
+            editor=ANN,
+        )
+        thread = threading.Thread(target=edit)
+        thread.start()
+        wait_until(lambda: _is_waiting(postgres_engine))
+    thread.join(10)
+
+    assert [2] == [error.current for error in refused]
+    assert "first" == fetch_action(postgres_engine, uid).name
+
+
+def _is_waiting(engine: sa.Engine) -> bool:
+    with reading(engine) as connection:
+        return bool(
+            connection.execute(
+                sa.text(
+                    "select count(*) from pg_stat_activity where datname ="
+                    " current_database() and wait_event_type = 'Lock'"
+                )
+            ).scalar()
+        )
+
+
+def test_patch_merges_into_what_is_stored(engine: sa.Engine):
+    """
+    Null removes a member, the rest stays; the result is read as a whole.
+    """
+    uid = post(engine, jitter="PT5M", when={"cron_rule": "0 7 * * *"}).uid
+
+    patch(engine, uid, {"jitter": None, "when": {"timezone": "Europe/Paris"}})
+
+    document = fetch_action(engine, uid).document
+    assert "jitter" not in document
+    assert {"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"} == document["when"]
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        ([], ""),
+        ({"when": {"cron_rule": "61 * * * *"}}, "/when/cron_rule"),
+        ({"operations": None}, "/operations"),
+        ({"label": "x"}, "/label"),
+        ({"uid": "other"}, "/uid"),
+        ({"when": {"due_date": "2030-01-01T00:00:00"}}, "/when"),
+    ],
+)
+def test_bad_patch_changes_nothing(engine: sa.Engine, given: Any, pointer: str):
+    """
+    The door refuses what the merged document is, with pointers into that.
+    """
+    uid = post(engine).uid
+    before = fetch_action(engine, uid)
+
+    with pytest.raises(InvalidDocumentError) as caught:
+        patch(engine, uid, given)
+
+    assert pointer == caught.value.problems[0].pointer
+    assert before == fetch_action(engine, uid)
+
+
+def test_rolling_back_is_a_new_revision(engine: sa.Engine):
+    """
+    It says to which one, and in whose words; the document is the former one again.
+    """
+    uid = post(engine).uid
+    replace(engine, uid, name="renamed", when={"cron_rule": "0 9 * * *"})
+
+    go_back(engine, uid, expected=2)
+
+    row = fetch_action(engine, uid)
+    with reading(engine) as connection:
+        kept = connection.execute(
+            sa.select(scheduled_action_revisions).where(
+                scheduled_action_revisions.c.revision == 3
+            )
+        ).one()
+    assert ("daily", 3, 3) == (row.name, row.revision, get_tag(engine, uid))
+    assert ("rolled back", "ann", "to revision 1; because") == (
+        kept.change,
+        kept.changed_by,
+        kept.note,
+    )
+
+
+def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
+    """
+    So is a revision of somebody else's action.
+    """
+    uid = post(engine).uid
+
+    for app, revision in (("app", 7), ("other", 1)):
+        with writing(engine) as connection, pytest.raises(NotFoundError):
+            roll_back(
+                connection,
+                uid,
+                revision,
+                app=app,
+                expected_revision=None,
+                terms=TERMS,
+                editor=ANN,
+            )
+
+
+def test_actions_of_other_apps_are_unknown(engine: sa.Engine):
+    """
+    They are refused in the very words for one that never was.
+    """
+    uid = post(engine, app="other").uid
+    before = fetch_action(engine, uid)
+    told = []
+
+    for each in (uid, "never"):
+        with pytest.raises(NotFoundError) as caught:
+            replace(engine, each, app="app")
+        told.append(str(caught.value).replace(each, "?"))
+        with writing(engine) as connection, pytest.raises(NotFoundError) as caught:
+            delete_action(connection, each, app="app")
+        told.append(str(caught.value).replace(each, "?"))
+        with writing(engine) as connection, pytest.raises(NotFoundError) as caught:
+            set_paused(connection, each, paused=True, app="app")
+        told.append(str(caught.value).replace(each, "?"))
+
+    assert 1 == len(set(told))
+    assert before == fetch_action(engine, uid)
+
+
+def test_deleted_action_is_not_replaced(engine: sa.Engine):
+    """
+    Replacing makes no action.
+    """
+    uid = post(engine).uid
+    with writing(engine) as connection:
+        delete_action(connection, uid)
+
+    with pytest.raises(NotFoundError):
+        replace(engine, uid)
+
+
+def test_new_name_must_be_free(engine: sa.Engine):
+    """
+    An edit does not push another action aside.
+    """
+    post(engine, name="taken")
+    uid = post(engine).uid
+
+    with pytest.raises(ConflictError, match="Choose another name"):
+        replace(engine, uid, name="taken")
+
+
+def test_every_change_is_noted(engine: sa.Engine):
+    """
+    With its author's note; what a dry run would do is not.
+    """
+    with writing(engine, author=Author("ann")) as connection:
+        text = json.dumps(make_document(uid="x"))
+        post_text(connection, "app", text, terms=TERMS, editor=ANN)
+    replace(engine, "x", name="renamed")
+    patch(engine, "x", {"active": False})
+    pause(engine, "x")
+    with writing(engine) as connection:
+        delete_action(connection, "x", note="done")
+    post_all_text(
+        engine,
+        "app",
+        json.dumps([make_document(name=f"n{i}") for i in range(3)]),
+        terms=TERMS,
+        editor=ANN,
+        author=Author("ann"),
+        dry_run=True,
+    )
+
+    assert [
+        ("x", "posted", "because"),
+        ("x", "replaced", "because"),
+        ("x", "replaced", "because"),
+        ("x", "paused", None),
+        ("x", "deleted", "done"),
+    ] == fetch_notes(engine)
+
+
+def test_record_repeats_no_secret(engine: sa.Engine):
+    """
+    Addresses of webhooks and arguments of tasks are in the revisions alone.
+    """
+    hook = {"call_webhook": {"url": "https://example.com/?key=s3cret"}}
+    uid = post(engine, operations=hook).uid
+    patch(
+        engine,
+        uid,
+        {
+            "name": "renamed",
+            "operations": {
+                "call_webhook": {"url": "https://example.com/?key=s3cret2"},
+                "run_task": {"name": "t", "queue": "q", "kwargs": {"p": "s3cret"}},
+            },
+        },
+    )
+
+    with reading(engine) as connection:
+        row = connection.execute(
+            sa.select(changes).order_by(changes.c.number.desc()).limit(1)
+        ).one()
+    assert "s3cret" not in json.dumps([row.before, row.after])
+    assert ("daily", "renamed") == (row.before["/name"], row.after["/name"])

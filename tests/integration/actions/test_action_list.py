@@ -1,0 +1,130 @@
+"""The list of actions: its filters, and that its parts are the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.action_list import ActionFilter, Trouble, select_part
+from actions.list_actions import ActionState
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action
+from models.database.engine import reading, writing
+from models.operation_state import OperationState, Queue
+from models.paging import Page
+from tests.scheduling import (
+    MONDAY,
+    REFRESH,
+    add_app,
+    edit,
+    edit_action,
+    make_operation,
+    post,
+    record_all,
+)
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test two small apps with actions of all kinds."""
+    for app in ("app", "other"):
+        add_app(engine, app)
+        post(engine, app, uid=f"{app}-cron", name="100% Cron", operations=REFRESH)
+        both = [{"cron_rule": "0 7 * * *"}, {"calendar": "daily"}]
+        post(engine, app, uid=f"{app}-both", name="both", when=both)
+        on = {"on": "instance.user.created"}
+        post(engine, app, uid=f"{app}-on", name="on", when=on)
+        post(engine, app, uid=f"{app}-idle", name="idle", active=False)
+        post(engine, app, uid=f"{app}-paused", name="paused")
+        post(engine, app, uid=f"{app}-gone", name="gone")
+        with writing(engine) as connection:
+            set_paused(connection, f"{app}-paused", paused=True)
+            delete_action(connection, f"{app}-gone")
+        post(engine, app, uid=f"{app}-bad", name="bad")
+        edit_action(engine, f"{app}-bad", quarantined_at=MONDAY)
+
+
+def find(engine: sa.Engine, **wanted: Any) -> str:
+    """Return the actions of one app that match, by what they are."""
+    with reading(engine) as connection:
+        part = select_part(connection, ActionFilter(app="app", **wanted), Page(50))
+    assert part.following is None
+    return " ".join(row.uid.removeprefix("app-") for row in part.entries)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({}, "cron bad both idle on paused"),
+        ({"state": ActionState.ACTIVE}, "cron both on"),
+        ({"state": ActionState.INACTIVE}, "idle"),
+        ({"state": ActionState.PAUSED}, "paused"),
+        ({"state": ActionState.QUARANTINED}, "bad"),
+        ({"state": ActionState.DELETED}, "gone"),
+        ({"kind": "calendar"}, "both"),
+        ({"kind": "cron_rule"}, "cron bad both idle paused"),
+        ({"kind": "on"}, "on"),
+        ({"kind": "after"}, ""),
+        ({"queue": Queue.HEAVY}, "cron"),
+        ({"text": "CRON"}, "cron"),
+        ({"text": "0% c"}, "cron"),
+        ({"text": "_"}, ""),
+        ({"text": "APP-BO"}, "both"),
+        ({"trouble": Trouble.QUARANTINED}, "bad"),
+        ({"trouble": Trouble.ANY}, "bad"),
+        ({"trouble": Trouble.FAILED}, ""),
+        ({"text": "o", "state": ActionState.ACTIVE, "kind": "on"}, "on"),
+    ],
+)
+def test_filters_find_what_they_say(
+    engine: sa.Engine, wanted: dict[str, Any], expected: str
+):
+    """
+    By small app and name; deleted actions only if they are asked for.
+    """
+    assert expected == find(engine, **wanted)
+
+
+def test_trouble_is_of_the_last_run(engine: sa.Engine):
+    """
+    An action that failed and then worked again is not in trouble.
+    """
+    for uid, states in {
+        "app-cron": (OperationState.SUCCEEDED, OperationState.FAILED),
+        "app-both": (OperationState.FAILED, OperationState.SUCCEEDED),
+        "app-on": (OperationState.FAILED, OperationState.MISSED),
+        "other-cron": (OperationState.FAILED,),
+    }.items():
+        for number, state in enumerate(states):
+            new = make_operation(number, action_uid=uid, app=uid.partition("-")[0])
+            record_all(engine, new)
+            edit(engine, new.id, state=state, finished_at=new.occurrence)
+
+    assert "cron" == find(engine, trouble=Trouble.FAILED)
+    assert "on" == find(engine, trouble=Trouble.MISSED)
+    assert "cron bad on" == find(engine, trouble=Trouble.ANY)
+
+
+@pytest.mark.parametrize("text", [None, "o"])
+@pytest.mark.parametrize("looked_at", [1, 2, 3, 100])
+def test_parts_are_the_whole(engine: sa.Engine, text: str | None, looked_at: int):
+    """
+    Each action once, in order, however few a part looks at or may return.
+    """
+    with reading(engine) as connection:
+        wanted = ActionFilter(text=text)
+        whole = select_part(connection, wanted, Page(200))
+        for limit in (1, 2, 3):
+            found = []
+            page = Page(limit)
+            while True:
+                part = select_part(connection, wanted, page, looked_at=looked_at)
+                assert len(part.entries) <= limit
+                found += [row.uid for row in part.entries]
+                if part.following is None:
+                    break
+                page = Page(limit, part.following)
+
+            assert [row.uid for row in whole.entries] == found
