@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from models.recipients import EVERYONE, RecipientFilterModel
 
@@ -120,6 +121,61 @@ def is_addressed(who: RecipientFilterModel, user: User) -> bool:
         or EVERYONE in who.groups
         or not user.groups.isdisjoint(who.groups)
     )
+
+
+class Standing(StrEnum):
+    """Why a user gets the mails of an action, or does not."""
+
+    NAMED = "named"  # in, by id or address
+    IN_GROUP = "in a group"  # in, by a group that is named
+    TRIGGERS = "triggers"  # in, if an event of theirs triggers the action
+    NOT_NAMED = "not named"  # out
+    INACTIVE = "inactive"  # out: disabled or expired
+    INACTIVATED = "inactivated"  # out: never activated
+    NOT_ONLY = "not the only ones"  # out: an only flag asks for others
+    NOBODY = "nobody"  # out: the action has no recipients
+
+
+#: Those who get the mails.
+INSIDE = frozenset({Standing.NAMED, Standing.IN_GROUP, Standing.TRIGGERS})
+
+
+def judge(  # noqa: PLR0911 - one return for each answer
+    who: RecipientFilterModel | None, user: User, *, now: datetime, on_event: bool
+) -> Standing:
+    """
+    Return why *user* gets the mails of an action, or does not.
+
+    Args:
+        who: The filter of the action.
+
+        user: Of its small app.
+
+        now: Aware.
+
+        on_event: Whether an event of the user triggers the action. Then those who are
+            inside get its mails only if that happens.
+    """
+    inactive = user.is_inactive(now=now)
+    if who is None:
+        if not on_event:
+            return Standing.NOBODY
+        return Standing.INACTIVE if inactive else Standing.TRIGGERS
+    is_for_any = on_event and not (who.users or who.groups)
+    if not is_for_any and not is_addressed(who, user):
+        return Standing.NOT_NAMED
+    if not is_kept(who, user, now=now):
+        if inactive and not (who.include_inactive_users or who.only_inactive_users):
+            return Standing.INACTIVE
+        if user.is_inactivated and not (
+            who.include_inactivated_users or who.only_inactivated_users
+        ):
+            return Standing.INACTIVATED
+        return Standing.NOT_ONLY
+    if is_for_any:
+        return Standing.TRIGGERS
+    is_named = user.id in who.users or user.email in who.users
+    return Standing.NAMED if is_named else Standing.IN_GROUP
 
 
 def keeps_triggering_user(

@@ -8,10 +8,42 @@ documented object, with instants and ids as Python objects; they become text her
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from typing_extensions import TypedDict
 
 from models.fields.instants import format_instant
+
+
+class LocalTimeJson(TypedDict):
+    """An instant, and what the clocks of a place show then: RFC 3339."""
+
+    utc: datetime
+    local: str
+    zone: str
+    offset: str
+
+
+def make_local_time(at: datetime, zone: ZoneInfo) -> LocalTimeJson:
+    """
+    Return an instant with what the clocks of *zone* show.
+
+    >>> make_local_time(datetime(2026, 11, 23, 6, tzinfo=UTC), ZoneInfo("Asia/Tokyo"))[
+    ...     "local"
+    ... ]
+    '2026-11-23T15:00:00+09:00'
+    """
+    local = at.astimezone(zone)
+    text = local.isoformat()
+    offset = text.removeprefix(local.replace(tzinfo=None).isoformat())
+    return {
+        "utc": at.astimezone(UTC),
+        "local": text,
+        "zone": zone.key,
+        "offset": offset,
+    }
 
 
 def write_json(value: object, *, indent: int | None = None) -> str:

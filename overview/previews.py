@@ -9,11 +9,112 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.lookup import fetch_app
+from actions.lookup import fetch_app, get_action
+from actions.posting.changes import Changes, ChangesJson
+from actions.posting.edit import Terms
+from actions.posting.foretell import find_doubts, foretell_edit
 from actions.posting.post import fetch_holidays
-from actions.previews.preview import Preview, make_preview
+from actions.posting.references import fetch_references
+from actions.previews.preview import Preview, PreviewJson, make_preview
+from models.database.engine import read_clock
+from models.door.documents import read_action_object
+from models.door.json_text import decode_json
+from models.errors import Problem
+from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
+from models.when import EventModel
+from overview.recipients import (
+    RecipientCountJson,
+    WarningJson,
+    count_inside,
+    make_warning,
+)
+
+#: The most occurrences that a preview shows.
+MOST_SHOWN = 1000
+
+#: What is previewed if only ``when`` is given, so that the door can read the whole.
+_STUB = {"name": "preview", "operations": {"maintenance": True}}
+
+
+class FullPreviewJson(PreviewJson):
+    """
+    What an action would do if it were posted now.
+
+    ``queue``, ``recipients`` and ``warnings`` are null or empty if only ``when`` was
+    given; ``changes`` is what the edit of an existing action would change.
+    """
+
+    queue: Queue | None
+    recipients: RecipientCountJson | None
+    warnings: list[WarningJson]
+    changes: ChangesJson | None
+
+
+@dataclass(frozen=True, slots=True)
+class FullPreview:
+    """
+    What an action would do if it were posted now.
+
+    Args:
+        preview: When it would run.
+
+        queue: That would carry it. None: only ``when`` was given.
+
+        recipients: How many would get its mails now. None: no app was named, or only
+            ``when`` was given.
+
+        on_event: Whether each of them only when an event of theirs triggers it.
+
+        warnings: What may be a mistake.
+
+        changes: Of the runs of the next 30 days. None: it is no edit.
+    """
+
+    preview: Preview
+    queue: Queue | None = None
+    recipients: int | None = None
+    on_event: bool = False
+    warnings: tuple[Problem, ...] = ()
+    changes: Changes | None = None
+
+    def as_json(self) -> FullPreviewJson:
+        """Return the documented object; keys are only added."""
+        count = self.recipients
+        return {
+            **self.preview.as_json(),
+            "queue": self.queue,
+            "recipients": None
+            if count is None
+            else {"count": count, "on_event": self.on_event},
+            "warnings": [make_warning(each) for each in self.warnings],
+            "changes": None if self.changes is None else self.changes.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """
+    What of a preview is asked for.
+
+    Args:
+        start: Aware, inclusive. None: everything from now on.
+
+        end: Aware, exclusive. None: no end.
+
+        count: The most occurrences to show, up to MOST_SHOWN.
+
+        viewer_zone: In which times are shown to the caller.
+
+        uid: Of an existing action, whose edit this would be. None: it is no edit.
+    """
+
+    viewer_zone: ZoneInfo
+    start: datetime | None = None
+    end: datetime | None = None
+    count: int = 10
+    uid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +152,82 @@ def fetch_app_calendar(
     return AppCalendar(zone, fetch_holidays(connection, app))
 
 
+def preview_text(
+    connection: sa.Connection,
+    app: str | None,
+    text: str | bytes,
+    *,
+    terms: Terms,
+    asked: Asked,
+) -> FullPreview:
+    """
+    Return what the action in *text* would do in *app*; nothing is stored.
+
+    Args:
+        connection: Only read from.
+
+        app: Uid of a small app, whose zone and holidays apply, and in which names are
+            looked up. None: the zone of the installation, no holidays, no names.
+
+        text: A scheduled action; or an object with its ``when``, and perhaps bounds and
+            exceptions, but with neither name nor operations.
+
+        terms: Of the installation.
+
+        asked: Which occurrences, and how they are shown.
+
+    Raises:
+        NotFoundError: There is no such app, or no action ``asked.uid`` in it.
+
+        InvalidDocumentError: The door refuses *text*.
+    """
+    calendar = AppCalendar(terms.timezone)
+    if app is not None:
+        calendar = fetch_app_calendar(connection, app, default_timezone=terms.timezone)
+    value = decode_json(text)
+    is_whole = not isinstance(value, dict) or bool(_STUB.keys() & value.keys())
+    action = read_action_object(
+        value if is_whole else {**_STUB, **value},  # type: ignore[dict-item]  # see above
+        default_timezone=calendar.timezone,
+        task_rules=terms.task_rules,
+    )
+    now = read_clock(connection)
+    old = None
+    if asked.uid is not None:
+        old = get_action(connection, asked.uid, app=app)
+        action = action.model_copy(update={"uid": old.uid})
+    preview = preview_action(
+        action,
+        calendar,
+        now=now,
+        start=asked.start,
+        end=asked.end,
+        count=min(asked.count, MOST_SHOWN),
+        viewer_zone=asked.viewer_zone,
+        created_at=None if old is None else old.created_at,
+    )
+    changes = None
+    if old is not None:
+        changes = foretell_edit(old, action, now=now, holidays=calendar.holidays)
+    if not is_whole:
+        return FullPreview(preview, changes=changes)
+    return FullPreview(
+        preview,
+        action.operations.queue,
+        None if app is None else count_inside(connection, app, action),
+        isinstance(action.when, EventModel),
+        () if app is None else _find_doubts(connection, app, action),
+        changes,
+    )
+
+
+def _find_doubts(
+    connection: sa.Connection, app: str, action: ScheduledActionModel
+) -> tuple[Problem, ...]:
+    known = fetch_references(connection, app, [action])
+    return tuple(find_doubts(known, action))
+
+
 def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
     action: ScheduledActionModel,
     calendar: AppCalendar,
@@ -60,6 +237,7 @@ def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
     end: datetime | None,
     count: int,
     viewer_zone: ZoneInfo,
+    created_at: datetime | None = None,
 ) -> Preview:
     """
     Return what *action* would do if it were posted now; nothing is stored.
@@ -78,8 +256,11 @@ def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
         count: The most occurrences to show.
 
         viewer_zone: In which times are shown to the caller.
+
+        created_at: Of the stored action that this would replace: intervals without an
+            anchor count from it. None: it is new, and they count from *start*.
     """
-    created_at = now if start is None else start
+    created_at = created_at or start or now
     timing = make_timing(action, holidays=calendar.holidays, created_at=created_at)
     return make_preview(
         action,

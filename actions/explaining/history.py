@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from actions.leader import get_last_tick_at
 from actions.when.event import delay_bounds
 from models.database.engine import read_clock, reading
 from models.database.tables import (
+    TROUBLED,
     events,
     installation,
     operations,
@@ -25,7 +26,7 @@ from models.database.tables import (
     small_apps,
 )
 from models.errors import NotFoundError
-from models.operation_state import OperationState
+from models.operation_state import OperationState, Trigger
 
 _revised = scheduled_action_revisions.c
 _REVISION = (
@@ -81,6 +82,91 @@ def fetch_history(
     Raises:
         NotFoundError: There has never been an action with this uid.
     """
+    history, app = _fetch_known(connection, uid, None)
+    found = connection.execute(
+        sa.select(*_OPERATION)
+        .where(operations.c.action_uid == uid, _concerns(since, until))
+        .order_by(operations.c.occurrence)
+    )
+    decided = tuple(RecordedOperation(**row._asdict()) for row in found)
+    # This reads all operations, so only if one waits for a worker.
+    waits = any(each.state == OperationState.QUEUED for each in decided)
+    return replace(
+        history,
+        operations=decided,
+        last_claims=_fetch_last_claims(connection) if waits else None,
+        events=_fetch_events(connection, app, history.revisions, since, until),
+    )
+
+
+def fetch_bounded_history(  # noqa: PLR0913 - the bounds
+    connection: sa.Connection,
+    uid: str,
+    *,
+    app: str | None,
+    since: datetime,
+    until: datetime,
+    after: tuple[datetime, str] | None,
+    limit: int,
+) -> History:
+    """
+    Return all revisions of an action, and its first decisions about occurrences.
+
+    Runs that somebody asked for are left out: they are no occurrences.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+        since: Aware, inclusive.
+
+        until: Aware, exclusive.
+
+        after: Occurrence, and id of the user or "", after which to begin. None: at
+            *since*.
+
+        limit: The most decisions to return, beside those that overlap *since*.
+
+    Raises:
+        NotFoundError: There has never been such an action.
+    """
+    history, owner = _fetch_known(connection, uid, app)
+    kept = operations.c
+    of_action = (kept.action_uid == uid, kept.trigger != Trigger.MANUAL)
+    query = (
+        sa.select(*_OPERATION)
+        .where(*of_action, kept.occurrence >= since, kept.occurrence < until)
+        .order_by(kept.occurrence, sa.func.coalesce(kept.user_id, ""))
+        .limit(limit)
+    )
+    if after is not None:
+        key = sa.tuple_(kept.occurrence, sa.func.coalesce(kept.user_id, ""))
+        query = query.where(key > sa.tuple_(*after))
+    # A range of missed occurrences may begin before.
+    overlapping = sa.select(*_OPERATION).where(
+        *of_action,
+        TROUBLED.of(),
+        kept.state == OperationState.MISSED,
+        kept.finished_at >= since,
+        kept.occurrence < since,
+    )
+    rows = [*connection.execute(overlapping.limit(limit)), *connection.execute(query)]
+    return replace(
+        history,
+        operations=tuple(RecordedOperation(**row._asdict()) for row in rows),
+        events=_fetch_events(
+            connection, owner, history.revisions[-1:], since, until, limit=10 * limit
+        ),
+    )
+
+
+def _fetch_known(
+    connection: sa.Connection, uid: str, app: str | None
+) -> tuple[History, str]:
+    """Return what is known of an action but for its decisions; and its app."""
     kept = scheduled_actions.c
     # When its own pause ends, the action stays paused with its app or the installation.
     held = sa.and_(
@@ -92,15 +178,16 @@ def fetch_history(
             sa.exists().where(installation.c.paused_at.is_not(None)),
         ),
     )
-    action = connection.execute(
-        sa.select(
-            kept.app,
-            kept.name,
-            kept.quarantine_reason,
-            kept.next_due_at,
-            sa.case((sa.and_(kept.paused_at.is_not(None), ~held), kept.paused_until)),
-        ).where(kept.uid == uid)
-    ).one_or_none()
+    query = sa.select(
+        kept.app,
+        kept.name,
+        kept.quarantine_reason,
+        kept.next_due_at,
+        sa.case((sa.and_(kept.paused_at.is_not(None), ~held), kept.paused_until)),
+    ).where(kept.uid == uid)
+    if app is not None:
+        query = query.where(kept.app == app)
+    action = connection.execute(query).one_or_none()
     if action is None:
         msg = f"there is no scheduled action {uid!r}"
         raise NotFoundError(msg)
@@ -108,24 +195,19 @@ def fetch_history(
         sa.select(*_REVISION).where(_revised.uid == uid).order_by(_revised.revision)
     )
     revisions = tuple(Revision(*row[1:]) for row in rows)
-    found = connection.execute(
-        sa.select(*_OPERATION)
-        .where(operations.c.action_uid == uid, _concerns(since, until))
-        .order_by(operations.c.occurrence)
-    )
-    return History(
+    history = History(
         uid=uid,
         name=action.name,
         quarantine_reason=action.quarantine_reason,
         revisions=revisions,
-        operations=tuple(RecordedOperation(**row._asdict()) for row in found),
-        last_claims=_fetch_last_claims(connection),
+        operations=(),
+        last_claims=None,
         last_tick_at=get_last_tick_at(connection),
         now=read_clock(connection),
         next_due_at=action.next_due_at,
         paused_until=action[-1],
-        events=_fetch_events(connection, action.app, revisions, since, until),
     )
+    return history, action.app
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +372,8 @@ def _fetch_events(
     revisions: Sequence[Revision],
     since: datetime,
     until: datetime,
+    *,
+    limit: int | None = None,
 ) -> tuple[RecordedEvent, ...]:
     """Return the events that may lead to occurrences in ``[since, until)``."""
     rules = [
@@ -309,6 +393,7 @@ def _fetch_events(
             events.c.at < until,
         )
         .order_by(events.c.at, events.c.user_id)
+        .limit(limit)
     )
     return tuple(RecordedEvent(*row) for row in rows)
 

@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import assert_never
 from uuid import UUID
 
+from typing_extensions import TypedDict
+
 from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.recorded import (
     RecordedEvent,
@@ -66,6 +68,9 @@ class History:
         next_due_at: The first instant that is not decided yet. None: it is never due
             again.
 
+        last_claims: When a worker last took something from each queue. None: nobody
+            asked.
+
         events: The events that may have led to occurrences in that minute.
 
         hindrances: What each unclaimed operation is waiting for.
@@ -79,13 +84,25 @@ class History:
     quarantine_reason: str | None
     revisions: tuple[Revision, ...]
     operations: tuple[RecordedOperation, ...]
-    last_claims: dict[str, datetime]
+    last_claims: dict[str, datetime] | None
     last_tick_at: datetime | None
     now: datetime
     next_due_at: datetime | None = None
     events: Sequence[RecordedEvent] = ()
     hindrances: Mapping[UUID, str] = field(default_factory=dict)
     paused_until: datetime | None = None
+
+
+class AnswerJson(TypedDict):
+    """Why an action ran at an instant, or did not; ``lag_s`` is in seconds."""
+
+    action_uid: str
+    verdict: Verdict
+    text: str
+    operation: UUID | None
+    lag_s: float | None
+    previous: datetime | None
+    following: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +127,12 @@ class Answer:
     previous: datetime | None = None
     following: datetime | None = None
 
-    def as_json(self, action_uid: str) -> dict[str, object]:
+    def as_json(self, action_uid: str) -> AnswerJson:
         """Return the documented object for an answer about *action_uid*."""
         lag = self.lag
         return {
             "action_uid": action_uid,
-            "verdict": self.verdict.value,
+            "verdict": self.verdict,
             "text": self.text,
             "operation": self.operation_id,
             "lag_s": None if lag is None else lag.total_seconds(),
@@ -153,11 +170,12 @@ def explain(history: History, at: datetime) -> list[Answer]:
         and operation.missed_range is None
     ]
     if here:
-        return [_explain_operation(history, operation) for operation in here]
+        return [explain_operation(history, operation) for operation in here]
     return [_explain_absence(history, at, minute)]
 
 
-def _explain_operation(history: History, operation: RecordedOperation) -> Answer:
+def explain_operation(history: History, operation: RecordedOperation) -> Answer:
+    """Say what became of *operation*, which is not a range of missed occurrences."""
     state = OperationState(operation.state)
     lag = (
         None
@@ -204,6 +222,8 @@ def _describe_early_tick(operation: RecordedOperation) -> str:
 
 
 def _explain_queue(history: History, operation: RecordedOperation) -> str:
+    if history.last_claims is None:
+        return "where it waits for a worker"
     claimed_at = history.last_claims.get(operation.queue)
     if claimed_at is None:
         return "from which no worker has ever taken anything. Check: minutehand status"
@@ -254,7 +274,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
             following=following,
         )
     due_at = schedule.due_at(due[0], history.uid)
-    verdict, text, operation_id = _explain_undone(history, revision, due[0], due_at)
+    verdict, text, operation_id = explain_undone(history, revision, due[0], due_at)
     return Answer(verdict, text, operation_id, None, previous, following)
 
 
@@ -278,7 +298,7 @@ def _explain_event_absence(
         occurrence = None if rule is None else rule.get_occurrence(event)
         if occurrence is not None and minute <= occurrence < end:
             due_at = max(occurrence, event.recorded_at)
-            verdict, text, operation_id = _explain_undone(
+            verdict, text, operation_id = explain_undone(
                 history, revision, occurrence, due_at
             )
             if verdict is Verdict.UNEXPLAINED:
@@ -332,10 +352,24 @@ def _explain_out(
     return None
 
 
-def _explain_undone(  # noqa: PLR0911 - one return for each answer
+def explain_undone(  # noqa: PLR0911 - one return for each answer
     history: History, revision: Revision, occurrence: datetime, due_at: datetime
 ) -> tuple[Verdict, str, UUID | None]:
-    """Say why an occurrence of the rule has no operation of its own."""
+    """
+    Say why an occurrence of the rule has no operation of its own.
+
+    Args:
+        history: Of the action; of its operations, those that were missed count.
+
+        revision: The one that was in force at *occurrence*.
+
+        occurrence: Aware UTC.
+
+        due_at: When it was to be sent, aware UTC.
+
+    Returns:
+        In a word, in a sentence, and the operation that is about it, if there is one.
+    """
     for operation in history.operations:
         missed = operation.missed_range
         if missed is not None and missed[0] <= occurrence <= missed[1]:

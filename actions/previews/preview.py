@@ -6,9 +6,12 @@ A preview shows what the tick will do, since both ask the same schedule.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
+
+from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, make_schedule
 from actions.previews.preview_notes import (
@@ -41,6 +44,33 @@ _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)
 
 
+class PreviewOccurrenceJson(TypedDict):
+    """
+    One occurrence in three zones: UTC, that of the rule (``local``), and the viewer's.
+
+    ``sent_at`` is the tick at which it is sent, jitter included. ``timezone`` is the
+    former name of ``zone``.
+    """
+
+    utc: str
+    local: str
+    timezone: str
+    zone: str
+    offset: str
+    viewer: str
+    viewer_zone: str
+    sent_at: str
+    notes: list[str]
+
+
+class PreviewJson(TypedDict):
+    """What an action will do: in a sentence, and its next occurrences."""
+
+    sentence: str
+    occurrences: list[PreviewOccurrenceJson]
+    notes: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class PreviewOccurrence:
     """
@@ -64,13 +94,16 @@ class PreviewOccurrence:
     sent_at: datetime
     notes: tuple[str, ...]
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> PreviewOccurrenceJson:
         """Return the object that ``preview --json`` prints for an occurrence."""
         return {
             "utc": format_instant(self.at),
             "local": self.local.isoformat(),
             "timezone": str(self.local.tzinfo),
+            "zone": str(self.local.tzinfo),
+            "offset": _format_offset(self.local),
             "viewer": self.viewer.isoformat(),
+            "viewer_zone": str(self.viewer.tzinfo),
             "sent_at": format_instant(self.sent_at),
             "notes": list(self.notes),
         }
@@ -93,7 +126,7 @@ class Preview:
     occurrences: tuple[PreviewOccurrence, ...]
     notes: tuple[str, ...]
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> PreviewJson:
         """Return the object that ``preview --json`` prints."""
         return {
             "sentence": self.sentence,
@@ -182,7 +215,7 @@ def _annotate(
         # In a union, an occurrence belongs to the first rule that is due then.
         each = next(each for each in rules if each.rule.next_from(at) == at)
         local = at.astimezone(each.rule.zone)
-        notes = _describe_occurrence(each, at)
+        notes = describe_occurrence(each, at)
         if shown and shown[-1].local.tzinfo is local.tzinfo:
             was, is_now = _format_offset(shown[-1].local), _format_offset(local)
             if was != is_now:
@@ -196,7 +229,24 @@ def _annotate(
     return tuple(shown)
 
 
-def _describe_occurrence(each: ReadRule, at: datetime) -> list[str]:
+def place_occurrence(
+    rules: Sequence[ReadRule], at: datetime
+) -> tuple[ZoneInfo, list[str]]:
+    """
+    Return the zone in which an occurrence is read, and what may surprise about it.
+
+    Args:
+        rules: Of one action; not empty.
+
+        at: Aware UTC. If none of *rules* is due then, the zone is that of the first.
+    """
+    for each in rules:
+        if each.rule.next_from(at) == at:
+            return each.rule.zone, describe_occurrence(each, at)
+    return rules[0].rule.zone, []
+
+
+def describe_occurrence(each: ReadRule, at: datetime) -> list[str]:
     """Return what the clocks and the calendar do to one occurrence."""
     zone = each.rule.zone
     notes = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 
 from models.recipients import RecipientFilterModel
 from operations.recipients import (
+    INSIDE,
+    Standing,
     User,
     is_kept,
+    judge,
     keeps_triggering_user,
     resolve,
     resolve_triggering_user,
@@ -286,3 +290,55 @@ def test_resolution_is_ordered_unique_and_kept(
     assert sorted(set(ids)) == ids
     assert found == resolve(who, reversed(everybody), now=NOW)
     assert all(is_kept(who, user, now=NOW) for user in found.users)
+
+
+@given(
+    st.sets(st.sampled_from(FLAGS)),
+    st.sets(st.sampled_from(["active", "a@x", "both", "nobody"])),
+    st.sets(st.sampled_from(["all", "g", "h"])),
+    st.sampled_from(sorted(KINDS)),
+    st.sets(st.sampled_from(["g"])),
+)
+def test_judgement_agrees_with_the_rule(
+    flags: set[str], named: set[str], groups: set[str], kind: str, member: set[str]
+):
+    """
+    Whoever is inside by their standing gets the mail, and nobody else.
+    """
+    user = replace(KINDS[kind], groups=frozenset(member))
+    who = RecipientFilterModel(
+        users=tuple(named), groups=tuple(groups), **dict.fromkeys(flags, True)
+    )
+
+    for filter_ in (who, None):
+        by_hand = judge(filter_, user, now=NOW, on_event=False)
+        by_event = judge(filter_, user, now=NOW, on_event=True)
+
+        got = resolve(filter_, [user], now=NOW).users
+        assert (user in got) is (by_hand in INSIDE)
+        got = resolve_triggering_user(filter_, [user], user.id, now=NOW).users
+        assert (user in got) is (by_event in INSIDE)
+
+
+def test_judgement_says_why():
+    """
+    What keeps a user out, or lets them in.
+    """
+    everybody = RecipientFilterModel(groups=("all",))
+    only = RecipientFilterModel(groups=("all",), only_inactive_users=True)
+    few = RecipientFilterModel(users=("a@x",), groups=("g",))
+
+    def say(
+        who: RecipientFilterModel | None, kind: str, *, on_event: bool = False
+    ) -> Standing:
+        return judge(who, KINDS[kind], now=NOW, on_event=on_event)
+
+    assert Standing.IN_GROUP is say(everybody, "active")
+    assert Standing.INACTIVE is say(everybody, "both")
+    assert Standing.INACTIVATED is say(everybody, "inactivated")
+    assert Standing.NOT_ONLY is say(only, "active")
+    assert Standing.NAMED is say(few, "active")
+    assert Standing.NOT_NAMED is say(few, "inactive")
+    assert Standing.NOBODY is say(None, "active")
+    assert Standing.TRIGGERS is say(None, "active", on_event=True)
+    assert Standing.INACTIVE is say(None, "inactive", on_event=True)

@@ -1,0 +1,231 @@
+"""Who would get the mails of an action now, and why each user is in or out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+from typing_extensions import TypedDict
+
+from actions.lookup import get_action
+from actions.posting.references import fetch_references, find_unknown
+from models.database.engine import read_clock
+from models.errors import ConflictError, Problem
+from models.paging import Page, Part
+from models.recipients import EVERYONE, RecipientFilterModel
+from models.scheduled_action import ScheduledActionModel
+from models.when import EventModel
+from operations.adapters.app_users import count_recipients, fetch_users_after
+from operations.recipients import INSIDE, Standing, User, judge
+
+#: How many users one part looks at for those that are inside, or outside. If there are
+#: more, the part may have few entries or none, and the list goes on all the same.
+USERS_LOOKED_AT = 1000
+
+_WORDS = {
+    Standing.NOT_NAMED: "neither the user nor any of their groups is named",
+    Standing.INACTIVE: "the account is disabled or has expired",
+    Standing.INACTIVATED: "the user never activated the account",
+    Standing.NOT_ONLY: "the action is only for inactive or inactivated users",
+    Standing.NOBODY: "the action names no recipients",
+    Standing.TRIGGERS: "if an event of the user triggers the action",
+}
+
+
+class RecipientJson(TypedDict):
+    """A user of the small app, whether they would get the mails now, and why."""
+
+    user: str
+    name: str
+    email: str
+    is_in: bool
+    standing: Standing
+    reason: str
+
+
+class WarningJson(TypedDict):
+    """What is accepted, but may be a mistake, and where in the document it is."""
+
+    pointer: str
+    message: str
+    hint: str
+
+
+def make_warning(problem: Problem) -> WarningJson:
+    """Return *problem* as the documented object."""
+    return {
+        "pointer": problem.pointer,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """
+    A user of the small app of an action.
+
+    Args:
+        standing: Why they are in or out.
+
+        reason: The same in words.
+    """
+
+    user: User
+    standing: Standing
+    reason: str
+
+    @property
+    def is_in(self) -> bool:
+        """Whether they would get the mails now."""
+        return self.standing in INSIDE
+
+    def as_json(self) -> RecipientJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "user": self.user.id,
+            "name": self.user.name,
+            "email": self.user.email,
+            "is_in": self.is_in,
+            "standing": self.standing,
+            "reason": self.reason,
+        }
+
+
+class RecipientCountJson(TypedDict):
+    """
+    How many users would get the mails.
+
+    ``on_event``: each only when an event of theirs triggers the action.
+    """
+
+    count: int
+    on_event: bool
+
+
+class RecipientSummaryJson(RecipientCountJson):
+    """The same, with the names that the small app does not have."""
+
+    unknown: list[WarningJson]
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientPart:
+    """
+    A part of the users of an app, and what is true of all.
+
+    Args:
+        count: How many are inside.
+
+        on_event: Whether each gets them only when an event of theirs triggers it.
+
+        unknown: A problem for each user and group that the app does not have.
+    """
+
+    part: Part[Recipient]
+    count: int
+    on_event: bool
+    unknown: tuple[Problem, ...]
+
+    def summarize(self) -> RecipientSummaryJson:
+        """Return the documented members beside the list; keys are only added."""
+        return {
+            "count": self.count,
+            "on_event": self.on_event,
+            "unknown": [make_warning(each) for each in self.unknown],
+        }
+
+
+def fetch_recipient_part(
+    connection: sa.Connection,
+    uid: str,
+    page: Page,
+    *,
+    inside: bool | None = None,
+    app: str | None = None,
+) -> RecipientPart:
+    """
+    Return a part of the users of an action's app, by id, and why each is in or out.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+        page: Its position is the id of a user.
+
+        inside: Only those who are in (True) or out (False). None: all.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+    Raises:
+        NotFoundError: There has never been such an action.
+
+        ConflictError: Its document can no longer be read.
+    """
+    row = get_action(connection, uid, app=app)
+    action = _read(uid, row.document)
+    who, on_event = action.recipients, isinstance(action.when, EventModel)
+    known = fetch_references(connection, row.app, [action])
+    now = read_clock(connection)
+    last = None if page.after is None else str(page.after[0])
+    most = page.limit if inside is None else max(page.limit, USERS_LOOKED_AT)
+    users = fetch_users_after(connection, row.app, last, limit=most + 1)
+    found: list[Recipient] = []
+    following = None
+    for number, user in enumerate(users):
+        if number == most or len(found) == page.limit:
+            following = (users[number - 1].id,)
+            break
+        standing = judge(who, user, now=now, on_event=on_event)
+        if inside in {None, standing in INSIDE}:
+            found.append(Recipient(user, standing, _say(standing, who, user)))
+    return RecipientPart(
+        Part(found, following),
+        count_inside(connection, row.app, action),
+        on_event,
+        tuple(
+            each
+            for each in find_unknown(known, action)
+            if each.pointer.startswith("/recipients")
+        ),
+    )
+
+
+def count_inside(
+    connection: sa.Connection, app: str, action: ScheduledActionModel
+) -> int:
+    """Return how many users of *app* would get the mails of *action* now."""
+    on_event = isinstance(action.when, EventModel)
+    who = action.recipients
+    if who is None:
+        if not on_event:
+            return 0
+        # Whoever triggers it, unless the account is disabled or has expired.
+        who = RecipientFilterModel(include_inactivated_users=True)
+    now = read_clock(connection)
+    return count_recipients(connection, app, who, now=now, on_event=on_event)
+
+
+def _read(uid: str, document: object) -> ScheduledActionModel:
+    try:
+        return ScheduledActionModel.model_validate(document)
+    except ValidationError:
+        msg = (
+            f"the document of action {uid!r} can no longer be read. Replace it, and ask"
+            " again"
+        )
+        raise ConflictError(msg) from None
+
+
+def _say(standing: Standing, who: RecipientFilterModel | None, user: User) -> str:
+    if who is None or standing in _WORDS:
+        return _WORDS[standing]
+    if standing is Standing.NAMED:
+        given = user.id if user.id in who.users else user.email
+        return f"named as {given!r}"
+    if EVERYONE in who.groups:
+        return f"every user is in group {EVERYONE!r}"
+    group = next(each for each in who.groups if each in user.groups)
+    return f"in group {group!r}"

@@ -1,0 +1,146 @@
+"""What an action would do, shown before it is posted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting.edit import Terms
+from models.database.engine import reading, writing
+from models.database.tables import scheduled_actions, small_apps
+from models.errors import InvalidDocumentError, NotFoundError
+from overview.previews import Asked, FullPreview, preview_text
+from tests.scheduling import REFRESH, add_app, make_document, post
+
+TOKYO = ZoneInfo("Asia/Tokyo")
+MAIL = {"send_email": {"template": "t"}}
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test a small app in Paris, and another app."""
+    add_app(engine, "other")
+    add_app(engine, ids=["ann", "bob"])
+    with writing(engine) as connection:
+        connection.execute(sa.update(small_apps).values(timezone="Europe/Paris"))
+
+
+def ask(
+    engine: sa.Engine, document: Any, *, app: str | None = "app", **asked: Any
+) -> FullPreview:
+    with reading(engine) as connection:
+        return preview_text(
+            connection,
+            app,
+            json.dumps(document),
+            terms=Terms(),
+            asked=Asked(TOKYO, **asked),
+        )
+
+
+def test_whole_action_is_previewed(engine: sa.Engine):
+    """
+    When it runs in three zones, on which queue, for how many, and what may be wrong.
+    """
+    document = make_document(
+        operations=REFRESH | MAIL, recipients={"groups": ["all", "nobodies"]}
+    )
+
+    shown = ask(engine, document, count=2).as_json()
+
+    assert "Every day at 07:00, Europe/Paris" == shown["sentence"]
+    first, _second = shown["occurrences"]
+    assert ("Europe/Paris", "Asia/Tokyo") == (first["zone"], first["viewer_zone"])
+    assert "heavy" == shown["queue"]
+    assert {"count": 2, "on_event": False} == shown["recipients"]
+    assert ["/operations/send_email/template", "/recipients/groups/1"] == [
+        each["pointer"] for each in shown["warnings"]
+    ]
+    assert shown["changes"] is None
+
+
+def test_nothing_is_stored(engine: sa.Engine):
+    """
+    A preview only reads.
+    """
+    ask(engine, make_document())
+
+    with reading(engine) as connection:
+        count = sa.select(sa.func.count()).select_from(scheduled_actions)
+        assert 0 == connection.execute(count).scalar()
+
+
+@pytest.mark.parametrize("app", ["app", None])
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"cron_rule": "0 7 * * *", "timezone": "UTC"},
+        [{"cron_rule": "0 7 * * *"}, {"cron_rule": "0 8 * * *"}],
+    ],
+)
+def test_when_alone_is_previewed(engine: sa.Engine, when: Any, app: str | None):
+    """
+    Neither queue nor recipients follow from it.
+    """
+    shown = ask(engine, {"when": when, "jitter": "PT5M"}, app=app, count=3).as_json()
+
+    assert 3 == len(shown["occurrences"])
+    assert (None, None, []) == (shown["queue"], shown["recipients"], shown["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer"),
+    [
+        ({"when": {"cron_rule": "61 * * * *"}}, "/when/cron_rule"),
+        ({"jitter": "PT5M"}, "/when"),
+        ({"when": {"cron_rule": "* * * * *"}, "label": "x"}, "/label"),
+        ([], ""),
+        ({"name": "x", "when": {"cron_rule": "* * * * *"}}, "/operations"),
+        (
+            {"when": {"cron_rule": "* * * * *"}, "except": [{"calendar": "fr"}]},
+            "/except/0/calendar",
+        ),
+    ],
+)
+def test_bad_document_is_refused_like_a_post(
+    engine: sa.Engine, document: Any, pointer: str
+):
+    """
+    With pointers into what was sent.
+    """
+    with pytest.raises(InvalidDocumentError) as caught:
+        ask(engine, document)
+
+    assert pointer == caught.value.problems[0].pointer
+
+
+def test_edit_is_compared_with_what_is_stored(engine: sa.Engine):
+    """
+    What it adds, removes and moves in the next 30 days.
+    """
+    uid = post(engine, when={"cron_rule": "0 7 * * *", "timezone": "UTC"}).uid
+    later = {"when": {"cron_rule": "0 8 * * *", "timezone": "UTC"}}
+
+    changes = ask(engine, later, uid=uid).changes
+
+    assert changes is not None
+    assert ((), ()) == (changes.added, changes.removed)
+    assert 30 == len(changes.moved)
+    with pytest.raises(NotFoundError):
+        ask(engine, later, uid=uid, app="other")
+
+
+def test_event_driven_action_has_no_dates(engine: sa.Engine):
+    """
+    Its recipients are those whose events would trigger it.
+    """
+    document = make_document(operations=MAIL, when={"on": "instance.user.created"})
+
+    shown = ask(engine, document).as_json()
+
+    assert [] == shown["occurrences"]
+    assert {"count": 2, "on_event": True} == shown["recipients"]

@@ -1,0 +1,155 @@
+"""Who would get the mails of an action now, and why the others would not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import chain, combinations
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import memberships, users
+from models.paging import Page
+from models.recipients import RecipientFilterModel
+from operations.adapters.app_users import count_recipients, fetch_users
+from operations.recipients import INSIDE, judge
+from overview.recipients import RecipientPart, fetch_recipient_part
+from tests.scheduling import MONDAY, add_app, get_now, post
+
+FLAGS = (
+    "include_inactivated_users",
+    "include_inactive_users",
+    "only_inactivated_users",
+    "only_inactive_users",
+)
+MAIL = {"send_email": {"template": "t"}}
+ALL = Page(200)
+
+
+@pytest.fixture(autouse=True)
+def _users(engine: sa.Engine) -> None:
+    """Give every test an app with users of all kinds, and another app."""
+    add_app(engine, "other", ids=["a1", "zoe"])
+    add_app(engine)
+    with writing(engine) as connection:
+        past = get_now(engine) - timedelta(days=1)
+        for number, (activated, disabled, expires, group) in enumerate(
+            (a, d, e, g)
+            for a in (None, MONDAY)
+            for d in (True, False)
+            for e in (None, past, past + timedelta(days=9))
+            for g in (None, "g")
+        ):
+            uid = f"u{number:02}"
+            connection.execute(
+                sa.insert(users).values(
+                    app="app",
+                    id=uid,
+                    email=f"{uid}@x",
+                    activated_at=activated,
+                    disabled=disabled,
+                    expires_at=expires,
+                )
+            )
+            if group is not None:
+                connection.execute(
+                    sa.insert(memberships).values(
+                        app="app", user_id=uid, group_name=group
+                    )
+                )
+
+
+def ask(engine: sa.Engine, uid: str, page: Page = ALL, **options: Any) -> RecipientPart:
+    with reading(engine) as connection:
+        return fetch_recipient_part(connection, uid, page, **options)
+
+
+@pytest.mark.parametrize("on_event", [True, False])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {},
+        {"groups": ("all",)},
+        {"groups": ("g",)},
+        {"users": ("u00", "u13@x", "zoe"), "groups": ("h",)},
+    ],
+)
+def test_count_agrees_with_the_rule(
+    engine: sa.Engine, named: dict[str, Any], *, on_event: bool
+):
+    """
+    What is counted in SQL is what the rule says of each user.
+    """
+    now = get_now(engine)
+    for flags in chain.from_iterable(combinations(FLAGS, n) for n in range(5)):
+        who = RecipientFilterModel(**named, **dict.fromkeys(flags, True))
+        with reading(engine) as connection:
+            everybody = fetch_users(connection, "app")
+            counted = count_recipients(
+                connection, "app", who, now=now, on_event=on_event
+            )
+        standings = [judge(who, u, now=now, on_event=on_event) for u in everybody]
+
+        assert sum(each in INSIDE for each in standings) == counted, flags
+
+
+def test_each_user_has_a_reason(engine: sa.Engine):
+    """
+    By id, with the reason in words; how many are in is said beside.
+    """
+    uid = post(engine, operations=MAIL, recipients={"users": ["u22"]}).uid
+
+    found = ask(engine, uid)
+
+    reasons = {each.user.id: each.reason for each in found.part.entries}
+    assert 1 == found.count
+    assert "named as 'u22'" == reasons["u22"]
+    assert "neither the user nor any of their groups is named" == reasons["u23"]
+    assert sorted(reasons) == list(reasons)
+    assert "zoe" not in reasons
+
+
+def test_unknown_names_are_told(engine: sa.Engine):
+    """
+    A user of another app is as unknown as one that never was.
+    """
+    who = {"users": ["zoe"], "groups": ["h"]}
+    uid = post(engine, operations=MAIL, recipients=who).uid
+
+    assert ["/recipients/users/0", "/recipients/groups/0"] == [
+        each.pointer for each in ask(engine, uid).unknown
+    ]
+
+
+@pytest.mark.parametrize("inside", [None, True, False])
+def test_parts_are_the_whole(engine: sa.Engine, *, inside: bool | None):
+    """
+    Each user once, in order.
+    """
+    uid = post(engine, operations=MAIL, recipients={"groups": ["g"]}).uid
+    whole = [e.user.id for e in ask(engine, uid, inside=inside).part.entries]
+    found: list[str] = []
+    page = Page(3)
+
+    while True:
+        part = ask(engine, uid, page, inside=inside).part
+        found += [each.user.id for each in part.entries]
+        if part.following is None:
+            break
+        page = Page(3, part.following)
+
+    assert whole == found
+
+
+def test_event_driven_action_is_for_whoever_triggers_it(engine: sa.Engine):
+    """
+    Without recipients: everybody whose account is active, activated or not.
+    """
+    uid = post(engine, operations=MAIL, when={"on": "instance.user.created"}).uid
+
+    found = ask(engine, uid)
+
+    assert found.on_event
+    assert sum(each.is_in for each in found.part.entries) == found.count == 8

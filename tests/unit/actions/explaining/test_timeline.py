@@ -1,0 +1,248 @@
+"""The occurrences of an action in a period agree with what ``why`` says of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
+from actions.explaining.timeline import Moment, list_moments
+from actions.explaining.why import History, Verdict, explain
+from models.revision import Change
+
+CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
+SEVEN = datetime(2026, 11, 9, 7, tzinfo=UTC)
+NOW = datetime(2026, 11, 12, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+DAILY = '{"when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}]}'
+NOON = '{"when":[{"cron_rule":"0 12 * * *","timezone":"UTC"}]}'
+SPREAD = '{"jitter":"PT2H","when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}]}'
+
+FIRST = Revision(1, "posted", CREATED, DAILY, active=True, effective_from=CREATED)
+
+
+def make_operation(at: datetime, number: int = 1, **changes: Any) -> RecordedOperation:
+    """Return the operation of *at*, which succeeded, with *changes*."""
+    ran = RecordedOperation(
+        id=UUID(int=number),
+        action_uid="x",
+        trigger="schedule",
+        occurrence=at,
+        user_id=None,
+        state="succeeded",
+        reason=None,
+        queue="quick",
+        recorded_at=at,
+        send_at=at,
+        sent_at=at,
+        started_at=at,
+        finished_at=at + MINUTE,
+        details=None,
+    )
+    return replace(ran, **changes)
+
+
+def make_history(*operations: RecordedOperation, **changes: Any) -> History:
+    known = History(
+        uid="x",
+        name="x",
+        quarantine_reason="RuleError: no such zone",
+        revisions=(FIRST,),
+        operations=operations,
+        last_claims=None,
+        last_tick_at=NOW,
+        now=NOW,
+        next_due_at=SEVEN + 4 * DAY,
+    )
+    return replace(known, **changes)
+
+
+def ask(
+    history: History,
+    since: datetime = SEVEN,
+    until: datetime = SEVEN + 6 * DAY,
+    *,
+    after: tuple[datetime, str] | None = None,
+    limit: int = 1000,
+) -> list[Moment]:
+    return list_moments(history, since=since, until=until, after=after, limit=limit)
+
+
+def change(number: int, what: Change, at: datetime, **changes: Any) -> Revision:
+    """Return a later revision, made *at* an instant."""
+    return replace(
+        FIRST,
+        number=number,
+        change=what,
+        recorded_at=at,
+        undecided_from=at,
+        **changes,
+    )
+
+
+HISTORIES = {
+    "ran": make_history(*(make_operation(SEVEN + n * DAY, n) for n in range(4))),
+    "missed": make_history(
+        make_operation(SEVEN + DAY, 2),
+        make_operation(
+            SEVEN + 2 * DAY,
+            3,
+            state="missed",
+            recorded_at=NOW,
+            details={
+                "first": str(SEVEN + 2 * DAY),
+                "last": str(SEVEN + 3 * DAY),
+                "count": 2,
+            },
+        ),
+    ),
+    "paused": make_history(
+        revisions=(
+            FIRST,
+            change(2, Change.PAUSED, SEVEN + DAY - MINUTE, note="import"),
+            change(
+                3,
+                Change.RESUMED,
+                SEVEN + 2 * DAY + MINUTE,
+                effective_from=SEVEN + 2 * DAY + MINUTE,
+            ),
+        )
+    ),
+    "paused until": make_history(
+        revisions=(FIRST, change(2, Change.PAUSED, SEVEN - MINUTE)),
+        paused_until=SEVEN + 5 * DAY,
+    ),
+    "edited": make_history(
+        revisions=(
+            FIRST,
+            change(
+                2,
+                Change.REPLACED,
+                SEVEN + DAY + 2 * MINUTE,
+                timing=NOON,
+                effective_from=SEVEN + DAY + 2 * MINUTE,
+            ),
+        )
+    ),
+    "deleted": make_history(
+        revisions=(FIRST, change(2, Change.DELETED, SEVEN + DAY + MINUTE))
+    ),
+    "inactive": make_history(
+        revisions=(FIRST, change(2, Change.REPLACED, SEVEN + MINUTE, active=False))
+    ),
+    "spread": make_history(revisions=(replace(FIRST, timing=SPREAD),)),
+    "new": make_history(
+        revisions=(
+            replace(
+                FIRST,
+                recorded_at=SEVEN + 2 * DAY - MINUTE,
+                effective_from=SEVEN + 2 * DAY + MINUTE,
+            ),
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_list_agrees_with_why(name: str):
+    """
+    Every occurrence of the list has the answer that a question about it gets.
+    """
+    history = HISTORIES[name]
+    found = ask(history)
+
+    assert found
+    for moment in found:
+        (answer,) = explain(history, moment.at)
+        assert (answer.verdict, answer.text, answer.operation_id) == (
+            moment.verdict,
+            moment.text,
+            moment.operation_id,
+        )
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_list_leaves_out_nothing(name: str):
+    """
+    Whatever minute is not in the list was not due.
+    """
+    history = HISTORIES[name]
+    listed = {moment.at for moment in ask(history)}
+    never = {Verdict.NOT_DUE, Verdict.DELETED, Verdict.NOT_EFFECTIVE}
+
+    for hour in range(6 * 24):
+        at = SEVEN + timedelta(hours=hour)
+        if at not in listed:
+            assert {answer.verdict for answer in explain(history, at)} <= never
+
+
+def test_verdicts_of_a_pause():
+    """
+    Before, during and after it; what is to come will run.
+    """
+    verdicts = [moment.verdict for moment in ask(HISTORIES["paused"])]
+
+    assert [Verdict.PAUSED, Verdict.PAUSED] == verdicts[1:3]
+    assert [Verdict.WILL_RUN, Verdict.WILL_RUN] == verdicts[4:]
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_parts_are_the_whole(name: str, limit: int):
+    """
+    A part goes on after the last occurrence of the one before.
+    """
+    history = HISTORIES[name]
+    found: list[Moment] = []
+    while part := ask(history, after=found[-1].key if found else None, limit=limit):
+        found += part
+
+    assert ask(history) == found
+
+
+def test_events_tell_what_is_to_come():
+    """
+    Of an event-driven action: what was decided, and what the events so far lead to.
+    """
+    document = {
+        "name": "reminder",
+        "operations": {"run_task": {"name": "t"}},
+        "when": {"after": "app.seen", "delay": "P1D"},
+    }
+    done = make_operation(NOW - DAY, trigger="event", user_id="ann")
+    history = make_history(
+        done,
+        revisions=(replace(FIRST, timing=None, document=document),),
+        events=(
+            RecordedEvent("app.seen", "ann", NOW - 2 * DAY, NOW - 2 * DAY),
+            # Its recipients do not include bob, so nothing was recorded.
+            RecordedEvent("app.seen", "bob", NOW - 2 * DAY, NOW - 2 * DAY),
+            RecordedEvent("app.seen", "ann", NOW - MINUTE, NOW - MINUTE),
+            RecordedEvent("app.other", "cleo", NOW - MINUTE, NOW - MINUTE),
+        ),
+    )
+
+    found = ask(history)
+
+    assert [
+        (NOW - DAY, "ann", Verdict.RAN),
+        (NOW + DAY - MINUTE, "ann", Verdict.WILL_RUN),
+    ] == [(each.at, each.user_id, each.verdict) for each in found]
+
+
+def test_a_rule_of_every_minute_is_bounded():
+    """
+    No more than was asked for is looked at, however long the period.
+    """
+    each = FIRST.timing and FIRST.timing.replace("0 7 * * *", "* * * * *")
+    history = make_history(revisions=(replace(FIRST, timing=each),))
+
+    found = ask(history, until=SEVEN + 400 * DAY, limit=1000)
+
+    assert 1000 == len(found)
+    assert SEVEN + 999 * MINUTE == found[-1].at
