@@ -16,41 +16,46 @@ from dispatch.manual_runs import find_runnable, run_now
 from models.database.engine import Author
 from overview.operations import fetch_shown_operation
 
+_KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--key", help="Makes the call repeatable: the same key is the same run."
+    ),
+]
+_UserOption = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        metavar="ID",
+        help="Run as if this user had triggered it (event-driven actions only).",
+    ),
+]
+_StepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--step",
+        metavar="STEP",
+        help="Run only this step of the action; may be repeated.",
+    ),
+]
+_NoteOption = Annotated[
+    str | None,
+    typer.Option("--note", metavar="TEXT", help="Why; kept with the operation."),
+]
+
 
 def run(  # noqa: PLR0913 - the options of the command
     action: ActionArgument,
     *,
     app: AppOption = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key", help="Makes the call repeatable: the same key is the same run."
-        ),
-    ] = None,
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user",
-            metavar="ID",
-            help="Run as if this user had triggered it (event-driven actions only).",
-        ),
-    ] = None,
+    key: _KeyOption = None,
+    user: _UserOption = None,
+    step: _StepOption = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Refresh even data whose source is unchanged."),
     ] = False,
-    step: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--step",
-            metavar="STEP",
-            help="Run only this step of the action; may be repeated.",
-        ),
-    ] = None,
-    note: Annotated[
-        str | None,
-        typer.Option("--note", metavar="TEXT", help="Why; kept with the operation."),
-    ] = None,
+    note: _NoteOption = None,
     wait: Annotated[
         bool,
         typer.Option(

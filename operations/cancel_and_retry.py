@@ -22,7 +22,7 @@ from models.fields.strict_model import find_near
 from models.operation import OperationModel
 from models.operation_state import OperationState, Overlap, Reason, StepState
 from operations.back_off import ATTEMPTS
-from operations.claiming.obstacles import RETURN_KEY
+from operations.claiming.obstacles import RETURN_KEY, STEPS_KEY
 from operations.list_operations import belongs_to, fetch_steps, make_unknown
 from operations.running.step_records import reset_steps, skip_open_steps
 
@@ -177,6 +177,9 @@ def _find_again(
     states = {step.name: step.state for step in kept}
     # Before its first claim, an operation has no rows of steps.
     names = list(states) or _fetch_step_names(connection, row)
+    # Of a run for which somebody chose some steps, the others stay skipped.
+    chosen = (row.details or {}).get(STEPS_KEY, names)
+    names = [name for name in names if name in chosen]
     if from_step not in names:
         near = find_near(from_step, names)
         meant = "" if near is None else f"Did you mean {near!r}? "

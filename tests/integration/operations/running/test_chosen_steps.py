@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
-from models.errors import ConflictError, InvalidDocumentError, StepError
-from operations.cancel_and_retry import reopen
+from models.errors import ConflictError, InvalidDocumentError, StepError, UsageError
+from operations.cancel_and_retry import reopen, retry_or_refuse
 from operations.claiming.claim import claim_operation
 from operations.fleet.processes import Process, Role, record_sign
 from operations.list_operations import fetch_steps
@@ -158,3 +158,18 @@ def test_steps_are_not_chosen_beside_an_older_worker(engine: sa.Engine, uid: str
         run_now(engine, uid, steps=["publish"])
 
     run_now(engine, uid)
+
+
+def test_retry_begins_at_a_chosen_step(engine: sa.Engine, ports: Ports, uid: str):
+    """
+    Steps that were not chosen do not stand in its way, and cannot be begun with.
+    """
+    operation_id = run_now(engine, uid, steps=["publish", "call_webhook"])
+    attempt(engine, ports, operation_id, failing="call_webhook")
+
+    with writing(engine) as connection, pytest.raises(UsageError):
+        retry_or_refuse(connection, operation_id, from_step="send_execsum")
+    with writing(engine) as connection:
+        retry_or_refuse(connection, operation_id, from_step="publish")
+
+    assert ["publish", "call_webhook"] == attempt(engine, ports, operation_id)
