@@ -54,7 +54,8 @@ class WebServer:
                 ),
             )
         )
-        app = make_app(make_services(settings))
+        services = make_services(settings)
+        app = make_app(services)
         config = uvicorn.Config(
             app,
             http=edge.make_protocol_class(),
@@ -68,7 +69,7 @@ class WebServer:
             backlog=BACKLOG,
             timeout_graceful_shutdown=_GRACE_S,
         )
-        self._server = EdgeServer(config, before_shutdown=lambda: None)
+        self._server = EdgeServer(config, before_shutdown=services.hub.close)
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:

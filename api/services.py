@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import sqlalchemy as sa
 
 from api.limits import Limits
+from api.stream import Hub, make_hub
 from models.database.engine import make_engine
 from models.fields.task_rules import TaskRules
 from settings import Settings
@@ -28,11 +29,18 @@ class Services:
         engine: Of this process alone, so that a slow report delays no tick.
 
         limits: How often each caller may ask.
+
+        hub: Who listens to what happens.
     """
 
     settings: Settings
     engine: sa.Engine
     limits: Limits
+    hub: Hub = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Give it a hub of its own."""
+        object.__setattr__(self, "hub", make_hub(self.engine))
 
     @property
     def timezone(self) -> str:

@@ -1,0 +1,79 @@
+"""What happens, as it happens: server-sent events."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from api.answers import ROOT
+from api.context import Viewer
+from api.guarding import GuardedRoute
+from api.problems import ApiError
+from api.stream import Hub, Listener
+
+router = APIRouter(prefix=ROOT, tags=["system"], route_class=GuardedRoute)
+
+
+class EventStream(StreamingResponse):
+    """The stream of one listener, who leaves when it ends, however it does."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, hub: Hub, listener: Listener) -> None:
+        """Begin with the status and headers; events follow."""
+        # nginx would keep events back until it has some kilobytes of them
+        super().__init__(hub.follow(listener), headers={"X-Accel-Buffering": "no"})
+        self._hub = hub
+        self._listener = listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the listener, the server or their time ends."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.leave(self._listener)
+
+
+_EXAMPLE = """\
+id: 9f86d081-41
+event: operation.state
+data: {"id": "0f6d5a3e-7a51-5f0e-9d3a-0c9b7a2f4c11", "app": "shop", "state": "running"}
+
+"""
+
+
+@router.get(
+    "/stream",
+    status_code=200,
+    response_class=EventStream,
+    responses={200: {"content": {"text/event-stream": {"example": _EXAMPLE}}}},
+)
+async def listen(
+    context: Viewer,
+    app: Annotated[str | None, Query(description="Only of this small app.")] = None,
+    last_event_id: Annotated[
+        str | None,
+        Header(description="The id of the last event that was received."),
+    ] = None,
+) -> Response:
+    """
+    Tell what happens, as it happens.
+
+    Events are `operation.state`, `operation.progress`, `tick` and `leader`; of more
+    operations than anybody could watch, `operations.changed` has the counts of an app.
+    A client that comes back with `Last-Event-ID` gets what it missed, or `reset`: then
+    it reads again whatever it shows. The stream ends every five minutes; come back.
+    """
+    hub = context.services.hub
+    app = context.narrow(app)
+    listener = await hub.join(context.caller.owner, app, last_event_id)
+    if listener is None:
+        msg = "as many listen already as this server can tell. Try again in a minute."
+        raise ApiError(
+            HTTPStatus.SERVICE_UNAVAILABLE, msg, headers={"Retry-After": "60"}
+        )
+    return EventStream(hub, listener)
