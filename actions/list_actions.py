@@ -387,6 +387,17 @@ def fetch_documents(
     return {(row.uid, row.revision): row.document for row in rows}
 
 
+class NextDueJson(TypedDict):
+    """An action that is due next; ``event`` is what it waits for, if anything."""
+
+    uid: str
+    app: str
+    name: str
+    next_due_at: datetime
+    occurrence: datetime | None
+    event: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class NextDue:
     """
@@ -408,7 +419,7 @@ class NextDue:
     event: str | None
     due: Due | None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> NextDueJson:
         """Return the documented object; keys are only added."""
         return {
             "uid": self.uid,
@@ -420,8 +431,10 @@ class NextDue:
         }
 
 
-def fetch_next_due(connection: sa.Connection, *, limit: int) -> list[NextDue]:
-    """Return the actions that are due next, oldest first, as the tick would."""
+def fetch_next_due(
+    connection: sa.Connection, *, limit: int, app: str | None = None
+) -> list[NextDue]:
+    """Return the actions (of *app*) that are due next, oldest first."""
     query: sa.Select[Any] = (
         sa.select(
             _kept.uid,
@@ -444,6 +457,7 @@ def fetch_next_due(connection: sa.Connection, *, limit: int) -> list[NextDue]:
             _kept.paused_at.is_(None),
             _kept.quarantined_at.is_(None),
             _kept.deleted_at.is_(None),
+            *(() if app is None else (_kept.app == app,)),
         )
         .order_by(_kept.next_due_at)
         .limit(limit)
@@ -461,6 +475,16 @@ def fetch_next_due(connection: sa.Connection, *, limit: int) -> list[NextDue]:
     ]
 
 
+class QuarantinedJson(TypedDict):
+    """An action that could not be read, and is left out until it is edited."""
+
+    uid: str
+    app: str
+    name: str
+    quarantined_at: datetime
+    quarantine_reason: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Quarantined:
     """An action that the tick leaves out: since when (aware UTC), and why."""
@@ -471,7 +495,7 @@ class Quarantined:
     quarantined_at: datetime
     quarantine_reason: str | None
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> QuarantinedJson:
         """Return the documented object; keys are only added."""
         return {
             "uid": self.uid,
@@ -482,8 +506,10 @@ class Quarantined:
         }
 
 
-def fetch_quarantined(connection: sa.Connection) -> list[Quarantined]:
-    """Return the actions that the tick leaves out because they could not be read."""
+def fetch_quarantined(
+    connection: sa.Connection, *, app: str | None = None
+) -> list[Quarantined]:
+    """Return the actions (of *app*) that the tick leaves out as unreadable."""
     rows = connection.execute(
         sa.select(
             _kept.uid,
@@ -492,7 +518,11 @@ def fetch_quarantined(connection: sa.Connection) -> list[Quarantined]:
             _kept.quarantined_at,
             _kept.quarantine_reason,
         )
-        .where(_kept.quarantined_at.is_not(None), _kept.deleted_at.is_(None))
+        .where(
+            _kept.quarantined_at.is_not(None),
+            _kept.deleted_at.is_(None),
+            *(() if app is None else (_kept.app == app,)),
+        )
         .order_by(_kept.quarantined_at)
     )
     return [Quarantined(*row) for row in rows]

@@ -8,8 +8,14 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
-from actions.explaining.audit import Finding, audit_action, audit_event_action
+from actions.explaining.audit import (
+    FaultJson,
+    Finding,
+    audit_action,
+    audit_event_action,
+)
 from actions.explaining.expected_events import Keeps
 from actions.explaining.history import fetch_histories
 from actions.leader import get_last_tick_at
@@ -20,6 +26,22 @@ from operations.recipients import User, keeps_triggering_user
 
 #: The default length of the audited period.
 DEFAULT_PERIOD = timedelta(days=1)
+
+
+class AuditJson(TypedDict):
+    """
+    The result of an audit.
+
+    ``since`` is inclusive, ``until`` exclusive; ``is_ahead``: nothing was compared, for
+    the whole period lies after the last tick.
+    """
+
+    faults: list[FaultJson]
+    audited: int
+    since: datetime
+    until: datetime
+    ticked_at: datetime
+    is_ahead: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +70,17 @@ class Audit:
     until: datetime
     ticked_at: datetime
     is_ahead: bool
+
+    def as_json(self) -> AuditJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "faults": [each.as_json() for each in self.findings],
+            "audited": self.audited,
+            "since": self.since,
+            "until": self.until,
+            "ticked_at": self.ticked_at,
+            "is_ahead": self.is_ahead,
+        }
 
 
 def audit_all(

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+from typing_extensions import TypedDict
 
 from models.database.engine import db_now
 from models.database.tables import (
@@ -34,6 +36,7 @@ from models.operation_state import (
     OperationState,
     Queue,
     Reason,
+    Trigger,
 )
 from operations.fleet.processes import Role, Seen
 
@@ -61,8 +64,10 @@ class Backlog:
     waiting_since: datetime | None
 
 
-def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
-    """Return the live operations, by queue, app and state."""
+def fetch_backlog(
+    connection: sa.Connection, *, app: str | None = None
+) -> list[Backlog]:
+    """Return the live operations (of *app*), by queue, app and state."""
     kept = operations.c
     # An operation that was never tried has waited since it was recorded, even if its
     # message was lost and sent again in between.
@@ -76,7 +81,7 @@ def fetch_backlog(connection: sa.Connection) -> list[Backlog]:
             sa.func.count(),
             sa.func.min(sa.case((waits, since)), type_=kept.send_at.type),
         )
-        .where(LIVE.of())
+        .where(LIVE.of(), *_of(app))
         .group_by(kept.queue, kept.app, kept.state)
         .order_by(kept.queue, kept.app, kept.state)
     )
@@ -152,9 +157,9 @@ class Trouble:
 
 
 def fetch_troubles(
-    connection: sa.Connection, *, within: timedelta = LATELY
+    connection: sa.Connection, *, within: timedelta = LATELY, app: str | None = None
 ) -> list[Trouble]:
-    """Return what went wrong *within* that time, by app and reason, most first."""
+    """Return what went wrong (in *app*) *within* that time, by reason, most first."""
     failed = sa.select(
         operations.c.app,
         operations.c.state,
@@ -164,6 +169,7 @@ def fetch_troubles(
     ).where(
         TROUBLED.of(),
         operations.c.finished_at >= db_now(-within),
+        *_of(app),
     )
     uncertain = (
         sa.select(
@@ -174,7 +180,11 @@ def fetch_troubles(
             sa.func.max(deliveries.c.updated_at, type_=deliveries.c.updated_at.type),
         )
         .join(operations, operations.c.id == deliveries.c.operation_id)
-        .where(UNCERTAIN.of("deliveries"), deliveries.c.updated_at >= db_now(-within))
+        .where(
+            UNCERTAIN.of("deliveries"),
+            deliveries.c.updated_at >= db_now(-within),
+            *_of(app),
+        )
     )
     found = [
         Trouble(*row)
@@ -187,13 +197,87 @@ def fetch_troubles(
     return sorted(found, key=lambda each: (-each.count, each.app, each.reason))
 
 
-def count_uncertain(connection: sa.Connection) -> int:
-    """Return the number of uncertain mails, however old."""
-    return connection.execute(
+def count_uncertain(connection: sa.Connection, *, app: str | None = None) -> int:
+    """Return the number of uncertain mails (of *app*), however old."""
+    query = (
         sa.select(sa.func.count())
         .select_from(deliveries)
         .where(UNCERTAIN.of("deliveries"))
-    ).scalar_one()
+    )
+    if app is not None:
+        query = query.join(operations).where(*_of(app))
+    return connection.execute(query).scalar_one()
+
+
+def _of(app: str | None) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the condition for the operations of *app*; None: none."""
+    return () if app is None else (operations.c.app == app,)
+
+
+class RunningJson(TypedDict):
+    """An operation that a worker runs, and how far it is."""
+
+    id: UUID
+    app: str
+    action_uid: str
+    trigger: Trigger
+    attempt: int
+    started_at: datetime | None
+    progress: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """
+    An operation that a worker runs.
+
+    Args:
+        worker: The name of the worker.
+
+        progress: ``{"step", "done", "total", "note"}``, as far as its step reports
+            them.
+    """
+
+    id: UUID
+    app: str
+    action_uid: str
+    trigger: Trigger
+    attempt: int
+    started_at: datetime | None
+    worker: str | None
+    progress: dict[str, Any] | None
+
+    def as_json(self) -> RunningJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "id": self.id,
+            "app": self.app,
+            "action_uid": self.action_uid,
+            "trigger": self.trigger,
+            "attempt": self.attempt,
+            "started_at": self.started_at,
+            "progress": self.progress,
+        }
+
+
+def fetch_running(
+    connection: sa.Connection, *, limit: int, app: str | None = None
+) -> list[Running]:
+    """Return operations (of *app*) that workers run, the longest running first."""
+    kept = operations.c
+    rows = connection.execute(
+        sa.select(
+            *(kept.id, kept.app, kept.action_uid, kept.trigger, kept.attempt),
+            *(kept.started_at, kept.worker, kept.progress),
+        )
+        .where(LIVE.of(), kept.state == OperationState.RUNNING, *_of(app))
+        .order_by(kept.started_at, kept.id)
+        .limit(limit)
+    )
+    return [
+        Running(**{**row._mapping, "trigger": Trigger(row.trigger)})  # noqa: SLF001 - SQLAlchemy's public name for it
+        for row in rows
+    ]
 
 
 class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own

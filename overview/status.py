@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.leader import (
     Holder,
@@ -20,19 +21,24 @@ from actions.leader import (
 )
 from actions.list_actions import (
     NextDue,
+    NextDueJson,
     Quarantined,
+    QuarantinedJson,
     fetch_next_due,
     fetch_quarantined,
 )
-from actions.pausing.pause_state import Pause, fetch_pauses
+from actions.pausing.pause_state import Pause, PauseJson, fetch_pauses
 from models.database.engine import read_clock
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import Role, Seen, fetch_processes
 from overview.figures import (
     Backlog,
+    Running,
+    RunningJson,
     Trouble,
     count_uncertain,
     fetch_backlog,
+    fetch_running,
     fetch_troubles,
     find_oldest,
     find_takers,
@@ -44,11 +50,22 @@ _NEXT = 5
 #: The most leaderships that are listed.
 _PAST = 10
 
+#: The most running operations that are listed.
+_RUNNING = 20
+
 #: Sorts after every instant since which something waits.
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 #: The live states, in the order in which an operation passes them.
 LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
+
+
+class PausedJson(TypedDict):
+    """What is paused: the installation, small apps by uid, and how many actions."""
+
+    all: PauseJson | None
+    apps: dict[str, PauseJson]
+    actions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +90,7 @@ class Paused:
         """Whether nothing is paused."""
         return not self.actions and self.whole is None and not self.apps
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> PausedJson:
         """Return the documented object; keys are only added."""
         return {
             "all": None if self.whole is None else self.whole.as_json(),
@@ -100,6 +117,128 @@ class Waiting:
     app: str | None
     counts: Mapping[OperationState, int]
     since: datetime | None
+
+
+class LeaderJson(TypedDict):
+    """The scheduler that has the lease; ``stale``: it let the lease run out."""
+
+    host: str
+    pid: int
+    since: datetime
+    fence: int
+    heartbeat_at: datetime
+    heartbeat_age_s: float
+    expires_at: datetime
+    stale: bool
+
+
+class SendFailureJson(TypedDict):
+    """Since when the leader cannot send, and the broker's last error."""
+
+    since: datetime
+    error: str
+
+
+class QueueJson(TypedDict):
+    """
+    A queue: its living workers, and how many operations they run at a time.
+
+    ``waiting_since`` and ``oldest_s`` are of the oldest operation that no worker has
+    taken; null: none waits.
+    """
+
+    workers: int
+    slots: int
+    waiting_since: datetime | None
+    oldest_s: float | None
+
+
+class BacklogJson(TypedDict):
+    """The live operations of an app in a queue and state."""
+
+    app: str
+    queue: Queue
+    state: OperationState
+    count: int
+    waiting_since: datetime | None
+    oldest_s: float | None
+
+
+class TroubleJson(TypedDict):
+    """
+    What went wrong in an app within the last hour, by reason.
+
+    ``state`` is failed or missed; of mails it is uncertain, and ``reason`` the step.
+    """
+
+    app: str
+    state: str
+    reason: str
+    count: int
+    latest_at: datetime
+
+
+class ProcessJson(TypedDict):
+    """
+    A scheduler or worker; ``alive``: its last sign is recent.
+
+    ``settings`` are those that all processes must share, secrets as digests. ``queues``
+    and ``concurrency`` are null of a scheduler.
+    """
+
+    role: Role
+    name: str
+    host: str
+    pid: int
+    version: str
+    schema: str
+    queues: list[str] | None
+    concurrency: int | None
+    clock_skew_s: float | None
+    free_bytes: int | None
+    settings: dict[str, str]
+    started_at: datetime
+    heartbeat_at: datetime
+    heartbeat_age_s: float
+    alive: bool
+
+
+class LeadershipJson(TypedDict):
+    """Who led; ``released_at`` null: it still does, or let its lease run out."""
+
+    fence: int
+    host: str
+    pid: int
+    since: datetime
+    released_at: datetime | None
+
+
+class StatusJson(TypedDict):
+    """
+    The state of the installation.
+
+    ``tick_age_s`` is the age of the last tick; ``lag_s`` how long the oldest operation
+    that no worker has taken waits (0: none does). ``backlog`` is the count of live
+    operations by queue and state.
+    """
+
+    now: datetime
+    leader: LeaderJson | None
+    last_tick_at: datetime | None
+    tick_age_s: float | None
+    lag_s: float
+    send_failure: SendFailureJson | None
+    backlog: dict[str, dict[str, int]]
+    quarantined: list[QuarantinedJson]
+    paused: PausedJson
+    next_due: list[NextDueJson]
+    queues: dict[str, QueueJson]
+    backlog_by_app: list[BacklogJson]
+    running: list[RunningJson]
+    last_hour: list[TroubleJson]
+    uncertain_mails: int
+    processes: list[ProcessJson]
+    leaderships: list[LeadershipJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +269,8 @@ class Status:
         quarantined: Actions that could not be read.
 
         next_due: The actions that are due next, at most five.
+
+        running: Operations that workers run, the longest running first, at most twenty.
     """
 
     now: datetime
@@ -144,11 +285,12 @@ class Status:
     paused: Paused
     quarantined: Sequence[Quarantined]
     next_due: Sequence[NextDue]
+    running: Sequence[Running] = ()
 
     def group_by_queue(self) -> list[Waiting]:
         """Return the live operations of each queue, including empty queues."""
         return [
-            _make_waiting(queue, None, (b for b in self.backlog if b.queue is queue))
+            make_waiting(queue, None, (b for b in self.backlog if b.queue is queue))
             for queue in Queue
         ]
 
@@ -157,7 +299,7 @@ class Status:
         groups: dict[tuple[str, Queue], list[Backlog]] = defaultdict(list)
         for each in self.backlog:
             groups[each.app, each.queue].append(each)
-        found = [_make_waiting(queue, app, g) for (app, queue), g in groups.items()]
+        found = [make_waiting(queue, app, g) for (app, queue), g in groups.items()]
         # Groups in which nothing waits come last.
         return sorted(found, key=lambda each: each.since or _NEVER)
 
@@ -165,13 +307,15 @@ class Status:
         """Return the living workers that take from *queue*."""
         return find_takers(self.processes, queue)
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> StatusJson:
         """Return the documented object; keys are only added."""
         by_queue = self.group_by_queue()
         return {
             "now": self.now,
             "leader": None if self.leader is None else _make_leader_json(self.leader),
             "last_tick_at": self.last_tick_at,
+            "tick_age_s": find_age_s(self.now, self.last_tick_at),
+            "lag_s": find_age_s(self.now, find_oldest(self.backlog)) or 0.0,
             "send_failure": _make_failure_json(self.send_failure),
             "backlog": {
                 each.queue.value: {
@@ -186,29 +330,30 @@ class Status:
                 each.queue.value: self._make_queue_json(each) for each in by_queue
             },
             "backlog_by_app": [self._make_backlog_json(each) for each in self.backlog],
-            "last_hour": [_make_trouble_json(each) for each in self.troubles],
+            "running": [each.as_json() for each in self.running],
+            "last_hour": [make_trouble_json(each) for each in self.troubles],
             "uncertain_mails": self.uncertain,
             "processes": [make_process_json(each) for each in self.processes],
             "leaderships": [_make_leadership_json(each) for each in self.leaderships],
         }
 
-    def _make_queue_json(self, waiting: Waiting) -> dict[str, object]:
+    def _make_queue_json(self, waiting: Waiting) -> QueueJson:
         takers = self.find_takers(waiting.queue)
         return {
             "workers": len(takers),
             "slots": sum(each.process.concurrency or 0 for each in takers),
             "waiting_since": waiting.since,
-            "oldest_s": _find_age_s(self.now, waiting.since),
+            "oldest_s": find_age_s(self.now, waiting.since),
         }
 
-    def _make_backlog_json(self, backlog: Backlog) -> dict[str, object]:
+    def _make_backlog_json(self, backlog: Backlog) -> BacklogJson:
         return {
             "app": backlog.app,
-            "queue": backlog.queue.value,
-            "state": backlog.state.value,
+            "queue": backlog.queue,
+            "state": backlog.state,
             "count": backlog.count,
             "waiting_since": backlog.waiting_since,
-            "oldest_s": _find_age_s(self.now, backlog.waiting_since),
+            "oldest_s": find_age_s(self.now, backlog.waiting_since),
         }
 
 
@@ -227,10 +372,12 @@ def fetch_status(connection: sa.Connection) -> Status:
         paused=Paused(*fetch_pauses(connection)),
         quarantined=fetch_quarantined(connection),
         next_due=fetch_next_due(connection, limit=_NEXT),
+        running=fetch_running(connection, limit=_RUNNING),
     )
 
 
-def _make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> Waiting:
+def make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> Waiting:
+    """Return *backlog*, all of which is of one queue (and app), together."""
     kept = list(backlog)
     counted: Counter[OperationState] = Counter()
     for each in kept:
@@ -239,16 +386,17 @@ def _make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> 
     return Waiting(queue, app, counts, find_oldest(kept))
 
 
-def _find_age_s(now: datetime, since: datetime | None) -> float | None:
+def find_age_s(now: datetime, since: datetime | None) -> float | None:
+    """Return how many seconds ago *since* was; None: it never was."""
     return None if since is None else round((now - since).total_seconds(), 3)
 
 
-def make_process_json(seen: Seen) -> dict[str, object]:
+def make_process_json(seen: Seen) -> ProcessJson:
     """Return the documented object of a scheduler or a worker; keys are only added."""
     process = seen.process
     is_worker = process.role is Role.WORKER
     return {
-        "role": process.role.value,
+        "role": process.role,
         "name": process.name,
         "host": process.hostname,
         "pid": process.pid,
@@ -266,7 +414,7 @@ def make_process_json(seen: Seen) -> dict[str, object]:
     }
 
 
-def _make_leader_json(holder: Holder) -> dict[str, object]:
+def _make_leader_json(holder: Holder) -> LeaderJson:
     return {
         "host": holder.hostname,
         "pid": holder.pid,
@@ -279,11 +427,12 @@ def _make_leader_json(holder: Holder) -> dict[str, object]:
     }
 
 
-def _make_failure_json(failure: SendFailure | None) -> dict[str, object] | None:
+def _make_failure_json(failure: SendFailure | None) -> SendFailureJson | None:
     return None if failure is None else {"since": failure.since, "error": failure.error}
 
 
-def _make_trouble_json(trouble: Trouble) -> dict[str, object]:
+def make_trouble_json(trouble: Trouble) -> TroubleJson:
+    """Return the documented object; keys are only added."""
     return {
         "app": trouble.app,
         "state": trouble.state,
@@ -293,7 +442,7 @@ def _make_trouble_json(trouble: Trouble) -> dict[str, object]:
     }
 
 
-def _make_leadership_json(leadership: Leadership) -> dict[str, object]:
+def _make_leadership_json(leadership: Leadership) -> LeadershipJson:
     return {
         "fence": leadership.fence,
         "host": leadership.hostname,

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple, assert_never
 
 from cronsim import CronSimError
+from typing_extensions import TypedDict
 
 from actions.explaining.cron_reading import read_cron
 from actions.explaining.expected_events import Keeps, find_undecided
@@ -58,6 +59,15 @@ class Fault(StrEnum):
     UNREADABLE = "unreadable"  # the rule cannot be read from that instant on
 
 
+class FaultJson(TypedDict):
+    """An occurrence that was not decided as the rules say, and how."""
+
+    fault: Fault
+    action_uid: str
+    occurrence: datetime
+    detail: str
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One fault; *occurrence* is aware UTC."""
@@ -67,10 +77,10 @@ class Finding:
     occurrence: datetime
     detail: str
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> FaultJson:
         """Return the documented object; keys are only added."""
         return {
-            "fault": self.fault.value,
+            "fault": self.fault,
             "action_uid": self.action_uid,
             "occurrence": self.occurrence,
             "detail": self.detail,

@@ -264,3 +264,18 @@ def fetch_pauses(
         .where(_kept.paused_at.is_not(None), _kept.deleted_at.is_(None))
     ).scalar_one()
     return whole and replace(whole, scope=INSTALLATION), apps, actions
+
+
+def fetch_app_pauses(
+    connection: sa.Connection, app: str
+) -> tuple[Pause | None, Pause | None, int]:
+    """Return the pauses of the installation and of *app*, and a count of actions."""
+    whole, apps, _ = fetch_pauses(connection)
+    count = connection.execute(
+        sa.select(sa.func.count())
+        .select_from(scheduled_actions)
+        .where(
+            _kept.app == app, _kept.paused_at.is_not(None), _kept.deleted_at.is_(None)
+        )
+    ).scalar_one()
+    return whole, apps.get(app), count

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from settings import Settings
 
@@ -18,6 +19,14 @@ class Health(StrEnum):
     GOOD = "ok"
     DOUBTFUL = "look"
     BAD = "bad"
+
+
+class FindingJson(TypedDict):
+    """What one look of doctor found; ``health`` is ok, look or bad."""
+
+    subject: str
+    health: Health
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +46,11 @@ class Finding:
     health: Health
     detail: str
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> FindingJson:
         """Return the documented object; keys are only added."""
         return {
             "subject": self.subject,
-            "health": self.health.value,
+            "health": self.health,
             "detail": self.detail,
         }
 
