@@ -96,6 +96,9 @@ TROUBLED_STATES = frozenset({OperationState.FAILED, OperationState.MISSED})
 #: Only a retry changes these; it reopens the same row with the same id.
 FINAL_STATES = frozenset(OperationState) - LIVE_STATES
 
+#: Final states of what did not do what it was to do, whoever wanted that.
+UNSUCCESSFUL_STATES = FINAL_STATES - {OperationState.SUCCEEDED}
+
 #: Of steps: still to be done.
 OPEN_STEPS = frozenset({StepState.PENDING, StepState.RUNNING})
 

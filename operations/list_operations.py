@@ -23,6 +23,7 @@ from models.database.engine import Identifier, UtcDateTime, db_now
 from models.database.tables import (
     LIVE,
     TROUBLED,
+    UNSUCCESSFUL,
     operation_steps,
     operations,
     scheduled_actions,
@@ -31,6 +32,7 @@ from models.errors import NotFoundError
 from models.operation_state import (
     LIVE_STATES,
     TROUBLED_STATES,
+    UNSUCCESSFUL_STATES,
     OperationState,
     Queue,
     Reason,
@@ -197,6 +199,9 @@ def fetch_operations(
         found = found.prefix_with("MATERIALIZED")
         rows = _read(connection, sa.select(found), page.limit)
         return _make_part(rows, page.limit, None)
+    if wanted.states and wanted.states <= UNSUCCESSFUL_STATES:
+        # Then the others are not even looked at.
+        place.append(UNSUCCESSFUL.of())
     most = bounds.for_list(wanted.app)
     walked = _order(sa.select(operations).where(*place), operations.c)
     looked_at = walked.limit(most).subquery("looked_at")

@@ -23,8 +23,17 @@ LIVE_COLUMNS = (
     LiveColumn("deliveries", "content", sa.Text()),
 )
 
+_UNSUCCESSFUL = "state IN ('failed', 'canceled', 'skipped', 'missed')"
+
 #: Indexes of large tables: see migrations/live_indexes.py.
 LIVE_INDEXES = (
+    LiveIndex("ix_operations_unsuccessful", "operations", "recorded_at", _UNSUCCESSFUL),
+    LiveIndex(
+        "ix_operations_app_unsuccessful",
+        "operations",
+        "app, recorded_at",
+        _UNSUCCESSFUL,
+    ),
     LiveIndex("ix_operations_app_recorded_at", "operations", "app, recorded_at"),
     LiveIndex("ix_events_app_recorded_at", "events", "app, recorded_at, id"),
     LiveIndex("ix_deliveries_updated_at", "deliveries", "updated_at"),

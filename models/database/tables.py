@@ -14,7 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Index
 
 from models.database.engine import Identifier, Json, UtcDateTime, db_now
-from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState
+from models.operation_state import (
+    LIVE_STATES,
+    TROUBLED_STATES,
+    UNSUCCESSFUL_STATES,
+    OperationState,
+)
 
 metadata = sa.MetaData(
     naming_convention={
@@ -378,6 +383,10 @@ CLAIMED_HEAVY = Rows("{0}queue = 'heavy' AND {0}claim_token IS NOT NULL")
 #: Failed or missed.
 TROUBLED = Rows(f"{{0}}state IN ({_list(TROUBLED_STATES)})")
 
+#: Ended in another state than succeeded: one in thirty, so that each of these states is
+#: found among them in a moment, however rare it is.
+UNSUCCESSFUL = Rows(f"{{0}}state IN ({_list(UNSUCCESSFUL_STATES)})")
+
 #: What is written into an operation whose claim ends, however it does.
 NO_CLAIM: Mapping[str, None] = {"claim_token": None, "lease_expires_at": None}
 
@@ -446,6 +455,12 @@ operations = sa.Table(
     _partial("ix_operations_troubled", "finished_at", where=TROUBLED),
     # actions list: what failed or was missed lately in an app
     _partial("ix_operations_app_troubled", "app", "finished_at", where=TROUBLED),
+    # operations list: the latest that did not succeed
+    _partial("ix_operations_unsuccessful", "recorded_at", where=UNSUCCESSFUL),
+    # operations list: the same of an app
+    _partial(
+        "ix_operations_app_unsuccessful", "app", "recorded_at", where=UNSUCCESSFUL
+    ),
     # operations list: the latest; maintenance: the oldest
     Index("ix_operations_recorded_at", "recorded_at"),
     # operations list: the latest of an app, however much the others do

@@ -161,12 +161,25 @@ def test_what_is_frequent_is_looked_for_in_order(seven: sa.Engine):
     """
     Beyond a number, reading all that an index finds would cost too much.
     """
-    bounds = Bounds(looked_at=4, looked_at_of_app=4, sorted_at_once=3)
+    bounds = Bounds(looked_at=4, looked_at_of_app=4, sorted_at_once=2)
+    pending = frozenset({OperationState.PENDING})
 
-    assert [[6, 4], [2, 0]] == turn_pages(seven, 5, bounds, states=FAILED)
-    assert [[6, 4], [2, 0]] == turn_pages(
-        seven, 5, bounds, states=FAILED, action_uid="daily", app="app"
+    assert [[5, 3], [1]] == turn_pages(seven, 5, bounds, states=pending)
+    assert [[5, 3], [1]] == turn_pages(
+        seven, 5, bounds, states=pending, action_uid="daily", app="app"
     )
+
+
+@pytest.mark.parametrize("app", [None, "app"])
+def test_what_did_not_succeed_is_found_at_once(seven: sa.Engine, app: str | None):
+    """
+    Operations that succeeded, or have not ended, are not among those looked at.
+    """
+    edit(seven, ALL[0].id, state="missed", reason="outage")
+    missed = frozenset({OperationState.MISSED})
+    bounds = Bounds(looked_at=5, looked_at_of_app=5, sorted_at_once=1)
+
+    assert [[0]] == turn_pages(seven, 5, bounds, states=missed, app=app)
 
 
 def test_latest_are_as_many_as_asked_for(seven: sa.Engine):
