@@ -128,16 +128,19 @@ class Schedule:
         """
         if not self.jitter:
             return occurrence
+        return occurrence + share_minutes(self.find_room(occurrence), uid) * _MINUTE
 
+    def find_room(self, occurrence: datetime) -> int:
+        """Return over how many minutes jitter may spread *occurrence* (aware UTC)."""
         minutes = self.jitter // _MINUTE
         following = self.next_from(occurrence + _SECOND)
         if following is not None:
             room = (following - occurrence - _SECOND) // _MINUTE
             minutes = min(minutes, room)
-        return occurrence + _share_of(minutes, uid) * _MINUTE
+        return minutes
 
 
-def _share_of(minutes: int, uid: str) -> int:
+def share_minutes(minutes: int, uid: str) -> int:
     """Return a number in ``[0, minutes]``: fixed for each uid, evenly distributed."""
     digest = hashlib.sha256(uid.encode()).digest()
     # A share rather than a remainder, so that less room never means a later minute.

@@ -209,6 +209,7 @@ COMMANDS = Group(
         "audit": Entry(
             "cli.audit:audit", "Compare the recorded operations with the rules."
         ),
+        "load": Entry("cli.load:load", "Show the load that is coming."),
         "doctor": Entry("cli.doctor:doctor", "Check the installation for problems."),
         "status": Entry("cli.status:status", "Show who leads and what is waiting."),
     },

@@ -1,0 +1,98 @@
+"""``load``: shows how many occurrences are coming, when, and who makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from cli.connection import read_database
+from cli.options import AppOption, JsonOption, read_period
+from cli.output import format_both, out, print_fields, print_json, print_table
+from overview.load import EVENTS, PAUSED, TIME, UNREADABLE, Load, forecast_load
+
+#: Small apps that people are shown.
+_APPS = 10
+
+_LEFT_OUT = {
+    EVENTS: "driven by events, which are not foreseen",
+    PAUSED: "paused",
+    UNREADABLE: "with a rule that cannot be read",
+    TIME: "not counted for lack of time; ask for a shorter period",
+}
+
+
+def load(
+    *,
+    app: AppOption = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Inclusive; default: now."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="Exclusive, at most 7 days later; default: a day later.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Show the load that is coming.
+
+    The minutes with the most occurrences, and the actions that make them, are foreseen
+    from the rules of all actions that are active and not paused.
+    """
+    since, end = read_period(from_, until)
+    with read_database() as connection:
+        found = forecast_load(connection, since=since, until=end, app=app)
+    if json:
+        print_json(found.as_json())
+        return
+    _print(found)
+
+
+def _count(by_queue: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {queue}" for queue, count in by_queue.items())
+
+
+def _print(found: Load) -> None:
+    queues = _count(found.by_queue)
+    left = [f"{n:,} {_LEFT_OUT[why]}" for why, n in found.left_out.items()]
+    print_fields(
+        [
+            ("from", format_both(found.since)),
+            ("until", format_both(found.until)),
+            ("occurrences", f"{found.total:,}{f' ({queues})' if queues else ''}"),
+            ("actions", f"{found.actions:,}"),
+            ("left out", "\n".join(left) or None),
+        ]
+    )
+    if not found.minutes:
+        return
+    apps = list(found.by_app.items())
+    out().print()
+    print_table(
+        ("app", "occurrences"),
+        ([app, f"{count:,}"] for app, count in apps[:_APPS]),
+        empty="",
+    )
+    out().print()
+    print_table(
+        ("hot minute", "occurrences", "by queue", "actions"),
+        (
+            [
+                format_both(each.minute.at),
+                f"{each.minute.total:,}",
+                ", ".join(
+                    f"{n:,} {queue}" for queue, n in each.minute.by_queue.items()
+                ),
+                ", ".join(f"{action.name} ({action.app})" for action in each.actions),
+            ]
+            for each in found.hot
+        ),
+        empty="",
+    )
