@@ -239,7 +239,8 @@ class Anchor:
     hash: str
 
 
-_COLUMNS = tuple(_row[each.name] for each in fields(Change))
+_NAMES = tuple(each.name for each in fields(Change))
+_COLUMNS = tuple(_row[name] for name in _NAMES)
 
 
 def fetch_changes(
@@ -316,30 +317,38 @@ def verify_changes(connection: sa.Connection, anchor: Anchor | None = None) -> V
     count, previous = 0, GENESIS
     rows = _fetch_after(connection, None)
     while True:
+        if rows is None:
+            detail = f"change {count + 1} is not what was written: it cannot be read"
+            broken = Break(count + 1, Fault.ALTERED, detail)
+            return Verified(count, previous, broken)
         for row in rows:
-            broken = _check(row, count + 1, previous, anchor)
-            if broken is not None:
-                return Verified(count, previous, broken)
+            found = _check(row, count + 1, previous, anchor)
+            if found is not None:
+                return Verified(count, previous, found)
             count, previous = row["number"], row["hash"]
-        if not rows:
-            # The head is read last: it moves together with the rows. So it is not
-            # behind any that was seen, and what it is beyond can be seen by now.
-            head = connection.execute(sa.select(change_head)).all()
-            rows = _fetch_after(connection, count)
-            if not rows:
-                broken = _check_end(head, count, previous, anchor)
-                return Verified(count, previous, broken)
-        else:
-            rows = _fetch_after(connection, count)
+        was_last = not rows
+        # The head is read after all rows: it moves together with them. So it is not
+        # behind any that was seen, and what it is beyond can be seen by now.
+        head = connection.execute(sa.select(change_head)).all() if was_last else ()
+        rows = _fetch_after(connection, count)
+        if was_last and rows == []:
+            end = _check_end(head, count, previous, anchor)
+            return Verified(count, previous, end)
 
 
 def _fetch_after(
-    connection: sa.Connection, number: int | None
-) -> list[Mapping[str, Any]]:
-    query = sa.select(*_COLUMNS).order_by(_row.number).limit(_BATCH)
+    connection: sa.Connection, number: int | None, limit: int = _BATCH
+) -> list[Mapping[str, Any]] | None:
+    """Return the rows after *number*; None if the next one cannot be read."""
+    query = sa.select(*_COLUMNS).order_by(_row.number).limit(limit)
     if number is not None:
         query = query.where(_row.number > number)
-    return [row._asdict() for row in connection.execute(query)]
+    try:
+        rows = connection.execute(query).all()
+    except ValueError:
+        # SQLite keeps whatever somebody puts in the place of JSON, or of an instant.
+        return None if limit == 1 else _fetch_after(connection, number, limit=1)
+    return [dict(zip(_NAMES, row, strict=True)) for row in rows]
 
 
 def _check(

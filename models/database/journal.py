@@ -45,6 +45,9 @@ _HEAD = 1
 _LOCK_HEAD = sa.select(change_head).where(change_head.c.id == _HEAD).with_for_update()
 _MOVE_HEAD = sa.update(change_head).where(change_head.c.id == _HEAD)
 
+#: Made once: json.dumps would make one for each row.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+
 #: Who changes things if nobody is named.
 _NOBODY = Author("minutehand")
 
@@ -134,8 +137,7 @@ def compute_hash(row: Mapping[str, Any]) -> str:
         format_utc(row[name]) if isinstance(row[name], datetime) else row[name]
         for name in HASHED
     ]
-    text = json.dumps(values, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(values).encode()).hexdigest()
 
 
 def _append(connection: sa.Connection, noted: list[_Noted]) -> None:

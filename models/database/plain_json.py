@@ -32,11 +32,15 @@ def make_plain(value: object) -> object:
     >>> make_plain({"a": 1e22, "b": -0.0, "c": 1.50, "d": float("inf"), 5: (1, 2)})
     {'a': 10000000000000000000000, 'b': 0.0, 'c': 1.5, 'd': 'Infinity', '5': [1, 2]}
     """
-    text = json.dumps(value, default=_as_text, ensure_ascii=False)
-    text = _NUL.sub(lambda found: _REPLACEMENT if found[0] != r"\\" else r"\\", text)
-    return json.loads(
-        replace_surrogates(text), parse_float=_read_float, parse_constant=str
-    )
+    if value is None:
+        return None
+    text = _ENCODER.encode(value)
+    if r"\u0000" in text:
+        text = _NUL.sub(
+            lambda found: _REPLACEMENT if found[0] != r"\\" else r"\\", text
+        )
+    plain: object = _DECODER.decode(replace_surrogates(text))
+    return plain
 
 
 def make_plain_text(text: str) -> str:
@@ -60,3 +64,9 @@ def _read_float(text: str) -> float | int:
 
 def _as_text(value: object) -> str:
     return format_utc(value) if isinstance(value, datetime) else str(value)
+
+
+# Made once: json.dumps and json.loads make one at each call, which takes longer than
+# what they are called for.
+_ENCODER = json.JSONEncoder(default=_as_text, ensure_ascii=False)
+_DECODER = json.JSONDecoder(parse_float=_read_float, parse_constant=str)

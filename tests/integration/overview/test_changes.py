@@ -310,3 +310,20 @@ def test_changes_may_be_made_while_the_chain_is_verified(engine: sa.Engine):
 
     assert found.broken is None
     assert found.count >= 600
+
+
+@pytest.mark.parametrize("column", ["at", "after"])
+def test_row_that_cannot_be_read_is_a_break(sqlite_engine: sa.Engine, column: str):
+    """
+    SQLite keeps whatever somebody puts there; the rows before it are whole.
+    """
+    for subject in "abc":
+        note(sqlite_engine, subject)
+    with writing(sqlite_engine) as connection:
+        forged = f"update changes set {column} = 'no' where number = 2"
+        connection.execute(sa.text(forged))
+    found = verify(sqlite_engine)
+
+    assert found.broken is not None
+    assert (2, "altered") == (found.broken.number, found.broken.fault)
+    assert 1 == found.count
