@@ -122,7 +122,7 @@ def _complete(
                 "name": "Idempotency-Key",
                 "in": "header",
                 "required": False,
-                "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+                "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
                 "description": "For repeats: kept for 24 hours with the first answer.",
             }
         )

@@ -18,8 +18,6 @@ from overview.access.callers import Caller
 from overview.access.roles import Role
 from overview.access.secret_text import is_of_digest, is_secret
 
-__all__ = ["Caller"]
-
 #: How exactly the last use of a key is known. Each request notes it only if it was last
 #: noted longer ago, so that asking writes next to nothing.
 USES_APART = timedelta(minutes=1)
