@@ -120,8 +120,9 @@ def select_part(
         .order_by(*_KEY)
         .limit(looked_at)
     )
-    if page.after is not None:
-        first = first.where(sa.tuple_(*_KEY) > sa.tuple_(*page.after))
+    after = page.read_after(str, str, str)
+    if after is not None:
+        first = first.where(sa.tuple_(*_KEY) > sa.tuple_(*after))
     seen = first.subquery("seen")
     fits = sa.and_(sa.true(), *_match_slowly(wanted, seen.c)).label("fits")
     query = (

@@ -169,18 +169,28 @@ def _check(
 ) -> dict[str, object]:
     """Refuse what the action cannot do; return the details of the operation."""
     if user_id is not None:
-        if action.event is None:
-            msg = (
-                f"action {action.uid!r} is not driven by an event, so no user triggers"
-                f" it: run it without the user {user_id!r}"
-            )
-            raise UsageError(msg)
+        refuse_user(action, user_id)
         refuse_unknown_user(connection, action.app, user_id)
     if steps is None:
         return {}
     chosen = choose_steps(action.document, steps)
     _refuse_older_workers(connection)
     return {STEPS_KEY: list(chosen)}
+
+
+def refuse_user(action: sa.Row[Any], user_id: str) -> None:
+    """
+    Refuse a user who would trigger an action that no user triggers.
+
+    Raises:
+        UsageError: It is driven by time.
+    """
+    if action.event is None:
+        msg = (
+            f"action {action.uid!r} is not driven by an event, so no user triggers it:"
+            f" run it without the user {user_id!r}"
+        )
+        raise UsageError(msg)
 
 
 def choose_steps(document: Mapping[str, Any], steps: Sequence[str]) -> tuple[str, ...]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from models.errors import RuleError
-from models.fields.field_types import Name
-from models.fields.instants import parse_instant
-from models.fields.strict_model import DocumentModel, show
+from models.fields.field_types import Instant, Name
+from models.fields.strict_model import DocumentModel
 
 #: The longest note, in characters: some sentences.
 LONGEST_NOTE = 1000
@@ -20,17 +17,6 @@ Note = Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]
 
 #: The most steps of one run; an action has fewer kinds.
 _MOST_STEPS = 20
-
-
-def _read_instant(value: object) -> datetime | None:
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        return value
-    if not isinstance(value, str):
-        msg = f"{show(value)} is not a date and time."
-        raise RuleError(msg, 'Write it in quotes: "2026-12-01T09:00:00+01:00".')
-    return parse_instant(value)
 
 
 class RunModel(DocumentModel):
@@ -68,6 +54,4 @@ class PauseModel(DocumentModel):
     """
 
     note: Note | None = Field(default=None, examples=["until the import is fixed"])
-    until: Annotated[datetime | None, BeforeValidator(_read_instant)] = Field(
-        default=None, examples=["2027-01-01T00:00:00Z"]
-    )
+    until: Instant | None = Field(default=None, examples=["2035-01-01T00:00:00Z"])

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
+
+from models.errors import UsageError
 
 #: Where a list goes on: the sort key and the id of the last entry that was shown.
 Position = tuple[str | int | datetime | UUID, ...]
 
 _Entry = TypeVar("_Entry")
+
+#: The largest number that every column of the database takes.
+_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,26 @@ class Page:
 
     limit: int = 50
     after: Position | None = None
+
+    def read_after(self, *kinds: type) -> Any:
+        """
+        Return ``after``, whose parts are of *kinds*; None if there is none.
+
+        Raises:
+            UsageError: They are not. Cursors are not signed, so that a caller may have
+                made this one up.
+        """
+        if self.after is None:
+            return None
+        fits = len(self.after) == len(kinds) and all(
+            isinstance(part, kind)
+            and not (isinstance(part, int) and not 0 <= part <= _LARGEST)
+            for part, kind in zip(self.after, kinds, strict=True)
+        )
+        if not fits:
+            msg = "the cursor is of another list. Take next_cursor of this one."
+            raise UsageError(msg)
+        return self.after
 
 
 @dataclass(frozen=True, slots=True)

@@ -375,6 +375,19 @@ def fetch_latest(
     return found
 
 
+def fetch_live_ids(
+    connection: sa.Connection, action_uid: str, user_id: str | None, *, limit: int = 10
+) -> tuple[UUID, ...]:
+    """Return operations of an action, and user, that are not final; *limit* at most."""
+    kept = operations.c
+    query = sa.select(kept.id).where(
+        LIVE.of(),
+        kept.action_uid == action_uid,
+        kept.user_id.is_not_distinct_from(user_id),
+    )
+    return tuple(connection.execute(query.limit(limit)).scalars())
+
+
 def fetch_stuck(
     connection: sa.Connection, *, older_than: timedelta
 ) -> list[tuple[str, int, datetime]]:

@@ -32,7 +32,7 @@ from actions.list_actions import (
     find_problem,
     get_action_state,
 )
-from actions.lookup import fetch_app, find_action
+from actions.lookup import fetch_app, find_action, get_action
 from actions.occurrences import Due
 from actions.pausing.pause_state import Pause, PauseJson, get_pause
 from actions.posting.revisions import fetch_document_revisions
@@ -285,6 +285,7 @@ def fetch_detailed_action(
     app: str | None = None,
     count: int,
     revisions: int,
+    is_uid: bool = False,
 ) -> DetailedAction:
     """
     Return the action whose uid or name is *given*, with its last run and revisions.
@@ -300,10 +301,13 @@ def fetch_detailed_action(
 
         revisions: The most revisions to return.
 
+        is_uid: Whether *given* is a uid, so that a name finds nothing.
+
     Raises:
         NotFoundError, ConflictError: As ``find_action``.
     """
-    row = find_action(connection, given, app=app)
+    find = get_action if is_uid else find_action
+    row = find(connection, given, app=app)
     (listed,) = _list(connection, [row], {row.uid: row.document}, count)
     return DetailedAction(
         listed.action,

@@ -22,7 +22,9 @@ _PATIENCE = timedelta(seconds=10)
 _AROUND = timedelta(minutes=1)
 
 
-def explain_instant(connection: sa.Connection, uid: str, at: datetime) -> list[Answer]:
+def explain_instant(
+    connection: sa.Connection, uid: str, at: datetime, *, app: str | None = None
+) -> list[Answer]:
     """
     Explain why an action ran in the minute of *at*, or did not run.
 
@@ -33,6 +35,8 @@ def explain_instant(connection: sa.Connection, uid: str, at: datetime) -> list[A
 
         at: Aware, past or future.
 
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
     Returns:
         One answer for each operation of that minute, else exactly one.
 
@@ -40,7 +44,7 @@ def explain_instant(connection: sa.Connection, uid: str, at: datetime) -> list[A
         NotFoundError: There has never been an action with this uid.
     """
     since, until = at - _AROUND, at + _AROUND
-    history = fetch_history(connection, uid, since=since, until=until)
+    history = fetch_history(connection, uid, since=since, until=until, app=app)
     hindrances = _find_hindrances(connection, history)
     return explain(replace(history, hindrances=hindrances), at)
 

@@ -125,13 +125,7 @@ def fetch_occurrence_part(
     if end - begin > LONGEST:
         msg = f"from and until are more than {LONGEST.days} days apart. Ask in parts."
         raise UsageError(msg)
-    after = None
-    if page.after is not None:
-        at, user = page.after
-        if not isinstance(at, datetime):
-            msg = "this cursor is of another list"
-            raise UsageError(msg)
-        after = at, str(user)
+    after = page.read_after(datetime, str)
     history = fetch_bounded_history(
         connection,
         uid,

@@ -165,11 +165,12 @@ def fetch_recipient_part(
         ConflictError: Its document can no longer be read.
     """
     row = get_action(connection, uid, app=app)
-    action = _read(uid, row.document)
+    action = read_stored(uid, row.document)
     who, on_event = action.recipients, isinstance(action.when, EventModel)
     known = fetch_references(connection, row.app, [action])
     now = read_clock(connection)
-    last = None if page.after is None else str(page.after[0])
+    after = page.read_after(str)
+    last = None if after is None else after[0]
     most = page.limit if inside is None else max(page.limit, USERS_LOOKED_AT)
     users = fetch_users_after(connection, row.app, last, limit=most + 1)
     found: list[Recipient] = []
@@ -208,7 +209,13 @@ def count_inside(
     return count_recipients(connection, app, who, now=now, on_event=on_event)
 
 
-def _read(uid: str, document: object) -> ScheduledActionModel:
+def read_stored(uid: str, document: object) -> ScheduledActionModel:
+    """
+    Return the stored document of an action.
+
+    Raises:
+        ConflictError: It can no longer be read.
+    """
     try:
         return ScheduledActionModel.model_validate(document)
     except ValidationError:

@@ -87,10 +87,8 @@ def fetch_revision_part(
         NotFoundError: There has never been such an action.
     """
     get_action(connection, uid, app=app)
-    before = None
-    if page.after is not None:
-        (given,) = page.after
-        before = int(str(given))
+    after = page.read_after(int)
+    before = None if after is None else after[0]
     found = fetch_revisions(connection, uid, limit=page.limit + 1, before=before)
     shown = found[: page.limit]
     if len(shown) == len(found):
@@ -114,15 +112,32 @@ def fetch_shown_revision(
 
 
 def compare_revisions(
-    connection: sa.Connection, uid: str, old: int, new: int, *, app: str | None = None
+    connection: sa.Connection,
+    uid: str,
+    old: int,
+    new: int | None = None,
+    *,
+    app: str | None = None,
 ) -> Comparison:
     """
     Return how the document of revision *new* differs from that of *old*.
 
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+        old: A revision.
+
+        new: Another one, later or earlier. None: the latest.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
     Raises:
         NotFoundError: There is no such action, or one of the revisions is not there.
     """
-    get_action(connection, uid, app=app)
+    row = get_action(connection, uid, app=app)
+    new = row.revision if new is None else new
     differences = find_differences(
         fetch_document(connection, uid, old), fetch_document(connection, uid, new)
     )

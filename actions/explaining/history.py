@@ -65,7 +65,12 @@ _OPERATION = tuple(
 
 
 def fetch_history(
-    connection: sa.Connection, uid: str, *, since: datetime, until: datetime
+    connection: sa.Connection,
+    uid: str,
+    *,
+    since: datetime,
+    until: datetime,
+    app: str | None = None,
 ) -> History:
     """
     Return all revisions of an action, and its decisions about ``[since, until)``.
@@ -79,10 +84,12 @@ def fetch_history(
 
         until: Aware.
 
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
     Raises:
         NotFoundError: There has never been an action with this uid.
     """
-    history, app = _fetch_known(connection, uid, None)
+    history, app = _fetch_known(connection, uid, app)
     found = connection.execute(
         sa.select(*_OPERATION)
         .where(operations.c.action_uid == uid, _concerns(since, until))

@@ -50,6 +50,7 @@ class PostedJson(TypedDict):
     name: str
     app: str
     revision: int
+    document_revision: int
     state: ActionState
     created: bool
     next: list[datetime]
@@ -74,6 +75,11 @@ class Outcome:
     is_stored: bool = True
 
     @property
+    def document_revision(self) -> int:
+        """The revision that has the document: a new action may be paused after it."""
+        return 1 if self.posted.created else self.posted.revision
+
+    @property
     def state(self) -> ActionState:
         """The state of the action: "active", or why it does not run, in a word."""
         return get_action_state(self.row)
@@ -90,6 +96,7 @@ class Outcome:
             "name": self.row.name,
             "app": self.row.app,
             "revision": self.posted.revision,
+            "document_revision": self.document_revision,
             "state": self.state,
             "created": self.posted.created,
             "next": self.find_next(count=count),

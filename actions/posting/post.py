@@ -202,14 +202,14 @@ def replace_action(  # noqa: PLR0913 - all but three have a default
         message = f"{show(action.uid)} is another uid, and a uid never changes."
         hint = f"Write {show(uid)}, or leave it out."
         raise InvalidDocumentError((Problem("/uid", message, hint),))
-    action = action.model_copy(update={"uid": uid})
+    named = action.model_copy(update={"uid": uid})
     owner = get_app_of(connection, uid, app=app)
     pause = hold_pause(connection, owner)
-    taken = Taken(connection, owner, [action])
+    taken = Taken(connection, owner, [named])
     if not taken.has(uid):  # it was deleted since we looked
         refuse_action(uid)
     refuse_stale(connection, uid, expected_revision)
-    old = taken.find_old(action, replace=True)
+    old = taken.find_old(named, replace=True)
     moment = _begin(connection, owner, lookback, by, note, pause)
     return _store(connection, moment, [_prepare(moment, action, old)], change)[0]
 

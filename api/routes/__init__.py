@@ -5,11 +5,14 @@ Those of ``ROUTERS`` need a key; those of ``PUBLIC_ROUTERS`` answer everybody.
 """
 
 from api.routes import (
+    action_history,
+    action_runs,
     actions,
     changes,
     keys,
     meta,
     operations,
+    previews,
     sign_in,
     stream,
 )
@@ -20,8 +23,11 @@ PUBLIC_ROUTERS = (
 )
 ROUTERS = (
     actions.router,
+    action_history.router,
+    action_runs.router,
     changes.router,
     keys.router,
     operations.router,
+    previews.router,
     stream.router,
 )

@@ -1,60 +1,266 @@
-"""Scheduled actions: create, read, change them."""
+"""Scheduled actions: list, post, read, replace, patch and delete them."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
-from actions.lookup import fetch_app
-from actions.posting.foretell import post_with_outcome
-from api.answers import ROOT, answer
-from api.context import Editor
-from api.guarding import GuardedRoute, takes
-from models.door.documents import read_action
+from actions.action_list import LONGEST_TEXT, ActionFilter, ActionKind, Trouble
+from actions.list_actions import ActionState
+from actions.posting.edit import (
+    patch_text,
+    post_all_text,
+    post_text,
+    replace_text,
+)
+from actions.posting.foretell import Outcome, PostedJson
+from actions.posting.post import delete_action
+from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
+from api.context import Editor, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, heavy, takes
+from api.preconditions import read_revision
+from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
+from api.terms import NoteQuery, make_editor, make_terms, need_app
+from models.door.documents import LARGEST_BULK
+from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
+from overview.actions import (
+    DetailedActionJson,
+    ListedAction,
+    ListedActionJson,
+    fetch_action_part,
+    fetch_detailed_action,
+)
 
 router = APIRouter(prefix=f"{ROOT}/actions", tags=["actions"], route_class=GuardedRoute)
 
-_EXAMPLE = {
-    "name": "weekly report",
-    "operations": {"send_email": {"template": "report"}},
-    "when": {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"},
-    "recipients": {"groups": ["all"]},
-}
+#: Occurrences and revisions that an action shows.
+_NEXT, _REVISIONS = 10, 10
+
+_App = Annotated[
+    str | None,
+    Query(description="Uid of its small app; a key of one app may leave it out."),
+]
 
 
-@router.post("", status_code=201, response_model=dict[str, Any])
-@takes(ScheduledActionModel, examples={"weekly report": _EXAMPLE})
-def create_action(
-    context: Editor,
-    app: Annotated[str | None, Query(description="Uid of its small app.")] = None,
+class PostedListJson(TypedDict):
+    """What became of each action of a list, in its order."""
+
+    items: list[PostedJson]
+
+
+def _read_filter(  # noqa: PLR0913 - the filters of the list
+    context: Viewer,
+    *,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    state: Annotated[
+        ActionState | None,
+        Query(description="Left out: all that are not deleted."),
+    ] = None,
+    kind: Annotated[
+        ActionKind | None,
+        Query(description="The key of `when` that they have, alone or in a list."),
+    ] = None,
+    queue: Annotated[
+        Queue | None, Query(description="The queue that carries their operations.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=LONGEST_TEXT,
+            description="Part of the name or uid, in whatever case.",
+        ),
+    ] = None,
+    trouble: Annotated[
+        Trouble | None,
+        Query(description="What is wrong with them: their last run, or their rule."),
+    ] = None,
+) -> ActionFilter:
+    return ActionFilter(
+        app=context.narrow(app),
+        state=state,
+        kind=kind,
+        queue=queue,
+        text=text,
+        trouble=trouble,
+    )
+
+
+@router.get("", response_model=ListJson[ListedActionJson])
+def list_actions(
+    context: Viewer, page: Paged, wanted: Annotated[ActionFilter, Depends(_read_filter)]
 ) -> Response:
     """
-    Post a scheduled action; it takes effect now.
+    List scheduled actions by small app and name, each with its last run.
 
-    The body is the document, verbatim. *app* may be left out by a key of one app.
+    A part of a list that is filtered by text, kind or queue may have few entries or
+    none although the list goes on: follow `next_cursor` until it is null.
     """
-    services = context.services
-    app = context.narrow(app)
+    with context.reading() as connection:
+        part = fetch_action_part(connection, wanted, page)
+    return answer_list(context, part, ListedAction.as_json)
+
+
+@router.post("", status_code=201, response_model=PostedJson)
+@takes(ScheduledActionModel, examples=EXAMPLES)
+def create_action(
+    context: Editor, app: _App = None, note: NoteQuery = None
+) -> Response:
+    """
+    Post a scheduled action; it takes effect now, and earlier occurrences do not run.
+
+    The body is the document, verbatim.
+    """
     with context.writing() as connection:
-        zone = fetch_app(connection, app or "").timezone or services.timezone
-        action = read_action(
-            context.body, default_timezone=zone, task_rules=services.task_rules
-        )
-        outcome = post_with_outcome(
+        outcome = post_text(
             connection,
-            app or "",
-            action,
-            replace=False,
-            lookback=services.lookback,
-            by=context.caller.name,
+            need_app(context, app),
+            context.body,
+            terms=make_terms(context),
+            editor=make_editor(context, note),
         )
+    return _answer_posted(outcome, HTTPStatus.CREATED)
+
+
+@router.post("/batch", status_code=201, response_model=PostedListJson)
+@takes(
+    {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/ScheduledActionModel"},
+        "minItems": 1,
+    },
+    examples=MANY,
+    largest=LARGEST_BULK,
+    types=("application/json", "application/x-ndjson"),
+)
+@heavy
+def create_actions(
+    context: Editor,
+    app: _App = None,
+    note: NoteQuery = None,
+    *,
+    dry_run: Annotated[bool, Query(description="Store nothing.")] = False,
+) -> Response:
+    """
+    Post many scheduled actions, all or none: a JSON list, or JSON lines.
+
+    Ten thousand in one body take some seconds. Pointers of what is refused begin with
+    the number of the action, from 0.
+    """
+    outcomes = post_all_text(
+        context.services.engine,
+        need_app(context, app),
+        context.body,
+        terms=make_terms(context),
+        editor=make_editor(context, note),
+        author=context.caller.as_author(context.request_id),
+        dry_run=dry_run,
+    )
     return answer(
-        outcome.as_json(count=5),
-        status=HTTPStatus.CREATED,
-        etag=outcome.posted.revision,
-        location=f"/actions/{outcome.posted.uid}",
+        {"items": [each.as_json(count=1) for each in outcomes]},
+        status=HTTPStatus.OK if dry_run else HTTPStatus.CREATED,
+    )
+
+
+@router.get("/{uid}", response_model=DetailedActionJson)
+def read_action(context: Viewer, uid: str) -> Response:
+    """
+    Return a scheduled action with its document; a deleted one, too.
+
+    The ETag is the revision of its document, which a pause does not change.
+    """
+    with context.reading() as connection:
+        found = fetch_detailed_action(
+            connection,
+            uid,
+            app=context.app,
+            count=_NEXT,
+            revisions=_REVISIONS,
+            is_uid=True,
+        )
+    return answer(found.as_json(), etag=found.action.document_revision)
+
+
+@router.put("/{uid}", response_model=PostedJson)
+@takes(ScheduledActionModel, examples=REPLACEMENT)
+def replace_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
+    """
+    Replace the document of an action; it takes effect now.
+
+    A paused action stays paused. Occurrences that were due under the old rule and not
+    decided yet will not run: `superseded` lists them.
+    """
+    expected = read_revision(context.expected)
+    with context.writing() as connection:
+        outcome = replace_text(
+            connection,
+            uid,
+            context.body,
+            app=context.app,
+            expected_revision=expected,
+            terms=make_terms(context),
+            editor=make_editor(context, note),
+        )
+    return _answer_posted(outcome)
+
+
+@router.patch("/{uid}", response_model=PostedJson)
+@takes(
+    {"type": "object"},
+    examples=PATCHES,
+    types=("application/merge-patch+json", "application/json"),
+)
+def patch_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
+    """
+    Change some members of the document: a JSON Merge Patch (RFC 7396).
+
+    Null removes a member. The result is read as a whole, so that pointers of what is
+    refused are into the merged document.
+    """
+    expected = read_revision(context.expected)
+    with context.writing() as connection:
+        outcome = patch_text(
+            connection,
+            uid,
+            context.body,
+            app=context.app,
+            expected_revision=expected,
+            terms=make_terms(context),
+            editor=make_editor(context, note),
+        )
+    return _answer_posted(outcome)
+
+
+@router.delete("/{uid}", status_code=204)
+def remove_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
+    """
+    Delete an action; its operations and revisions stay, and its uid stays taken.
+
+    Its waiting operations are canceled when a worker takes them.
+    """
+    expected = read_revision(context.expected)
+    with context.writing() as connection:
+        delete_action(
+            connection,
+            uid,
+            app=context.app,
+            expected_revision=expected,
+            by=context.caller.name,
+            note=note,
+        )
+    return answer_nothing()
+
+
+def _answer_posted(outcome: Outcome, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return answer(
+        outcome.as_json(count=_NEXT),
+        status=status,
+        etag=outcome.document_revision,
+        location=None if status is HTTPStatus.OK else f"/actions/{outcome.posted.uid}",
     )

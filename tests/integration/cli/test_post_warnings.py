@@ -60,7 +60,7 @@ def test_warnings_leave_the_data_alone(call: Call, shop: Path):
 
     answer = call("actions", "post", path, "--app", "shop", "--json")
 
-    names = "uid name app revision state created next superseded"
+    names = "uid name app revision document_revision state created next superseded"
     assert set(names.split()) == set(answer.data)
 
 

@@ -1,0 +1,157 @@
+"""What became of a scheduled action: its revisions, its occurrences, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from actions.explaining.why import AnswerJson
+from actions.list_actions import RevisionJson, RevisionNote
+from actions.posting.edit import roll_back
+from actions.posting.foretell import PostedJson
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Editor, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute
+from api.preconditions import find_expected, read_revision
+from api.terms import NoteQuery, make_editor, make_terms
+from models.fields.field_types import Instant
+from overview.explaining import explain_instant
+from overview.occurrences import (
+    OccurrenceJson,
+    ShownOccurrence,
+    fetch_occurrence_part,
+)
+from overview.revisions import (
+    ComparisonJson,
+    DocumentJson,
+    compare_revisions,
+    fetch_revision_part,
+    fetch_shown_revision,
+)
+
+router = APIRouter(
+    prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=GuardedRoute
+)
+
+
+_LARGEST = 2**31 - 1
+_Revision = Annotated[int, Path(ge=1, le=_LARGEST)]
+
+
+class AnswerListJson(TypedDict):
+    """One answer for each operation of that minute, else exactly one."""
+
+    items: list[AnswerJson]
+
+
+@router.get("/revisions", response_model=ListJson[RevisionJson])
+def list_revisions(context: Viewer, uid: str, page: Paged) -> Response:
+    """List the revisions of an action, newest first: what was changed, and by whom."""
+    with context.reading() as connection:
+        part = fetch_revision_part(connection, uid, page, app=context.app)
+    return answer_list(context, part, RevisionNote.as_json)
+
+
+@router.get("/revisions/{revision}", response_model=DocumentJson)
+def read_revision_document(context: Viewer, uid: str, revision: _Revision) -> Response:
+    """Return one revision of an action with the document that it had then."""
+    with context.reading() as connection:
+        shown = fetch_shown_revision(connection, uid, revision, app=context.app)
+    return answer(shown.as_json())
+
+
+@router.get("/revisions/{revision}/differences", response_model=ComparisonJson)
+def compare(
+    context: Viewer,
+    uid: str,
+    revision: _Revision,
+    to: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=_LARGEST,
+            description="The other revision. Left out: the latest.",
+        ),
+    ] = None,
+) -> Response:
+    """Return how the document differs between two revisions, pointer by pointer."""
+    with context.reading() as connection:
+        found = compare_revisions(connection, uid, revision, to, app=context.app)
+    return answer(found.as_json())
+
+
+@router.post("/revisions/{revision}/restore", response_model=PostedJson)
+def restore_revision(
+    context: Editor,
+    uid: str,
+    revision: _Revision,
+    note: NoteQuery = None,
+    if_match: Annotated[
+        str | None,
+        Header(
+            description="The ETag of the action, to restore only if it is still that."
+        ),
+    ] = None,
+) -> Response:
+    """
+    Give an action the document of an earlier revision, as a new revision.
+
+    It is read like any other post: what the installation or the small app has forbidden
+    since then is refused.
+    """
+    expected = None
+    if if_match is not None:
+        expected = read_revision(find_expected({"if-match": if_match}))
+    with context.writing() as connection:
+        outcome = roll_back(
+            connection,
+            uid,
+            revision,
+            app=context.app,
+            expected_revision=expected,
+            terms=make_terms(context),
+            editor=make_editor(context, note),
+        )
+    return answer(outcome.as_json(count=10), etag=outcome.document_revision)
+
+
+@router.get("/occurrences", response_model=ListJson[OccurrenceJson])
+def list_occurrences(
+    context: Viewer,
+    uid: str,
+    page: Paged,
+    since: Annotated[
+        Instant | None,
+        Query(alias="from", description="Inclusive. Left out: seven days ago."),
+    ] = None,
+    until: Annotated[
+        Instant | None, Query(description="Exclusive. Left out: in seven days.")
+    ] = None,
+) -> Response:
+    """
+    List the occurrences of an action, past and planned, each with its decision.
+
+    Of an event-driven action: those that were decided, and those to which the events so
+    far will lead. At most 400 days.
+    """
+    with context.reading() as connection:
+        part = fetch_occurrence_part(
+            connection, uid, page, since=since, until=until, app=context.app
+        )
+    return answer_list(context, part, ShownOccurrence.as_json)
+
+
+@router.get("/why", response_model=AnswerListJson)
+def explain(
+    context: Viewer,
+    uid: str,
+    at: Annotated[Instant, Query(description="The minute that is asked about.")],
+) -> Response:
+    """Say why an action ran in a minute, or did not: past or future."""
+    with context.reading() as connection:
+        answers = explain_instant(connection, uid, at, app=context.app)
+    return answer({"items": [each.as_json(uid) for each in answers]})

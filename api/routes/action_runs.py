@@ -1,0 +1,162 @@
+"""Run a scheduled action now, let it rest, and see whom it reaches."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from actions.pausing.pause_and_resume import set_paused
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Context, Operator, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, takes
+from api.routes.action_examples import PAUSES, RUNS
+from api.terms import NoteQuery
+from dispatch.manual_runs import run_now
+from models.action_requests import PauseModel, RunModel
+from overview.operations import OperationJson, fetch_shown_operation
+from overview.pauses import PauseStateJson, fetch_pause_state
+from overview.recipients import (
+    Recipient,
+    RecipientJson,
+    RecipientSummaryJson,
+    fetch_recipient_part,
+)
+from overview.run_previews import RunPreviewJson, preview_run
+
+router = APIRouter(
+    prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=GuardedRoute
+)
+
+
+class RecipientListJson(ListJson[RecipientJson], RecipientSummaryJson):
+    """A part of the users of the action's small app, and what is true of all."""
+
+
+@router.post(
+    "/runs",
+    status_code=202,
+    response_model=OperationJson,
+    responses={200: {"model": RunPreviewJson, "description": "Of a dry run"}},
+)
+@takes(RunModel, examples=RUNS, required=False)
+def run_action(
+    context: Operator,
+    uid: str,
+    *,
+    dry_run: Annotated[
+        bool, Query(description="Say what it would do; record nothing.")
+    ] = False,
+) -> Response:
+    """
+    Run an action now; its schedule does not move.
+
+    The operation is recorded, and sent within a second while a scheduler leads. An
+    event-driven action runs for all its recipients, unless `user` names one.
+    """
+    wanted = context.read(RunModel, "run") if context.body else RunModel()
+    if dry_run:
+        with context.reading() as connection:
+            foreseen = preview_run(
+                connection,
+                uid,
+                user_id=wanted.user,
+                steps=wanted.steps,
+                app=context.app,
+            )
+        return answer(foreseen.as_json())
+    operation_id = run_now(
+        context.services.engine,
+        uid,
+        user_id=wanted.user,
+        force=wanted.force,
+        steps=wanted.steps,
+        note=wanted.note,
+        app=context.app,
+        author=context.caller.as_author(context.request_id),
+    )
+    with context.reading() as connection:
+        shown = fetch_shown_operation(connection, operation_id)
+    return answer(
+        shown.as_json(),
+        status=HTTPStatus.ACCEPTED,
+        location=f"/operations/{operation_id}",
+    )
+
+
+@router.get("/pause", response_model=PauseStateJson)
+def read_pause(context: Viewer, uid: str) -> Response:
+    """Return whether an action is paused; the ETag is that of its pause."""
+    with context.reading() as connection:
+        found = fetch_pause_state(connection, uid, app=context.app)
+    return answer(found.as_json(), etag=found.tag)
+
+
+@router.put("/pause", response_model=PauseStateJson)
+@takes(PauseModel, examples=PAUSES, required=False)
+def pause_action(context: Operator, uid: str) -> Response:
+    """
+    Pause an action, or give its pause another end and note.
+
+    Occurrences that come due during the pause are not recorded and never run. What was
+    recorded before still runs.
+    """
+    wanted = context.read(PauseModel, "pause") if context.body else PauseModel()
+    return _switch(context, uid, wanted)
+
+
+@router.delete("/pause", response_model=PauseStateJson)
+def resume_action(context: Operator, uid: str, note: NoteQuery = None) -> Response:
+    """
+    Resume an action from now on; a quarantine ends, too, if its rule can be read.
+
+    An action that is paused with its small app is resumed with that.
+    """
+    return _switch(context, uid, None, note)
+
+
+def _switch(
+    context: Context, uid: str, wanted: PauseModel | None, note: str | None = None
+) -> Response:
+    expected = context.expected
+    with context.writing() as connection:
+        set_paused(
+            connection,
+            uid,
+            paused=wanted is not None,
+            until=None if wanted is None else wanted.until,
+            note=note if wanted is None else wanted.note,
+            by=context.caller.name,
+            app=context.app,
+            expected=expected,
+        )
+        found = fetch_pause_state(connection, uid, app=context.app)
+    return answer(found.as_json(), etag=found.tag)
+
+
+@router.get("/recipients", response_model=RecipientListJson)
+def list_recipients(
+    context: Viewer,
+    uid: str,
+    page: Paged,
+    *,
+    is_in: Annotated[
+        bool | None, Query(description="Only those who are in, or out. Left out: all.")
+    ] = None,
+) -> Response:
+    """
+    List the users of the small app: who would get the mails now, and why.
+
+    A filtered part may have few entries or none although the list goes on: follow
+    `next_cursor` until it is null.
+    """
+    with context.reading() as connection:
+        found = fetch_recipient_part(
+            connection, uid, page, inside=is_in, app=context.app
+        )
+    return answer_list(
+        context, found.part, Recipient.as_json, more={**found.summarize()}
+    )

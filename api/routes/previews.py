@@ -1,0 +1,74 @@
+"""Previews: what an action would do, before it is posted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from api.answers import ROOT, answer
+from api.context import Viewer
+from api.guarding import GuardedRoute, takes
+from api.routes.action_examples import PREVIEWS
+from api.terms import make_terms
+from models.fields.field_types import Instant, ZoneName
+from models.fields.zone import load_zone
+from overview.previews import MOST_SHOWN, Asked, FullPreviewJson, preview_text
+
+router = APIRouter(
+    prefix=f"{ROOT}/previews", tags=["previews"], route_class=GuardedRoute
+)
+
+_BODY: dict[str, Any] = {
+    "type": "object",
+    "description": "A scheduled action; or its `when`, with bounds and exceptions,"
+    " without name and operations.",
+}
+
+
+@router.post("", response_model=FullPreviewJson)
+@takes(_BODY, examples=PREVIEWS)
+def preview(  # noqa: PLR0913 - what of it is asked for
+    context: Viewer,
+    *,
+    app: Annotated[
+        str | None,
+        Query(
+            description="Uid of the small app whose zone and holidays apply, and whose"
+            " names are looked up."
+        ),
+    ] = None,
+    since: Annotated[
+        Instant | None, Query(alias="from", description="Inclusive. Left out: now.")
+    ] = None,
+    until: Annotated[Instant | None, Query(description="Exclusive.")] = None,
+    count: Annotated[
+        int, Query(ge=0, le=MOST_SHOWN, description="The most occurrences.")
+    ] = 10,
+    timezone: Annotated[
+        ZoneName | None,
+        Query(description="The viewer's zone. Left out: that of the installation."),
+    ] = None,
+    uid: Annotated[
+        str | None,
+        Query(description="Of an existing action, whose edit this would be."),
+    ] = None,
+) -> Response:
+    """
+    Say what an action would do if it were posted now; nothing is stored.
+
+    With `uid`, `changes` has the runs of the next 30 days that the edit would add,
+    remove and move.
+    """
+    zone = load_zone(timezone or context.services.timezone)
+    asked = Asked(zone, start=since, end=until, count=count, uid=uid)
+    with context.reading() as connection:
+        found = preview_text(
+            connection,
+            context.narrow(app),
+            context.body,
+            terms=make_terms(context),
+            asked=asked,
+        )
+    return answer(found.as_json())

@@ -1,0 +1,49 @@
+"""What routes of scheduled actions take from the request and the installation."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+
+from actions.posting.edit import Editor, Terms
+from api.context import Context
+from models.action_requests import LONGEST_NOTE
+from models.errors import UsageError
+
+#: Why something is changed, beside a body that is a document.
+NoteQuery = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=LONGEST_NOTE,
+        description="Why; kept with the revision, and in the record of changes.",
+    ),
+]
+
+
+def make_terms(context: Context) -> Terms:
+    """Return what the installation says about actions that are posted to it."""
+    services = context.services
+    return Terms(services.timezone, services.task_rules, services.lookback)
+
+
+def make_editor(context: Context, note: str | None) -> Editor:
+    """Return who edits, and why."""
+    return Editor(context.caller.name, note)
+
+
+def need_app(context: Context, app: str | None) -> str:
+    """
+    Return the small app that something is posted to.
+
+    Raises:
+        UsageError: None is named, and the caller has no only one.
+
+        NotFoundError: It is none of the caller's.
+    """
+    found = context.narrow(app)
+    if found is None:
+        msg = "a key of the installation must name the small app: ?app=UID"
+        raise UsageError(msg)
+    return found

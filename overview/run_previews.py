@@ -1,0 +1,147 @@
+"""What a run of an action would do, if somebody asked for it now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.leader import fetch_leader
+from actions.lookup import get_action, refuse_unknown_user
+from actions.posting.revisions import refuse_action
+from dispatch.manual_runs import choose_steps, refuse_user
+from models.operation import OperationModel
+from models.operation_state import Overlap, Queue, StepState
+from operations.list_operations import fetch_live_ids
+from overview.recipients import RecipientCountJson, count_inside, read_stored
+
+
+class ForeseenStepJson(TypedDict):
+    """A step of the run: pending if it would run, else skipped."""
+
+    name: str
+    state: StepState
+
+
+class RunPreviewJson(TypedDict):
+    """
+    What a run would do; nothing is recorded.
+
+    ``refused_by`` are the operations that keep it from being recorded; ``leads`` is
+    whether a scheduler is there to send it.
+    """
+
+    action_uid: str
+    queue: Queue
+    user: str | None
+    steps: list[ForeseenStepJson]
+    recipients: RecipientCountJson
+    refused_by: list[UUID]
+    leads: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunPreview:
+    """
+    What a run would do.
+
+    Args:
+        chosen: The steps that would run, in order.
+
+        skipped: Those that would not.
+
+        recipients: How many users would get its mails now.
+
+        on_event: Whether only those of them whose events trigger the action: a run
+            without a user is for all.
+
+        refused_by: The live operations beside which ``overlap: skip`` forbids it.
+
+        leads: Whether a scheduler leads, and would send it.
+    """
+
+    action_uid: str
+    queue: Queue
+    user_id: str | None
+    chosen: tuple[str, ...]
+    skipped: tuple[str, ...]
+    recipients: int
+    on_event: bool
+    refused_by: tuple[UUID, ...]
+    leads: bool
+
+    def as_json(self) -> RunPreviewJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "action_uid": self.action_uid,
+            "queue": self.queue,
+            "user": self.user_id,
+            "steps": [
+                {
+                    "name": name,
+                    "state": StepState.PENDING
+                    if name in self.chosen
+                    else StepState.SKIPPED,
+                }
+                for name in OperationModel.model_fields
+                if name in {*self.chosen, *self.skipped}
+            ],
+            "recipients": {"count": self.recipients, "on_event": self.on_event},
+            "refused_by": list(self.refused_by),
+            "leads": self.leads,
+        }
+
+
+def preview_run(
+    connection: sa.Connection,
+    uid: str,
+    *,
+    user_id: str | None = None,
+    steps: Sequence[str] | None = None,
+    app: str | None = None,
+) -> RunPreview:
+    """
+    Return what a run of an action would do now.
+
+    Args:
+        connection: Only read from.
+
+        uid: Of an action that is not deleted.
+
+        user_id: The user who would trigger it.
+
+        steps: Of the action, those that would run. None: all.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+    Raises:
+        NotFoundError, UsageError, InvalidDocumentError: As ``run_now``.
+
+        ConflictError: The document of the action can no longer be read.
+    """
+    row = get_action(connection, uid, app=app)
+    if row.deleted_at is not None:
+        refuse_action(uid)
+    if user_id is not None:
+        refuse_user(row, user_id)
+        refuse_unknown_user(connection, row.app, user_id)
+    action = read_stored(uid, row.document)
+    names = action.operations.step_names
+    chosen = names if steps is None else choose_steps(row.document, steps)
+    beside: tuple[UUID, ...] = ()
+    if row.overlap == Overlap.SKIP:
+        beside = fetch_live_ids(connection, uid, user_id)
+    return RunPreview(
+        action_uid=uid,
+        queue=Queue(row.queue),
+        user_id=user_id,
+        chosen=chosen,
+        skipped=tuple(name for name in names if name not in chosen),
+        recipients=count_inside(connection, row.app, action),
+        on_event=user_id is not None,
+        refused_by=beside,
+        leads=fetch_leader(connection) is not None,
+    )

@@ -1,0 +1,135 @@
+"""Runs, pauses and recipients of an action over HTTP."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from api.routes.action_examples import PAUSES
+from models.database.engine import reading
+from models.database.tables import changes
+from tests.integration.api.conftest import APP, Web
+from tests.integration.api.test_actions import create
+from tests.scheduling import REFRESH
+
+BOTH = {**REFRESH, "publish": {"data": True}}
+MAIL = {"send_email": {"template": "t"}}
+
+
+def test_run_is_recorded_and_can_be_read(web: Web):
+    """
+    202 with the place of the operation; a repeat of the request is the same run.
+    """
+    uid = create(web, operations=BOTH)
+    headers = {"Idempotency-Key": str(uuid4())}
+    body = {"steps": ["publish"], "note": "mended", "force": True}
+
+    first = web.post(f"/actions/{uid}/runs", body, headers=headers)
+    again = web.post(f"/actions/{uid}/runs", body, headers=headers)
+
+    assert (202, 202) == (first.status_code, again.status_code)
+    assert first.json() == again.json()
+    read = web.client.get(
+        first.headers["location"], headers=dict(first.request.headers)
+    ).json()
+    assert {"steps": ["publish"], "note": "mended", "force": True} == read["details"]
+    assert {"refresh": "skipped", "publish": "pending"} == {
+        step["name"]: step["state"] for step in read["steps"]
+    }
+    with reading(web.engine) as connection:
+        row = connection.execute(sa.select(changes).where(changes.c.change == "run"))
+        noted = row.one()
+    assert (f"admin of {APP}", "mended", uid) == (noted.by, noted.note, noted.subject)
+    assert noted.request_id == first.headers["x-request-id"]
+
+
+def test_run_beside_another_is_refused(web: Web):
+    """
+    If its overlap is skip; a dry run says so before.
+    """
+    uid = create(web, operations=BOTH)
+    operation = web.post(f"/actions/{uid}/runs").json()["id"]
+
+    foreseen = web.post(f"/actions/{uid}/runs?dry_run=true", {"steps": ["refresh"]})
+    refused = web.post(f"/actions/{uid}/runs")
+
+    assert (200, 409) == (foreseen.status_code, refused.status_code)
+    assert [operation] == foreseen.json()["refused_by"]
+    assert ["pending", "skipped"] == [s["state"] for s in foreseen.json()["steps"]]
+
+
+def test_bad_run_records_nothing(web: Web):
+    """
+    An unknown step or user, a user of an action of time, an unknown key.
+    """
+    uid = create(web)
+    by_event = create(web, name="on", when={"on": "instance.user.created"})
+    path = f"/actions/{uid}/runs"
+
+    step = web.post(path, {"steps": ["publsh"]})
+    assert (422, "/steps/0") == (step.status_code, step.json()["errors"][0]["pointer"])
+    assert 422 == web.post(path, {"steps": []}).status_code
+    assert 422 == web.post(path, {"stpes": ["run_task"]}).status_code
+    assert 400 == web.post(path, {"user": "ada"}).status_code
+    for query in ("", "?dry_run=true"):
+        run = f"/actions/{by_event}/runs{query}"
+        assert 404 == web.post(run, {"user": "nobody"}).status_code
+    assert 202 == web.post(f"/actions/{by_event}/runs", {"user": "ada"}).status_code
+
+
+@pytest.mark.parametrize("name", PAUSES)
+def test_pause_has_its_own_tag(web: Web, name: str):
+    """
+    It can be changed and ended; an edit of the action does not touch it.
+    """
+    uid = create(web)
+    path = f"/actions/{uid}/pause"
+    before = web.get(path)
+    assert ("active", None) == (before.json()["state"], before.json()["pause"])
+
+    paused = web.put(path, PAUSES[name], headers={"If-Match": before.headers["etag"]})
+    stale = web.put(path, {"note": "x"}, headers={"If-Match": before.headers["etag"]})
+    resumed = web.delete(path, headers={"If-Match": paused.headers["etag"]})
+
+    assert (200, 412, 200) == (
+        paused.status_code,
+        stale.status_code,
+        resumed.status_code,
+    )
+    assert (PAUSES[name].get("note"), "action", f"admin of {APP}") == (
+        paused.json()["pause"]["note"],
+        paused.json()["pause"]["scope"],
+        paused.json()["pause"]["by"],
+    )
+    assert before.headers["etag"] == resumed.headers["etag"]
+    assert '"1"' == web.get(f"/actions/{uid}").headers["etag"]
+
+
+def test_pause_that_would_be_over_is_refused(web: Web):
+    """
+    So is a time without an offset.
+    """
+    path = f"/actions/{create(web)}/pause"
+
+    assert 400 == web.put(path, {"until": "2020-01-01T00:00:00Z"}).status_code
+    assert 422 == web.put(path, {"until": "2035-01-01T00:00:00"}).status_code
+    assert "active" == web.get(path).json()["state"]
+
+
+def test_recipients_are_told_why(web: Web):
+    """
+    Each user of the app, in or out.
+    """
+    uid = create(web, operations=MAIL, recipients={"users": ["ada", "eve"]})
+
+    found = web.get(f"/actions/{uid}/recipients").json()
+    inside = web.get(f"/actions/{uid}/recipients?is_in=true").json()
+
+    assert [("ada", True), ("zoe", False)] == [
+        (each["user"], each["is_in"]) for each in found["items"]
+    ]
+    assert (1, False) == (found["count"], found["on_event"])
+    assert ["/recipients/users/1"] == [each["pointer"] for each in found["unknown"]]
+    assert ["ada"] == [each["user"] for each in inside["items"]]

@@ -1,0 +1,273 @@
+"""Scheduled actions over HTTP: list, post, read, replace, patch, delete."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import make_document
+
+ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
+
+
+def create(web: Web, **document: Any) -> str:
+    answer = web.post("/actions", make_document(**document))
+    assert answer.status_code == 201, answer.text
+    uid: str = answer.json()["uid"]
+    return uid
+
+
+@pytest.mark.parametrize("path", ORIGINALS, ids=lambda path: path.stem)
+def test_original_actions_are_posted_verbatim(web: Web, path: Path):
+    """
+    The very bytes of the files; read back, they are the same action.
+    """
+    answer = web.client.post(
+        f"/api/v1/actions?app={APP}",
+        content=path.read_bytes(),
+        headers={
+            "Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}",
+            "Content-Type": "application/json",
+        },
+    )
+
+    assert answer.status_code == 201
+    assert ('"1"', f"/api/v1/actions/{answer.json()['uid']}") == (
+        answer.headers["etag"],
+        answer.headers["location"],
+    )
+    read = web.get(f"/actions/{answer.json()['uid']}")
+    assert json.loads(path.read_text())["name"] == read.json()["document"]["name"]
+    assert json.loads(path.read_text()) in EXAMPLES.values()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_work(web: Web, name: str):
+    """
+    What the document shows can be sent.
+    """
+    assert web.post("/actions", EXAMPLES[name]).status_code == 201
+
+
+def test_list_has_pages_and_filters(web: Web):
+    """
+    By app and name; the cursor goes on, and only with the same filters.
+    """
+    for name in ("a", "b", "c"):
+        create(web, name=name, uid=f"x-{ord(name)}")
+    web.post(f"/actions?app={OTHER}", make_document(), app=OTHER)
+
+    first = web.get("/actions?limit=2&state=active").json()
+    cursor = first["next_cursor"]
+    second = web.get(f"/actions?limit=2&state=active&cursor={cursor}").json()
+
+    assert ["a", "b"] == [each["name"] for each in first["items"]]
+    assert ["c"] == [each["name"] for each in second["items"]]
+    assert second["next_cursor"] is None
+    assert ["Every day at 07:00, UTC"] == [each["sentence"] for each in second["items"]]
+    assert 422 == web.get(f"/actions?cursor={cursor}").status_code
+    assert 4 == len(web.get("/actions", app=None).json()["items"])
+    assert 1 == len(web.get("/actions?text=B").json()["items"])
+    assert 422 == web.get("/actions?state=broken").status_code
+    assert 404 == web.get(f"/actions?app={OTHER}").status_code
+
+
+def test_made_up_cursor_is_refused(web: Web):
+    """
+    Cursors are not signed: whatever one says, it finds nothing or is refused.
+    """
+    create(web, name="a")
+    create(web, name="b")
+    uid = create(web, name="c")
+    cursor = web.get("/actions?limit=1").json()["next_cursor"]
+
+    assert 422 == web.get(f"/actions/{uid}/revisions?cursor={cursor}").status_code
+    assert 422 == web.get(f"/actions?limit=1&cursor=x{cursor}").status_code
+
+
+@pytest.mark.parametrize("name", REPLACEMENT)
+def test_replacing_needs_what_was_read(web: Web, name: str):
+    """
+    428 without If-Match, 412 with what is over; a pause in between does no harm.
+    """
+    uid = create(web)
+    path = f"/actions/{uid}"
+    tag = web.get(path).headers["etag"]
+    web.put(f"{path}/pause", {"note": "import"})
+
+    missing = web.client.put(
+        f"/api/v1{path}",
+        json=REPLACEMENT[name],
+        headers={"Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}"},
+    )
+    replaced = web.put(path, REPLACEMENT[name], headers={"If-Match": tag})
+    stale = web.put(path, REPLACEMENT[name], headers={"If-Match": tag})
+
+    assert (428, 200, 412) == (
+        missing.status_code,
+        replaced.status_code,
+        stale.status_code,
+    )
+    assert '"3"' == replaced.headers["etag"] == stale.headers["etag"]
+    assert "paused" == replaced.json()["state"] == web.get(path).json()["state"]
+    assert "import" == web.get(path).json()["pause"]["note"]
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_patch_changes_some_members(web: Web, name: str):
+    """
+    RFC 7396, with its own media type.
+    """
+    uid = create(web, recipients={"groups": ["all"]})
+
+    answer = web.patch(
+        f"/actions/{uid}?note=why",
+        PATCHES[name],
+        headers={"Content-Type": "application/merge-patch+json", "If-Match": '"1"'},
+    )
+
+    assert (200, 2) == (answer.status_code, answer.json()["revision"])
+    (last, _first) = web.get(f"/actions/{uid}/revisions").json()["items"]
+    assert ("replaced", "why", f"admin of {APP}") == (
+        last["change"],
+        last["note"],
+        last["changed_by"],
+    )
+
+
+def test_refused_patch_points_into_the_merged_document(web: Web):
+    """
+    And changes nothing.
+    """
+    uid = create(web)
+
+    answer = web.patch(f"/actions/{uid}", {"when": {"cron_rule": "61 * * * *"}})
+
+    assert 422 == answer.status_code
+    assert "/when/cron_rule" == answer.json()["errors"][0]["pointer"]
+    assert 1 == web.get(f"/actions/{uid}").json()["revision"]
+
+
+def test_many_are_posted_or_none(web: Web):
+    """
+    A list or JSON lines; pointers begin with the number of the action.
+    """
+    two = MANY["two"]
+    bad = [two[0], {**two[1], "when": {"cron_rule": "x"}}]
+    lines = "\n".join(json.dumps(make_document(name=f"n{i}")) for i in range(3))
+
+    refused = web.post("/actions/batch", bad)
+    tried = web.post("/actions/batch?dry_run=true", two)
+    none = web.get("/actions").json()["items"]
+    posted = web.post("/actions/batch", two)
+    more = web.client.post(
+        "/api/v1/actions/batch",
+        content=lines,
+        headers={
+            "Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}",
+            "Content-Type": "application/x-ndjson",
+        },
+    )
+
+    assert (422, 200, [], 201, 201) == (
+        refused.status_code,
+        tried.status_code,
+        none,
+        posted.status_code,
+        more.status_code,
+    )
+    assert "/1/when/cron_rule" == refused.json()["errors"][0]["pointer"]
+    assert 5 == len(web.get("/actions").json()["items"])
+
+
+def test_deleted_action_can_still_be_read(web: Web):
+    """
+    But neither changed nor run.
+    """
+    uid = create(web)
+
+    assert 412 == web.delete(f"/actions/{uid}", headers={"If-Match": '"9"'}).status_code
+    assert 204 == web.delete(f"/actions/{uid}").status_code
+
+    assert "deleted" == web.get(f"/actions/{uid}").json()["state"]
+    assert 404 == web.put(f"/actions/{uid}", make_document()).status_code
+    assert 404 == web.post(f"/actions/{uid}/runs").status_code
+    assert 404 == web.get(f"/actions/{uid}/pause").status_code
+    assert [uid] == [
+        each["uid"] for each in web.get("/actions?state=deleted").json()["items"]
+    ]
+
+
+def test_key_of_the_installation_names_the_app(web: Web):
+    """
+    A key of one app need not.
+    """
+    answer = web.post("/actions", make_document(), app=None)
+
+    assert 400 == answer.status_code
+    assert "?app=UID" in answer.json()["detail"]
+
+
+ROUTES = [
+    ("GET", "", None),
+    ("PUT", "", make_document()),
+    ("PATCH", "", {"active": False}),
+    ("DELETE", "", None),
+    ("GET", "/revisions", None),
+    ("GET", "/revisions/1", None),
+    ("GET", "/revisions/1/differences", None),
+    ("POST", "/revisions/1/restore", None),
+    ("GET", "/occurrences", None),
+    ("GET", "/why?at=2026-11-23T06:00:00Z", None),
+    ("GET", "/pause", None),
+    ("PUT", "/pause", {}),
+    ("DELETE", "/pause", None),
+    ("POST", "/runs", {}),
+    ("POST", "/runs?dry_run=true", {}),
+    ("GET", "/recipients", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+def test_actions_of_other_apps_do_not_exist(
+    web: Web, method: str, path: str, body: Any
+):
+    """
+    404 for another tenant's action, in the words for one that never was.
+    """
+    uid = create(web)
+
+    theirs = web.ask(method, f"/actions/{uid}{path}", body, app=OTHER)
+    never = web.ask(method, f"/actions/never{path}", body, app=OTHER)
+
+    assert 404 == theirs.status_code == never.status_code
+    assert theirs.json()["detail"] == never.json()["detail"].replace("never", uid)
+    assert ("active", 1) == (
+        web.get(f"/actions/{uid}").json()["state"],
+        web.get(f"/actions/{uid}").json()["revision"],
+    )
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+def test_each_role_has_its_routes(web: Web, method: str, path: str, body: Any):
+    """
+    Viewers read, operators run and pause, editors write.
+    """
+    uid = create(web)
+    least = Role.VIEWER if method == "GET" else Role.OPERATOR
+    if method != "GET" and not path.startswith(("/pause", "/runs")):
+        least = Role.EDITOR
+
+    for role in Role:
+        answer = web.ask(method, f"/actions/{uid}{path}", body, role=role)
+        is_enough = [*Role].index(role) >= [*Role].index(least)
+        assert is_enough is (answer.status_code != 403), (role, answer.text)
+        assert answer.status_code < 500
+        if is_enough:
+            break
