@@ -25,7 +25,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.operation_state import OperationState, Queue
-from models.paging import Page, Part
+from models.paging import Page, Part, Position
 from models.when import KINDS
 
 #: How many of the latest failed and missed operations are looked at for actions in
@@ -47,6 +47,9 @@ _kept = scheduled_actions.c
 
 #: The order of the list.
 _KEY = (_kept.app, _kept.name, _kept.uid)
+
+#: What an action is looked into for, beside its name and uid.
+_LOOKED_INTO = (_kept.queue, _kept.event, _kept.delay, _kept.timing)
 
 
 class Trouble(StrEnum):
@@ -113,33 +116,63 @@ def select_part(
         Fewer than asked for, although the list goes on, if *looked_at* actions were
         looked at.
     """
-    place = sa.func.row_number().over(order_by=_KEY).label("place")
-    first = (
-        sa.select(*(each for each in _kept if each.name != "document"), place)
-        .where(*_match_quickly(connection, wanted))
-        .order_by(*_KEY)
-        .limit(looked_at)
-    )
     after = page.read_after(str, str, str)
+    where = _match_quickly(connection, wanted)
     if after is not None:
-        first = first.where(sa.tuple_(*_KEY) > sa.tuple_(*after))
-    seen = first.subquery("seen")
-    fits = sa.and_(sa.true(), *_match_slowly(wanted, seen.c)).label("fits")
+        where.append(sa.tuple_(*_KEY) > sa.tuple_(*after))
+    chosen, end = where, None
+    if _match_slowly(wanted, _kept):
+        uids, end = _look_at_each(
+            connection, wanted, where, looked_at=looked_at, limit=page.limit
+        )
+        chosen = [_kept.uid.in_(uids)]
     query = (
-        sa.select(seen, fits)
-        .where(sa.or_(fits.element, seen.c.place == looked_at))
-        .order_by(seen.c.app, seen.c.name, seen.c.uid)
+        sa.select(*(each for each in _kept if each.name != "document"))
+        .where(*chosen)
+        .order_by(*_KEY)
         .limit(page.limit + 1)
     )
     rows = connection.execute(query).all()
-    shown = [row for row in rows[: page.limit] if row.fits]
+    shown = rows[: page.limit]
     if len(rows) > page.limit:
-        end = rows[page.limit - 1]
-    elif rows and rows[-1].place == looked_at:
-        end = rows[-1]
-    else:
-        return Part(shown, None)
-    return Part(shown, (end.app, end.name, end.uid))
+        end = tuple(getattr(shown[-1], each.name) for each in _KEY)
+    return Part(shown, end)
+
+
+def _look_at_each(
+    connection: sa.Connection,
+    wanted: ActionFilter,
+    where: Sequence[sa.ColumnElement[bool] | sa.TextClause],
+    *,
+    looked_at: int,
+    limit: int,
+) -> tuple[list[str], Position | None]:
+    """
+    Look at the first *looked_at* actions *where* an index finds them.
+
+    Returns:
+        The uids of those that are wanted, *limit* plus one at most; and the position up
+        to which the actions were looked at, if there may be more.
+    """
+    place = sa.func.row_number().over(order_by=_KEY).label("place")
+    seen = (
+        sa.select(*_KEY, *_LOOKED_INTO, place)
+        .where(*where)
+        .order_by(*_KEY)
+        .limit(looked_at)
+        .subquery("seen")
+    )
+    fits = sa.and_(*_match_slowly(wanted, seen.c))
+    rows = connection.execute(
+        sa.select(seen.c.app, seen.c.name, seen.c.uid, seen.c.place, fits.label("fits"))
+        .where(sa.or_(fits, seen.c.place == looked_at))
+        .order_by(seen.c.app, seen.c.name, seen.c.uid)
+        .limit(limit + 1)
+    ).all()
+    end = None
+    if rows and rows[-1].place == looked_at:
+        end = rows[-1].app, rows[-1].name, rows[-1].uid
+    return [row.uid for row in rows if row.fits], end
 
 
 def fetch_schedules(
