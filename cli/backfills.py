@@ -33,12 +33,9 @@ from cli.output import (
     print_table,
     style_state,
 )
-from dispatch.backfills.planning import Plan, Recorded, Which, plan_backfill
-from dispatch.backfills.requests import (
-    DEFAULT_AT_ONCE,
-    cancel_backfill,
-    start_backfill,
-)
+from dispatch.backfills.planning import Plan, Recorded, plan_backfill
+from dispatch.backfills.requests import cancel_backfill, start_backfill
+from models.backfill import DEFAULT_AT_ONCE, Which
 from models.errors import NotFoundError
 from models.paging import Page
 from overview.backfills import (
@@ -105,10 +102,7 @@ def backfill(  # noqa: PLR0913 - the options of the command
     if dry_run or not count:
         _print_plan(plan, json=json)
         return
-    if not yes:
-        _print_plan(plan, json=False)
-    many = "1 occurrence" if count == 1 else f"{count:,} occurrences"
-    confirm_change_of_many(f"Run {many} of {plan.action_name!r}", yes=yes)
+    _confirm(plan, yes=yes)
     with write_database() as connection:
         backfill_id = start_backfill(
             connection,
@@ -124,16 +118,32 @@ def backfill(  # noqa: PLR0913 - the options of the command
         )
         shown = fetch_shown_backfill(connection, backfill_id)
         leader = fetch_leader(connection)
+    _print_started(shown, is_led=leader is not None, json=json)
+
+
+def _confirm(plan: Plan, *, yes: bool) -> None:
+    if not yes:
+        _print_plan(plan, json=False)
+    what = f"Run {_say_many(len(plan.chosen))} of {plan.action_name!r}"
+    confirm_change_of_many(what, yes=yes)
+
+
+def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
     if json:
         print_json(shown.as_json())
     else:
-        out().print(f"Backfill {backfill_id} of {many}.", markup=False)
-        print_note(f"To follow it: minutehand backfills show {backfill_id}")
-    if leader is None:
+        many = _say_many(shown.total)
+        out().print(f"Backfill {shown.id} of {many}.", markup=False)
+        print_note(f"To follow it: minutehand backfills show {shown.id}")
+    if not is_led:
         print_note(
             "No scheduler leads, so the backfill waits. Start one: minutehand"
             " scheduler, or minutehand up."
         )
+
+
+def _say_many(count: int) -> str:
+    return "1 occurrence" if count == 1 else f"{count:,} occurrences"
 
 
 def _print_plan(plan: Plan, *, json: bool) -> None:

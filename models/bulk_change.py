@@ -49,6 +49,15 @@ class ChosenState(StrEnum):
     QUARANTINED = "quarantined"
 
 
+class ChosenTrouble(StrEnum):
+    """What is wrong with actions."""
+
+    ANY = "any"
+    FAILED = "failed"  # their last run failed
+    MISSED = "missed"  # their last occurrences were missed
+    QUARANTINED = "quarantined"
+
+
 #: The kinds of ``when``, by the key that names them in a document.
 ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type: ignore[misc]
 
@@ -85,6 +94,8 @@ class ActionFilterModel(DocumentModel):
 
         text: Part of their name or uid, whatever the case of its letters.
 
+        trouble: As for the list of actions.
+
         uids: Only these.
     """
 
@@ -93,6 +104,7 @@ class ActionFilterModel(DocumentModel):
     kind: ActionKind | None = None
     queue: Queue | None = None
     text: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = None
+    trouble: ChosenTrouble | None = None
     uids: tuple[Uid, ...] | None = Field(default=None, max_length=MOST_NAMED)
 
 

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from dispatch.backfills.outcomes import LEFT, TAKEN
-from dispatch.backfills.planning import Which
 from dispatch.backfills.progress import find_wait
+from models.backfill import Which
 from models.database.engine import Identifier, UtcDateTime
 from models.database.tables import (
     backfill_occurrences,

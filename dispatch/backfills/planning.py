@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from actions.list_actions import find_problem, get_action_state
 from actions.occurrences import Schedule, parse_timing
 from actions.when.searching import find_occurrences
+from models.backfill import Which
 from models.database.engine import (
     Identifier,
     json_rows,
@@ -31,14 +32,6 @@ from models.operation_state import OperationState
 
 #: The most occurrences of one backfill.
 MOST_OCCURRENCES = 10_000
-
-
-class Which(StrEnum):
-    """Which of the occurrences a backfill runs."""
-
-    MISSING = "missing"  # those that never ran: not recorded, missed, skipped, canceled
-    FAILED = "failed"
-    ALL = "all"  # both; what succeeded or is live never runs again
 
 
 class Recorded(StrEnum):

@@ -21,7 +21,8 @@ from actions.leader import Leader
 from actions.list_actions import find_problem, get_action_state
 from actions.occurrences import parse_timing
 from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
-from dispatch.backfills.planning import RUNS, Which
+from dispatch.backfills.planning import RUNS
+from models.backfill import Which
 from models.database.engine import (
     Identifier,
     UtcDateTime,

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from actions.posting.revisions import lock_action
 from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
-from dispatch.backfills.planning import PlannedOccurrence, Which, plan_backfill
+from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
+from models.backfill import DEFAULT_AT_ONCE, Which
 from models.database.engine import (
     Identifier,
     UtcDateTime,
@@ -31,9 +32,6 @@ from models.fields.instants import format_instant
 from models.operation_state import OperationState, Reason
 from operations.running.step_records import skip_steps_of
 from operations.selecting import refuse_other_count
-
-#: How many operations of a backfill are live at a time, unless somebody says so.
-DEFAULT_AT_ONCE = 1
 
 #: The most that may be said: a leader looks at twice as many operations at least.
 MOST_AT_ONCE = 100
@@ -86,9 +84,7 @@ def start_backfill(  # noqa: PLR0913 - what is asked for, by whom
         ConflictError: The rule cannot be read, nothing would run, or not the number
             that was expected.
     """
-    if not 1 <= at_once <= MOST_AT_ONCE:
-        msg = f"--at-once: {at_once} is not between 1 and {MOST_AT_ONCE}"
-        raise UsageError(msg)
+    _refuse_at_once(at_once)
     plan = plan_backfill(
         connection,
         uid,
@@ -101,12 +97,7 @@ def start_backfill(  # noqa: PLR0913 - what is asked for, by whom
     lock_action(connection, uid)  # it is not deleted until this is committed
     chosen = plan.chosen
     refuse_other_count(len(chosen), expected_count)
-    if not chosen:
-        msg = (
-            f"nothing of action {uid!r} is to run from {format_instant(plan.since)} to"
-            f" {format_instant(plan.until)} (--which {which})"
-        )
-        raise ConflictError(msg)
+    _refuse_nothing(plan)
     backfill_id = uuid4()
     values: dict[str, Any] = {
         "action_uid": uid,
@@ -137,6 +128,22 @@ def start_backfill(  # noqa: PLR0913 - what is asked for, by whom
         note=note,
     )
     return backfill_id
+
+
+def _refuse_at_once(at_once: int) -> None:
+    if not 1 <= at_once <= MOST_AT_ONCE:
+        msg = f"--at-once: {at_once} is not between 1 and {MOST_AT_ONCE}"
+        raise UsageError(msg)
+
+
+def _refuse_nothing(plan: Plan) -> None:
+    if not plan.chosen:
+        msg = (
+            f"nothing of action {plan.action_uid!r} is to run from"
+            f" {format_instant(plan.since)} to {format_instant(plan.until)}"
+            f" (--which {plan.which})"
+        )
+        raise ConflictError(msg)
 
 
 def _insert_occurrences(

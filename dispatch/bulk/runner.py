@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, assert_never
@@ -26,6 +26,7 @@ import structlog
 from actions.pausing.pause_and_resume import set_paused
 from dispatch.bulk.selecting import (
     ActionsChosen,
+    ChosenAction,
     choose_operations,
     fetch_action_page,
 )
@@ -186,22 +187,25 @@ class BulkRunner:
 
     def _run_page(self, row: sa.Row[Any]) -> _Batch:
         with reading(self._engine) as connection:
-            uids = fetch_action_page(
-                connection,
-                _read_actions(row),
-                at=row.created_at,
-                after=row.position,
-                limit=ACTIONS_AT_ONCE,
-            )
+            page = _fetch_actions(connection, row)
         changed = Changed()
-        for uid in uids:
+        for action in page:
+            if action.event is not None:
+                changed.refused[_OF_EVENTS] += 1
+                continue
             try:
-                run_now(self._engine, uid, key=f"bulk {row.id}")
+                run_now(
+                    self._engine,
+                    action.uid,
+                    key=f"bulk {row.id}",
+                    note=(row.arguments or {}).get("note"),
+                    author=_get_author(row),
+                )
             except (ConflictError, NotFoundError, UsageError) as error:
                 changed.refused[_name_refusal(BulkKind.RUN, error)] += 1
             else:
                 changed.done += 1
-        return _Batch(changed, _place(uids), len(uids) < ACTIONS_AT_ONCE)
+        return _Batch(changed, _place(page), len(page) < ACTIONS_AT_ONCE)
 
 
 def _get_author(row: sa.Row[Any]) -> Author:
@@ -217,8 +221,24 @@ def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> Selection:
     return choose_operations(connection, BulkKind(row.kind), wanted, row.app)
 
 
-def _place(uids: Any) -> Mapping[str, Any] | None:
-    return {"uid": uids[-1]} if uids else None
+def _fetch_actions(
+    connection: sa.Connection, row: sa.Row[Any]
+) -> Sequence[ChosenAction]:
+    return fetch_action_page(
+        connection,
+        _read_actions(row),
+        at=row.created_at,
+        after=row.position,
+        limit=ACTIONS_AT_ONCE,
+    )
+
+
+def _place(page: Sequence[ChosenAction]) -> Mapping[str, Any] | None:
+    return {"uid": page[-1].uid} if page else None
+
+
+#: Why an action is not run: whoever asks for one run of it is asked first.
+_OF_EVENTS = "driven by events, so a run would be for all its recipients"
 
 
 def _change_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> _Batch:
@@ -242,17 +262,11 @@ def _change_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) ->
                 "id": str(last.id),
             }
         return _Batch(changed, place, len(page) < OPERATIONS_AT_ONCE)
-    uids = fetch_action_page(
-        connection,
-        _read_actions(row),
-        at=row.created_at,
-        after=row.position,
-        limit=ACTIONS_AT_ONCE,
-    )
+    actions = _fetch_actions(connection, row)
     changed = Changed()
-    for uid in uids:
-        _switch(connection, row, kind, uid, changed)
-    return _Batch(changed, _place(uids), len(uids) < ACTIONS_AT_ONCE)
+    for action in actions:
+        _switch(connection, row, kind, action.uid, changed)
+    return _Batch(changed, _place(actions), len(actions) < ACTIONS_AT_ONCE)
 
 
 def _read_position(position: Mapping[str, Any] | None) -> tuple[datetime, UUID] | None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from actions.action_list import ActionFilter, Trouble, match
+from actions.list_actions import ActionState
 from actions.lookup import find_filtered
 from models.bulk_change import (
     ActionFilterModel,
-    ActionKind,
     BulkKind,
-    ChosenState,
     OperationFilterModel,
 )
 from models.database.engine import json_rows, make_rows_json
@@ -121,6 +121,14 @@ def count_actions(
     return Counted(at, dict(sorted(by_state.items())), dict(by_app.most_common()))
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenAction:
+    """One of them; *event* drives it. None: it is driven by time."""
+
+    uid: str
+    event: str | None
+
+
 def fetch_action_page(
     connection: sa.Connection,
     chosen: ActionsChosen,
@@ -128,63 +136,45 @@ def fetch_action_page(
     at: datetime,
     after: Mapping[str, Any] | None,
     limit: int,
-) -> Sequence[str]:
-    """Return the uids of the next actions, in their order."""
+) -> Sequence[ChosenAction]:
+    """Return the next actions, by uid."""
     query = (
-        sa.select(_kept.uid)
+        sa.select(_kept.uid, _kept.event)
         .where(*_match(connection, chosen, at))
         .order_by(_kept.uid)
         .limit(limit)
     )
     if after is not None:
         query = query.where(_kept.uid > after["uid"])
-    return connection.execute(query).scalars().all()
+    return [ChosenAction(*row) for row in connection.execute(query)]
 
 
 def _match(
     connection: sa.Connection, chosen: ActionsChosen, at: datetime
-) -> list[sa.ColumnElement[bool]]:
+) -> list[sa.ColumnElement[bool] | sa.TextClause]:
     wanted = chosen.wanted
-    found = [_kept.deleted_at.is_(None), _kept.created_at <= at]
-    if chosen.app is not None:
-        found.append(_kept.app == chosen.app)
-    if wanted.state is not None:
-        found.append(_name_state() == wanted.state.value)
-    if wanted.queue is not None:
-        found.append(_kept.queue == wanted.queue)
-    if wanted.kind is not None:
-        found.append(_match_kind(wanted.kind))
-    if wanted.text:
-        found.append(
-            sa.or_(
-                _kept.name.icontains(wanted.text, autoescape=True),
-                _kept.uid.icontains(wanted.text, autoescape=True),
-            )
-        )
+    asked = ActionFilter(
+        app=chosen.app,
+        state=None if wanted.state is None else ActionState(wanted.state.value),
+        kind=None if wanted.kind is None else wanted.kind.value,
+        queue=wanted.queue,
+        text=wanted.text,
+        trouble=None if wanted.trouble is None else Trouble(wanted.trouble),
+    )
+    found = match(connection, asked)
+    found.append(_kept.created_at <= at)
     if wanted.uids is not None:
-        given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "chosen")
+        given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "named")
         rows = make_rows_json([{"uid": uid} for uid in wanted.uids])
-        found.append(_kept.uid.in_(sa.select(given.c.uid).params(chosen=rows)))
+        found.append(_kept.uid.in_(sa.select(given.c.uid).params(named=rows)))
     return found
 
 
 def _name_state() -> sa.ColumnElement[str]:
     """Return the state of an action; see ``get_action_state``."""
     return sa.case(
-        (_kept.quarantined_at.is_not(None), ChosenState.QUARANTINED.value),
-        (_kept.paused_at.is_not(None), ChosenState.PAUSED.value),
-        (_kept.active, ChosenState.ACTIVE.value),
-        else_=ChosenState.INACTIVE.value,
+        (_kept.quarantined_at.is_not(None), ActionState.QUARANTINED.value),
+        (_kept.paused_at.is_not(None), ActionState.PAUSED.value),
+        (_kept.active, ActionState.ACTIVE.value),
+        else_=ActionState.INACTIVE.value,
     )
-
-
-def _match_kind(kind: ActionKind) -> sa.ColumnElement[bool]:
-    if kind.value == "on":
-        return sa.and_(_kept.event.is_not(None), _kept.delay.is_(None))
-    if kind.value == "after":
-        return sa.and_(_kept.event.is_not(None), _kept.delay.is_not(None))
-    # Canonical JSON, whose values have no quotes in them. In event-driven ones, null.
-    found: sa.ColumnElement[bool] = _kept.timing.contains(
-        f'"{kind.value}":"', autoescape=True
-    )
-    return found

@@ -14,10 +14,10 @@ from actions.leader import Leader, LeadershipLostError
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
 from dispatch.backfills import progress
-from dispatch.backfills.planning import Which
 from dispatch.backfills.progress import AT_A_LOOK, Backfiller, find_wait
 from dispatch.backfills.requests import cancel_backfill
 from dispatch.upkeep import BACKFILL_EVERY_S
+from models.backfill import Which
 from models.database.engine import reading, writing
 from models.database.tables import processes
 from models.occurrence import make_operation_id
