@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.background import doing_bulk_changes
 from api.openapi import describe
 from api.problems import make_problem
 from api.routes import PUBLIC_ROUTERS, ROUTERS
@@ -44,7 +45,8 @@ def make_app(services: Services) -> FastAPI:
     async def live(_app: FastAPI) -> AsyncIterator[None]:
         # As many as there are connections to the database: nobody waits for one.
         current_default_thread_limiter().total_tokens = services.settings.web_threads
-        yield
+        with doing_bulk_changes(services.engine):
+            yield
         services.engine.dispose()
 
     app = FastAPI(

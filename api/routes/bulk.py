@@ -1,0 +1,95 @@
+"""Bulk changes: one change of many actions or operations."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from uuid import UUID
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Operator, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, takes
+from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
+from models.bulk_change import BulkChangeModel
+from overview.bulk import (
+    BulkJson,
+    CountedJson,
+    ShownBulk,
+    fetch_shown_bulk,
+    fetch_shown_bulks,
+    make_counted_json,
+)
+
+router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=GuardedRoute)
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=BulkJson,
+    responses={200: {"model": CountedJson, "description": "With `dry_run`."}},
+)
+@takes(
+    BulkChangeModel,
+    examples={
+        "count what failed": {
+            "kind": "retry",
+            "filter": {"state": ["failed"], "reason": "step failed"},
+            "dry_run": True,
+        },
+        "pause all that is heavy": {
+            "kind": "pause",
+            "filter": {"queue": "heavy", "state": "active"},
+            "expected_count": 0,
+            "note": "the data source moves",
+        },
+    },
+)
+def make_bulk_change(context: Operator) -> Response:
+    """
+    Change many at once: cancel or retry operations; pause, resume or run actions.
+
+    Ask with `dry_run` first, and send the count as `expected_count`: if it is another
+    by then, nothing is done, and the answer is 409. The change is done in batches, in
+    the background. Those that are refused are counted by reason, and stop nobody.
+    """
+    asked = context.read(BulkChangeModel, "bulk change")
+    app = context.narrow(asked.filter.app)
+    if asked.dry_run:
+        with context.reading() as connection:
+            counted = count_bulk(connection, asked, app=app)
+        return answer(make_counted_json(asked.kind, counted))
+    with context.writing() as connection:
+        bulk_id = start_bulk(connection, asked, app=app)
+        shown = fetch_shown_bulk(connection, bulk_id)
+    return answer(
+        shown.as_json(), status=HTTPStatus.ACCEPTED, location=f"/bulk/{bulk_id}"
+    )
+
+
+@router.get("", response_model=ListJson[BulkJson])
+def list_bulk_changes(context: Viewer, page: Paged) -> Response:
+    """List bulk changes, the latest first."""
+    with context.reading() as connection:
+        part = fetch_shown_bulks(connection, page, app=context.app)
+    return answer_list(context, part, ShownBulk.as_json)
+
+
+@router.get("/{bulk_id}", response_model=BulkJson)
+def read_bulk_change(context: Viewer, bulk_id: UUID) -> Response:
+    """Return a bulk change, and how far it is."""
+    with context.reading() as connection:
+        shown = fetch_shown_bulk(connection, bulk_id, app=context.app)
+    return answer(shown.as_json())
+
+
+@router.post("/{bulk_id}/cancel", response_model=BulkJson)
+def stop_bulk_change(context: Operator, bulk_id: UUID) -> Response:
+    """Stop a bulk change; what it has done stays done."""
+    with context.writing() as connection:
+        cancel_bulk(connection, bulk_id, app=context.app)
+        shown = fetch_shown_bulk(connection, bulk_id)
+    return answer(shown.as_json())

@@ -1,0 +1,179 @@
+"""Backfills over HTTP: listed, started, followed and canceled."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading
+from models.database.tables import changes
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.dispatch.backfills.backfilling import make_backfiller
+from tests.scheduling import fetch_all, post
+
+WEEK = {"from": "2026-01-05T00:00:00Z", "until": "2026-01-12T00:00:00Z"}
+PATH = "/actions/daily/backfills"
+
+
+@pytest.fixture(autouse=True)
+def _action(web: Web) -> None:
+    """Give every test an action that is due each day."""
+    post(web.engine, APP, uid="daily")
+
+
+def start(web: Web, **given: Any) -> Any:
+    answer = web.post(PATH, {**WEEK, **given})
+    assert answer.status_code == 202, answer.text
+    return answer.json()
+
+
+def test_it_is_listed_before_it_is_started(web: Web):
+    """
+    200 with the list, and nothing is stored.
+    """
+    answer = web.post(PATH, {**WEEK, "dry_run": True})
+
+    assert (200, 7, {"nothing": 7}) == (
+        answer.status_code,
+        answer.json()["total"],
+        answer.json()["by_recorded"],
+    )
+    assert "2026-01-05T07:00:00Z" == answer.json()["occurrences"][0]["occurrence"]
+    assert [] == web.get(PATH).json()["items"]
+
+
+def test_it_is_started_and_followed(web: Web):
+    """
+    202 says where its progress is.
+    """
+    answer = web.post(PATH, {**WEEK, "at_once": 2, "expected_count": 7, "note": "x"})
+    made = answer.json()
+    make_backfiller(web.engine).look()
+
+    shown = web.get(f"/backfills/{made['id']}").json()
+
+    assert answer.status_code == 202
+    assert answer.headers["location"] == f"/api/v1/backfills/{made['id']}"
+    assert ("running", {"pending": 2, "waiting": 5}, f"admin of {APP}", "x") == (
+        shown["state"],
+        shown["progress"],
+        shown["requested_by"],
+        shown["note"],
+    )
+    assert 2 == len(fetch_all(web.engine))
+    (listed,) = web.get(PATH).json()["items"]
+    assert (made["id"], None) == (listed["id"], listed["progress"])
+
+
+def test_occurrences_go_on_in_parts(web: Web):
+    """
+    The oldest first, each with its operation and what became of it.
+    """
+    path = f"/backfills/{start(web, at_once=1)['id']}/occurrences"
+    make_backfiller(web.engine).look()
+
+    first = web.get(f"{path}?limit=4").json()
+    rest = web.get(f"{path}?limit=4&cursor={first['next_cursor']}").json()
+
+    found = [*first["items"], *rest["items"]]
+    assert [f"2026-01-{day:02}T07:00:00Z" for day in range(5, 12)] == [
+        each["occurrence"] for each in found
+    ]
+    assert ["recorded", *["waiting"] * 6] == [each["outcome"] for each in found]
+    assert (found[0]["operation"], "pending") == (
+        str(fetch_all(web.engine)[0].id),
+        found[0]["state"],
+    )
+    assert rest["next_cursor"] is None
+
+
+def test_it_is_canceled(web: Web):
+    """
+    Twice is a conflict; both times who asked is known.
+    """
+    path = f"/backfills/{start(web)['id']}/cancel"
+
+    answer = web.post(path)
+
+    assert (200, "stopping") == (answer.status_code, answer.json()["state"])
+    assert f"admin of {APP}" == answer.json()["canceled_by"]
+    assert web.post(path).status_code == 409
+    with reading(web.engine) as connection:
+        noted = connection.execute(
+            sa.select(changes.c.change, changes.c.by)
+            .where(changes.c.kind == "backfill")
+            .order_by(changes.c.number)
+        ).all()
+    assert [("started", f"admin of {APP}"), ("canceled", f"admin of {APP}")] == noted
+
+
+def test_another_count_is_a_conflict(web: Web):
+    """
+    The answer names both.
+    """
+    answer = web.post(PATH, {**WEEK, "expected_count": 6})
+
+    assert answer.status_code == 409
+    assert "match 7, but 6 were expected" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({}, 422, "'from' is missing"),
+        ({"from": "yesterday"}, 422, ""),
+        ({**WEEK, "wich": "all"}, 422, "Did you mean 'which'"),
+        ({**WEEK, "which": "some"}, 422, "missing, failed, all"),
+        ({**WEEK, "at_once": 0}, 400, "not between 1 and 100"),
+        ({**WEEK, "until": "2096-01-01T00:00:00Z"}, 400, "later than now"),
+        ({"from": "2026-01-05T08:00:00Z", "until": "2026-01-05T09:00:00Z"}, 409, ""),
+    ],
+)
+def test_unfit_bodies_are_refused(
+    web: Web, body: dict[str, Any], status: int, words: str
+):
+    """
+    With the words of the command line.
+    """
+    answer = web.post(PATH, body)
+
+    assert answer.status_code == status
+    assert words in answer.text.replace('\\"', "'")
+
+
+def test_role_must_suffice(web: Web):
+    """
+    Who may only read sees them, and starts none, not even to look.
+    """
+    refused = web.post(PATH, WEEK, role=Role.VIEWER)
+
+    assert refused.status_code == 403
+    assert web.get(PATH, role=Role.VIEWER).status_code == 200
+    assert web.post(PATH, WEEK, role=Role.OPERATOR).status_code == 202
+
+
+def test_tenants_know_nothing_of_each_other(web: Web):
+    """
+    Another's action or backfill is unknown, in the words for one that never was.
+    """
+    theirs = start(web)["id"]
+    never = str(uuid4())
+    asked = [
+        ("GET", f"/backfills/{theirs}", None),
+        ("GET", f"/backfills/{theirs}/occurrences", None),
+        ("POST", f"/backfills/{theirs}/cancel", None),
+        ("GET", PATH, None),
+        ("POST", PATH, WEEK),
+        ("POST", PATH, {**WEEK, "dry_run": True}),
+    ]
+    for method, path, body in asked:
+        found = web.ask(method, path, body, app=OTHER)
+        gone = path.replace(theirs, never).replace("daily", "never")
+        unknown = web.ask(method, gone, body, app=OTHER)
+        assert found.status_code == unknown.status_code == 404, path
+        told = found.json()["detail"].replace(theirs, never).replace("daily", "never")
+        assert unknown.json()["detail"] == told

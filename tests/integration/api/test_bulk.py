@@ -1,0 +1,166 @@
+"""Bulk changes over HTTP: counted, begun, followed, canceled."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import fetch_action, post
+
+
+def post_many(web: Web, count: int, app: str = APP) -> None:
+    for number in range(count):
+        post(web.engine, app, name=f"{app} {number}", uid=f"{app}-{number}")
+
+
+def pause_all(web: Web, count: int, **options: Any) -> Any:
+    body = {"kind": "pause", "filter": {}, "expected_count": count, "note": "moving"}
+    return web.post("/bulk", body, **options)
+
+
+def follow(web: Web, path: str) -> Any:
+    """Ask until it is over; return what it is then."""
+    tired = threading.Event()
+    for _ in range(600):
+        shown = web.get(path).json()
+        if shown["finished_at"] is not None:
+            return shown
+        tired.wait(0.05)
+    return shown
+
+
+def test_it_is_counted_begun_and_followed(web: Web):
+    """
+    202 says where its progress is; the web process itself does the work.
+    """
+    post_many(web, 3)
+    post_many(web, 2, OTHER)
+    counted = web.post("/bulk", {"kind": "pause", "filter": {}, "dry_run": True})
+
+    begun = pause_all(web, counted.json()["matched"])
+
+    assert (200, 3, {APP: 3}) == (
+        counted.status_code,
+        counted.json()["matched"],
+        counted.json()["by_app"],
+    )
+    assert begun.status_code == 202
+    assert begun.headers["location"] == f"/api/v1/bulk/{begun.json()['id']}"
+    shown = follow(web, f"/bulk/{begun.json()['id']}")
+    assert ("finished", 3, 3, {}) == (
+        shown["state"],
+        shown["total"],
+        shown["done"],
+        shown["refused"],
+    )
+    assert "moving" == fetch_action(web.engine, f"{APP}-0").pause_note
+    assert fetch_action(web.engine, f"{OTHER}-0").paused_at is None
+
+
+def test_another_count_is_a_conflict(web: Web):
+    """
+    The answer names both, and nothing is begun.
+    """
+    post_many(web, 2)
+
+    answer = pause_all(web, 3)
+
+    assert answer.status_code == 409
+    assert "match 2, but 3 were expected" in answer.json()["detail"]
+    assert [] == web.get("/bulk").json()["items"]
+
+
+def test_count_is_needed(web: Web):
+    """
+    Nobody changes what nobody has counted.
+    """
+    answer = web.post("/bulk", {"kind": "pause", "filter": {}})
+
+    assert answer.status_code == 422
+    assert "dry_run" in answer.json()["errors"][0]["hint"]
+
+
+def test_filter_is_read_at_the_door(web: Web):
+    """
+    With the place of what is wrong, by the kind of the change.
+    """
+    answer = web.post(
+        "/bulk", {"kind": "cancel", "filter": {"stat": ["failed"]}, "dry_run": True}
+    )
+
+    assert answer.status_code == 422
+    (wrong,) = answer.json()["errors"]
+    assert wrong["pointer"] == "/filter/stat"
+    assert "Did you mean 'state'" in wrong["hint"]
+
+
+def test_role_must_suffice(web: Web):
+    """
+    Who may only read sees them, and begins none.
+    """
+    assert pause_all(web, 0, role=Role.VIEWER).status_code == 403
+    assert pause_all(web, 0, role=Role.OPERATOR).status_code == 202
+    assert web.get("/bulk", role=Role.VIEWER).status_code == 200
+
+
+def test_tenants_know_nothing_of_each_other(web: Web):
+    """
+    Neither by its id, nor in the list, nor by a filter.
+    """
+    post_many(web, 2, OTHER)
+    theirs = pause_all(web, 2, app=OTHER).json()["id"]
+    never = uuid4()
+
+    for method, end in (("GET", ""), ("POST", "/cancel")):
+        found = web.ask(method, f"/bulk/{theirs}{end}")
+        unknown = web.ask(method, f"/bulk/{never}{end}")
+        assert found.status_code == unknown.status_code == 404
+        told = found.json()["detail"].replace(theirs, str(never))
+        assert unknown.json()["detail"] == told
+    assert [] == web.get("/bulk").json()["items"]
+    foreign = {"kind": "pause", "filter": {"app": OTHER}, "dry_run": True}
+    assert web.post("/bulk", foreign).status_code == 404
+    named = {"kind": "pause", "filter": {"uids": [f"{OTHER}-0"]}, "dry_run": True}
+    assert 0 == web.post("/bulk", named).json()["matched"]
+
+
+def test_list_goes_on_in_parts(web: Web):
+    """
+    The latest first, each once.
+    """
+    made = [pause_all(web, 0).json()["id"] for _ in range(3)]
+
+    first = web.get("/bulk?limit=2").json()
+    rest = web.get(f"/bulk?limit=2&cursor={first['next_cursor']}").json()
+
+    found = [each["id"] for each in [*first["items"], *rest["items"]]]
+    assert made[::-1] == found
+    assert rest["next_cursor"] is None
+
+
+def test_what_is_over_cannot_be_canceled(web: Web):
+    """
+    It says so.
+    """
+    begun = pause_all(web, 0).json()["id"]
+    follow(web, f"/bulk/{begun}")
+
+    answer = web.post(f"/bulk/{begun}/cancel")
+
+    assert answer.status_code == 409
+    assert "already over" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("kind", ["retry", "cancel", "resume", "run"])
+def test_every_kind_can_be_counted(web: Web, kind: str):
+    """
+    With no filter at all.
+    """
+    answer = web.post("/bulk", {"kind": kind, "filter": {}, "dry_run": True})
+
+    assert (200, 0) == (answer.status_code, answer.json()["matched"])

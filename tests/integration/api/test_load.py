@@ -1,0 +1,44 @@
+"""The load that is coming, over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import post
+
+DAY = "from=2031-01-06T00:00:00Z&until=2031-01-07T00:00:00Z"
+
+
+def test_minutes_and_hot_ones(web: Web):
+    """
+    By queue and app, with the actions behind the hot ones.
+    """
+    post(web.engine, APP, uid="daily")
+    post(web.engine, OTHER, name="other")
+
+    mine = web.get(f"/load?{DAY}").json()
+    everything = web.get(f"/load?{DAY}", app=None).json()
+
+    assert (1, [{"app": APP, "total": 1}]) == (mine["total"], mine["by_app"])
+    assert 2 == everything["total"]
+    (hot,) = mine["hot"]
+    assert ("2031-01-06T07:00:00Z", {"quick": 1}) == (hot["at"], hot["by_queue"])
+    assert [{"uid": "daily", "app": APP, "name": "daily"}] == hot["actions"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("from=2031-01-06T00:00:00Z&until=2031-02-06T00:00:00Z", 400),
+        ("from=2031-01-06T00:00:00Z&until=2031-01-06T00:00:00Z", 400),
+        ("from=tomorrow", 422),
+        (f"app={OTHER}", 404),
+        ("apps=x", 422),
+    ],
+)
+def test_unfit_questions_are_refused(web: Web, query: str, status: int):
+    """
+    A week is the most, and another's app is unknown.
+    """
+    assert web.get(f"/load?{query}").status_code == status
