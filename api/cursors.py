@@ -15,6 +15,7 @@ from fastapi import Depends, Query, Request
 
 from api.problems import ApiError
 from models.database.engine import format_utc
+from models.door.json_text import LARGEST_INTEGER
 from models.paging import Page, Position
 
 #: The most entries of one part.
@@ -45,7 +46,7 @@ def read_cursor(text: str, request: Request) -> Position:
         padded = text[:_LONGEST] + "=" * (-len(text) % 4)
         digest, *parts = json.loads(base64.b64decode(padded, b"-_", validate=True))
         position = tuple(_untag(*each) for each in parts)
-    except (ValueError, TypeError, binascii.Error, RecursionError):
+    except (ValueError, TypeError, OverflowError, binascii.Error, RecursionError):
         _refuse("is not a cursor of this installation")
     if digest != _digest(request) or not position:
         _refuse("is a cursor of another list, or of other filters")
@@ -88,9 +89,10 @@ def _untag(kind: str, value: str | int) -> str | int | datetime | UUID:
             return at
         case "u", str():
             return UUID(value)
-        case "i", int():
+        case "i", int() if abs(value) <= LARGEST_INTEGER:
             return value
         case "s", str() if "\0" not in value:
+            value.encode()  # refuses half a character, which no database takes
             return value
     msg = f"{kind!r} is no kind of position"
     raise ValueError(msg)
