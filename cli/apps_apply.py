@@ -13,7 +13,7 @@ from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import get_actor, get_settings, use_engine, write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
-from models.door.documents import read_small_app
+from models.door.app_documents import read_small_app
 from models.errors import InvalidDocumentError
 
 #: The document in a directory.

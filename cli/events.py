@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
-from models.event import UserEventModel
+from models.event import CloudEventModel, UserEventModel
 from models.fields.instants import format_instant
 from models.units import format_age
 
@@ -73,6 +74,7 @@ def send(  # noqa: PLR0913 - the options of the command
                 " like); not both."
             )
             raise UsageError(msg)
+        models: tuple[UserEventModel | CloudEventModel, ...]
         models = read_events(read_file(file))
     else:
         models = (_read_options(event=event, user=user, at=at, key=key),)
@@ -84,14 +86,17 @@ def send(  # noqa: PLR0913 - the options of the command
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
         out().print(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
-    _warn_of_future(received)
+    _warn_of_future(received, models)
 
 
-def _warn_of_future(received: Received) -> None:
+def _warn_of_future(
+    received: Received, sent: Sequence[UserEventModel | CloudEventModel]
+) -> None:
     """Warn of events in the future; they are recorded, since clocks may differ."""
     early = received.early
     for place, at in early[:_MOST]:
-        pointer = "/at" if received.received == 1 else f"/{place}/at"
+        member = "time" if isinstance(sent[place], CloudEventModel) else "at"
+        pointer = f"/{member}" if len(sent) == 1 else f"/{place}/{member}"
         age = format_age(at - received.now)
         print_warning(
             f"{pointer}: {format_instant(at)} is {age} in the future."

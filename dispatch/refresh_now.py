@@ -8,9 +8,11 @@ listed as any other; it is inactive, so nothing but such a request runs it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from actions.list_actions import fetch_domains
 from actions.lookup import fetch_app
@@ -36,6 +38,23 @@ REFRESH_NAME = "refresh on request"
 _EVENT = "app.refresh_on_request"
 
 
+class BegunRefreshJson(TypedDict):
+    """The operation that refreshes."""
+
+    operation: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRefresh:
+    """The operation that refreshes."""
+
+    operation_id: UUID
+
+    def as_json(self) -> BegunRefreshJson:
+        """Return the documented object; keys are only added."""
+        return {"operation": self.operation_id}
+
+
 def refresh_now(
     connection: sa.Connection,
     app: str,
@@ -43,7 +62,7 @@ def refresh_now(
     *,
     by: str,
     force: bool = False,
-) -> UUID:
+) -> BegunRefresh:
     """
     Record an operation that refreshes data of *app*; it waits for others of the app.
 
@@ -57,9 +76,6 @@ def refresh_now(
         by: Who asks for it.
 
         force: Refresh even sources that have not changed.
-
-    Returns:
-        Id of the operation.
 
     Raises:
         NotFoundError: No such small app or domain.
@@ -106,7 +122,7 @@ def refresh_now(
             "force": force,
         },
     )
-    return operation_id
+    return BegunRefresh(operation_id)
 
 
 def _ensure_action(

@@ -22,6 +22,7 @@ from models.database.tables import (
     domain_versions,
     domains,
     operations,
+    small_apps,
 )
 from models.errors import ConflictError, NotFoundError
 from operations.adapters.workspace.pointers import (
@@ -93,7 +94,7 @@ def publish_now(
     Args:
         connection: Of ``writing``.
 
-        app: Uid of a small app that exists.
+        app: Uid of a small app.
 
         kinds: Of KINDS.
 
@@ -105,7 +106,7 @@ def publish_now(
         ConflictError: A heavy operation of the app is under way; nothing is staged for
             one of *kinds*; or the file of a staged version is gone.
 
-        NotFoundError: The app has no such domain.
+        NotFoundError: No such small app, or it has no such domain.
     """
     staged = _hold(connection, app, names, "staged_version")
     now = read_clock(connection)
@@ -168,6 +169,10 @@ def _hold(
     Returns:
         The version at *pointer* of each of the domains *names* that has one.
     """
+    here = (small_apps.c.uid == app, small_apps.c.deleted_at.is_(None))
+    if connection.execute(sa.select(small_apps.c.uid).where(*here)).first() is None:
+        msg = f"there is no small app {app!r}"
+        raise NotFoundError(msg)
     # Looked for first, too: waiting for the locks of a refresh that stages its versions
     # could be in an order other than its own.
     _refuse_under_way(connection, app)

@@ -262,7 +262,8 @@ def fetch_app_part(
 
         app: The only one that may be seen. None: all.
     """
-    after = None if page.after is None else str(page.after[0])
+    start = page.read_after(str)
+    after = None if start is None else str(start[0])
     rows = fetch_apps(connection, app=app, after=after, limit=page.limit + 1)
     working = fetch_working(connection, app)
     found = [_make_listed(row, working) for row in rows[: page.limit]]

@@ -35,7 +35,7 @@ class ColumnJson(TypedDict):
     type: str
 
 
-class VersionJson(TypedDict):
+class DataVersionJson(TypedDict):
     """A version of the data of a domain."""
 
     version: int
@@ -57,9 +57,9 @@ class DomainJson(TypedDict):
 
     name: str
     source: Mapping[str, Any]
-    staged: VersionJson | None
-    live: VersionJson | None
-    former: VersionJson | None
+    staged: DataVersionJson | None
+    live: DataVersionJson | None
+    former: DataVersionJson | None
     published_at: datetime | None
     # whether what is staged is not live
     is_changed: bool
@@ -85,8 +85,8 @@ class DataDifferenceJson(TypedDict):
     """How the staged version of a domain differs from the live one."""
 
     name: str
-    staged: VersionJson | None
-    live: VersionJson | None
+    staged: DataVersionJson | None
+    live: DataVersionJson | None
     rows: int | None
     bytes: int | None
     added_columns: list[ColumnJson] | None
@@ -117,7 +117,7 @@ class DataVersion:
     created_at: datetime
     now: datetime
 
-    def as_json(self) -> VersionJson:
+    def as_json(self) -> DataVersionJson:
         """Return the documented object; keys are only added."""
         age_s = max(0, int((self.now - self.created_at).total_seconds()))
         return {
@@ -157,7 +157,7 @@ class DataDomain:
         }
 
 
-def _as_json(version: DataVersion | None) -> VersionJson | None:
+def _as_json(version: DataVersion | None) -> DataVersionJson | None:
     return None if version is None else version.as_json()
 
 
@@ -240,8 +240,9 @@ def fetch_domain_part(
         .order_by(domains.c.name)
         .limit(page.limit + 1)
     )
-    if page.after is not None:
-        query = query.where(domains.c.name > page.after[0])
+    after = page.read_after(str)
+    if after is not None:
+        query = query.where(domains.c.name > after[0])
     rows = connection.execute(query).all()
     found = _add_versions(connection, app, rows[: page.limit])
     more = len(rows) > page.limit

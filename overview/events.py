@@ -190,8 +190,9 @@ def fetch_event_part(
         query = query.where(kept.recorded_at >= wanted.since)
     if wanted.until is not None:
         query = query.where(kept.recorded_at < wanted.until)
-    if page.after is not None:
-        recorded_at, event_id = page.after
+    after = page.read_after(datetime, UUID)
+    if after is not None:
+        recorded_at, event_id = after
         last = sa.tuple_(
             sa.literal(recorded_at, UtcDateTime), sa.literal(event_id, Identifier)
         )

@@ -14,7 +14,8 @@ import pytest
 
 from cli.lazy import Entry, Group, load
 from cli.main import COMMANDS
-from models.door.documents import read_action, read_small_app
+from models.door.app_documents import read_small_app
+from models.door.documents import read_action
 from models.fields.strict_model import DocumentModel
 from models.scheduled_action import ScheduledActionModel
 from models.small_app import SmallAppModel, SourceModel, UserModel

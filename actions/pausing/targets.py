@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -11,13 +11,27 @@ from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_and_resume import (
+    keep_leader_out,
     pause_app,
     pause_installation,
     resume_app,
     resume_installation,
 )
-from actions.pausing.pause_state import Pause, PauseJson, fetch_pauses
-from models.database.journal import note_change
+from actions.pausing.pause_state import (
+    APP,
+    Pause,
+    PauseJson,
+    fetch_pauses,
+    get_pause,
+    tag_pause,
+)
+from models.errors import StaleError
+
+
+class TargetPauseJson(TypedDict):
+    """The pause of a small app, or of the installation; null: there is none."""
+
+    pause: PauseJson | None
 
 
 class PausedTargetJson(TypedDict):
@@ -102,15 +116,21 @@ def pause_target(
     until: datetime | None,
     note: str | None,
     by: str | None,
+    expected: str | None = None,
 ) -> PausedTarget:
     """
     Pause *app*, or with None all of the installation, as ``pause_app`` does.
+
+    *expected* is the tag of the pause that the author has seen; None: whatever it is.
 
     Raises:
         NotFoundError: No such small app.
 
         UsageError: *until* is not to come.
+
+        StaleError: Its pause is not the *expected* one.
     """
+    _refuse_other(connection, app, expected)
     if app is None:
         count = pause_installation(connection, until=until, note=note, by=by)
     else:
@@ -118,19 +138,15 @@ def pause_target(
     whole, apps, _actions = fetch_pauses(connection)
     pause = whole if app is None else apps[app]
     assert pause is not None  # it has just been written
-    note_change(
-        connection,
-        *_name(app),
-        "paused",
-        app=app,
-        after={"until": pause.until, "actions": count},
-        note=pause.note,
-    )
     return PausedTarget(app, count, pause)
 
 
 def resume_target(
-    connection: sa.Connection, app: str | None, *, by: str | None
+    connection: sa.Connection,
+    app: str | None,
+    *,
+    by: str | None,
+    expected: str | None = None,
 ) -> ResumedTarget:
     """
     Resume *app*, or with None all of the installation, from now on.
@@ -139,16 +155,43 @@ def resume_target(
         NotFoundError: No such small app.
 
         ConflictError: It is not paused, or with the installation.
+
+        StaleError: Its pause is not the *expected* one; see ``pause_target``.
     """
+    _refuse_other(connection, app, expected)
     if app is None:
         count = resume_installation(connection, by=by)
     else:
         fetch_app(connection, app)
         count = resume_app(connection, app, by=by)
-    note_change(connection, *_name(app), "resumed", app=app, after={"actions": count})
     return ResumedTarget(app, count, *fetch_pauses(connection))
 
 
-def _name(app: str | None) -> tuple[str, str]:
-    """Return what the record of changes calls *app*: its kind and its subject."""
-    return ("installation", "all") if app is None else ("app", app)
+def fetch_target_pause(connection: sa.Connection, app: str | None) -> Pause | None:
+    """
+    Return the pause of *app*, or with None that of the installation.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    if app is not None:
+        pause = get_pause(fetch_app(connection, app))
+        return None if pause is None else replace(pause, scope=APP)
+    whole, _apps, _actions = fetch_pauses(connection)
+    return whole
+
+
+def _refuse_other(
+    connection: sa.Connection, app: str | None, expected: str | None
+) -> None:
+    if expected is None:
+        return
+    keep_leader_out(connection)  # nobody else pauses or resumes until the commit
+    current = tag_pause(fetch_target_pause(connection, app))
+    if expected != current:
+        what = "the installation" if app is None else f"small app {app!r}"
+        msg = (
+            f"the pause of {what} was changed meanwhile. Read it again, and decide on"
+            " what it is now"
+        )
+        raise StaleError(msg, current=current)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from pydantic import TypeAdapter, ValidationError
 
 from actions.lookup import refuse_app
 from actions.small_apps.app_row import lock_app
@@ -21,15 +21,15 @@ from actions.small_apps.known_users import KnownUser, fetch_known_user
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.database.tables import memberships, small_apps, users
-from models.door.documents import read_user_object
+from models.door.app_documents import read_user_object
 from models.errors import (
     ConflictError,
-    InvalidDocumentError,
     NotFoundError,
-    Problem,
     StaleError,
+    UsageError,
 )
-from models.fields.field_types import check_name
+from models.fields.field_types import Name
+from models.fields.strict_model import say
 from models.recipients import EVERYONE
 from models.small_app import MOST_USERS, UserModel
 
@@ -38,6 +38,8 @@ _OF_EVENTS = ("created_at", "activated_at", "last_seen_at")
 
 #: The tag that a user has who does not exist.
 NO_TAG = ""
+
+_GROUP: TypeAdapter[str] = TypeAdapter(Name)
 
 #: Members of a user that the record of changes does not repeat.
 _UNTOLD = frozenset({"id"})
@@ -59,23 +61,6 @@ class StoredUser:
     user: KnownUser
     created: bool
     events: int
-
-
-def read_user_of(value: object, user_id: str) -> UserModel:
-    """
-    Return the user in the decoded JSON *value*, whose id is *user_id*.
-
-    Raises:
-        InvalidDocumentError: It is not a user, or has another id.
-    """
-    if isinstance(value, dict) and "id" not in value:
-        value = {"id": user_id, **value}
-    user = read_user_object(value)
-    if user.id != user_id:
-        message = f"{user.id!r} is not the id in the address, {user_id!r}."
-        hint = "Leave the id out, or delete this user and put one with the new id."
-        raise InvalidDocumentError((Problem("/id", message, hint),))
-    return user
 
 
 def replace_user(
@@ -163,7 +148,7 @@ def patch_user(
             for name, value in merged.items()
             if name not in cleared or name in _OF_EVENTS
         }
-    user = read_user_of(patch, user_id)
+    user = read_user_object(patch, user_id=user_id)
     return _store(connection, app, user, old, raise_events=raise_events)
 
 
@@ -189,59 +174,88 @@ def delete_user(
     _end(connection, app, user_id, "deleted")
 
 
-def add_member(connection: sa.Connection, app: str, group: str, user_id: str) -> bool:
+def add_member(
+    connection: sa.Connection,
+    app: str,
+    group: str,
+    user_id: str,
+    *,
+    expected_tag: str | None = None,
+) -> KnownUser:
     """
     Put a user of *app* into a group, which exists as long as it has members.
 
     Returns:
-        False if the user was in it.
+        The user as they are then; they may have been in it before.
 
     Raises:
         NotFoundError: No such small app or user.
 
-        RuleError: *group* is not the name of a group.
+        StaleError: As for ``replace_user``.
+
+        UsageError: *group* is not the name of a group.
 
         ConflictError: *group* is ``all``, which has every user anyway.
     """
-    name = check_name(group)
+    name = _read_group(group)
+    _hold(connection, app)
+    old = fetch_known_user(connection, app, user_id, lock=True)
+    _refuse_stale(app, user_id, old, expected_tag)
+    if name in old.groups:
+        return old
+    connection.execute(
+        sa.insert(memberships).values(app=app, group_name=name, user_id=user_id)
+    )
+    _end(connection, app, user_id, "put into group", after={"group": name})
+    return fetch_known_user(connection, app, user_id)
+
+
+def _read_group(text: str) -> str:
+    try:
+        name: str = _GROUP.validate_python(text)
+    except ValidationError as error:
+        msg = f"the group in the address is refused: {say(error)}"
+        raise UsageError(msg) from None
     if name == EVERYONE:
         msg = f"group {EVERYONE!r} has every user of the small app, without being told"
         raise ConflictError(msg)
-    _hold(connection, app)
-    fetch_known_user(connection, app, user_id, lock=True)
-    added = connection.execute(
-        insert(memberships)
-        .values(app=app, group_name=name, user_id=user_id)
-        .on_conflict_do_nothing()
-        .returning(memberships.c.user_id)
-    ).one_or_none()
-    if added is None:
-        return False
-    _end(connection, app, user_id, "put into group", after={"group": name})
-    return True
+    return name
 
 
 def remove_member(
-    connection: sa.Connection, app: str, group: str, user_id: str
-) -> None:
+    connection: sa.Connection,
+    app: str,
+    group: str,
+    user_id: str,
+    *,
+    expected_tag: str | None = None,
+) -> KnownUser:
     """
     Remove a user of *app* from a group.
 
+    Returns:
+        The user as they are then.
+
     Raises:
-        NotFoundError: No such small app, or the user is not in the group.
+        NotFoundError: No such small app or user, or the user is not in the group.
+
+        StaleError: As for ``replace_user``.
     """
     _hold(connection, app)
-    removed = connection.execute(
+    old = fetch_known_user(connection, app, user_id, lock=True)
+    _refuse_stale(app, user_id, old, expected_tag)
+    if group not in old.groups:
+        msg = f"small app {app!r} has no user {user_id!r} in group {group!r}"
+        raise NotFoundError(msg)
+    connection.execute(
         sa.delete(memberships).where(
             memberships.c.app == app,
             memberships.c.group_name == group,
             memberships.c.user_id == user_id,
         )
-    ).rowcount
-    if not removed:
-        msg = f"small app {app!r} has no user {user_id!r} in group {group!r}"
-        raise NotFoundError(msg)
+    )
     _end(connection, app, user_id, "removed from group", before={"group": group})
+    return fetch_known_user(connection, app, user_id)
 
 
 def _hold(connection: sa.Connection, app: str) -> None:

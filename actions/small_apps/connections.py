@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from models.errors import Problem
+from models.errors import InvalidDocumentError, Problem
 from models.fields.sql_connection import SqlConnection
 from models.small_app import SmallAppModel
 
@@ -23,6 +23,21 @@ class ConnectionProblems:
 
     refused: list[Problem] = field(default_factory=list)
     doubted: list[Problem] = field(default_factory=list)
+
+
+def check_connections(
+    model: SmallAppModel, known: Mapping[str, SqlConnection]
+) -> list[Problem]:
+    """
+    Refuse connections that do not serve the app; return those that are not known here.
+
+    Raises:
+        InvalidDocumentError: With every connection that does not serve it.
+    """
+    found = find_connection_problems(model, known)
+    if found.refused:
+        raise InvalidDocumentError(tuple(found.refused))
+    return found.doubted
 
 
 def find_connection_problems(

@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
+from actions.lookup import fetch_app
 from actions.small_apps.export import make_user_document
 from models.database.engine import db_now
 from models.database.tables import memberships, users
@@ -132,8 +133,9 @@ def fetch_known_user(
         lock: Whether to lock the user against changes until the commit.
 
     Raises:
-        NotFoundError: The app has no such user.
+        NotFoundError: No such small app, or it has no such user.
     """
+    fetch_app(connection, app)
     query = sa.select(users).where(users.c.app == app, users.c.id == user_id)
     row = (
         connection.execute(query.with_for_update() if lock else query)
@@ -149,10 +151,17 @@ def fetch_known_user(
 def fetch_user_part(
     connection: sa.Connection, app: str, wanted: UserFilter, page: Page
 ) -> Part[KnownUser]:
-    """Return a part of the users of *app* that are *wanted*, by id."""
+    """
+    Return a part of the users of *app* that are *wanted*, by id.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    fetch_app(connection, app)
     query = sa.select(users).where(users.c.app == app, *_make_conditions(app, wanted))
-    if page.after is not None:
-        query = query.where(users.c.id > page.after[0])
+    after = page.read_after(str)
+    if after is not None:
+        query = query.where(users.c.id > after[0])
     rows = (
         connection.execute(query.order_by(users.c.id).limit(page.limit + 1))
         .mappings()
@@ -214,7 +223,13 @@ def _add_groups(
 def fetch_group_part(
     connection: sa.Connection, app: str, page: Page
 ) -> Part[KnownGroup]:
-    """Return a part of the groups of *app*, by name; ``all`` is never listed."""
+    """
+    Return a part of the groups of *app*, by name; ``all`` is never listed.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    fetch_app(connection, app)
     name = memberships.c.group_name
     query = (
         sa.select(name, sa.func.count().label("members"))
@@ -223,8 +238,9 @@ def fetch_group_part(
         .order_by(name)
         .limit(page.limit + 1)
     )
-    if page.after is not None:
-        query = query.where(name > page.after[0])
+    after = page.read_after(str)
+    if after is not None:
+        query = query.where(name > after[0])
     rows = connection.execute(query).all()
     found = [KnownGroup(*row) for row in rows[: page.limit]]
     more = len(rows) > page.limit

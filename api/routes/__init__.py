@@ -8,9 +8,12 @@ from api.routes import (
     action_history,
     action_runs,
     actions,
+    apps,
     backfills,
     bulk,
     changes,
+    data,
+    events,
     keys,
     load,
     meta,
@@ -18,6 +21,7 @@ from api.routes import (
     previews,
     sign_in,
     stream,
+    users,
 )
 
 PUBLIC_ROUTERS = (
@@ -30,10 +34,14 @@ ROUTERS = (
     action_runs.router,
     backfills.router,
     bulk.router,
+    apps.router,
     changes.router,
+    data.router,
+    events.router,
     keys.router,
     load.router,
     operations.router,
     previews.router,
     stream.router,
+    users.router,
 )

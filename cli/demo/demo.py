@@ -42,7 +42,8 @@ from cli.up import leave_at_once, stopping_on_signals
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
 from models.database.engine import make_engine, read_clock
-from models.door.documents import read_action, read_small_app
+from models.door.app_documents import read_small_app
+from models.door.documents import read_action
 from models.errors import UsageError
 from models.event import EventName
 from overview.access.manage_keys import create_key

@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TypeVar
-from urllib.parse import unquote
 
 from pydantic import JsonValue, ValidationError
 
@@ -33,7 +32,6 @@ from models.fields.strict_model import (
 from models.fields.task_rules import TASK_RULES, TaskRules
 from models.operation import EVERY_DOMAIN, RefreshModel
 from models.scheduled_action import ScheduledActionModel
-from models.small_app import DirectoryModel, SmallAppModel, UserModel
 from models.timing import make_timing, timing_text
 from models.when import DEFAULT_TIMEZONE
 
@@ -45,17 +43,13 @@ __all__ = [
     "read_action",
     "read_action_object",
     "read_actions",
-    "read_cloud_event_headers",
     "read_cloud_event_object",
-    "read_cloud_events",
-    "read_directory_object",
+    "read_each",
     "read_event",
     "read_event_object",
     "read_events",
     "read_model",
-    "read_small_app",
-    "read_small_app_object",
-    "read_user_object",
+    "read_value",
     "timing_text",
 ]
 
@@ -99,7 +93,7 @@ def read_action_object(
 ) -> ScheduledActionModel:
     """Return the action in the decoded JSON *value*; see ``read_action``."""
     context = {DEFAULT_TIMEZONE: default_timezone, TASK_RULES: task_rules}
-    return _read(ScheduledActionModel, value, "scheduled action", context)
+    return read_value(ScheduledActionModel, value, "scheduled action", context)
 
 
 def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:
@@ -116,7 +110,7 @@ def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:
     Raises:
         InvalidDocumentError: With every problem, in document order.
     """
-    return _read(model, decode_json(text) if text.strip() else {}, noun)
+    return read_value(model, decode_json(text) if text.strip() else {}, noun)
 
 
 def read_actions(
@@ -151,32 +145,7 @@ def read_actions(
         return read_one(decode_json(text))
 
     hint = 'Write {"name": "weekly update", "operations": {...}, "when": {...}}.'
-    return _read_each(value, read_one, "The list is empty.", hint)
-
-
-def read_small_app(text: str | bytes) -> SmallAppModel:
-    """
-    Return the small app that *text*, at most 32 MiB of JSON, describes.
-
-    Raises:
-        InvalidDocumentError: With every problem, in document order.
-    """
-    return read_small_app_object(decode_json(text, largest=LARGEST_BULK))
-
-
-def read_small_app_object(value: object) -> SmallAppModel:
-    """Return the small app in the decoded JSON *value*; see ``read_small_app``."""
-    return _read(SmallAppModel, value, "small app")
-
-
-def read_user_object(value: object) -> UserModel:
-    """Return the user of a small app in the decoded JSON *value*."""
-    return _read(UserModel, value, "user")
-
-
-def read_directory_object(value: object) -> DirectoryModel:
-    """Return all users of a small app, from the decoded JSON *value*."""
-    return _read(DirectoryModel, value, "directory")
+    return read_each(value, read_one, "The list is empty.", hint)
 
 
 def read_event(text: str | bytes) -> UserEventModel:
@@ -191,15 +160,16 @@ def read_event(text: str | bytes) -> UserEventModel:
 
 def read_event_object(value: object) -> UserEventModel:
     """Return the event in the decoded JSON *value*; see ``read_event``."""
-    return _read(UserEventModel, value, "event")
+    return read_value(UserEventModel, value, "event")
 
 
-def read_events(text: str | bytes) -> tuple[UserEventModel, ...]:
+def read_events(text: str | bytes) -> tuple[UserEventModel | CloudEventModel, ...]:
     """
     Return the events that *text* describes: one, a list, or one on each line.
 
     Args:
-        text: JSON, or JSON lines; at most 32 MiB. Empty lines are ignored.
+        text: JSON, or JSON lines; at most 32 MiB. Empty lines are ignored. What has a
+            ``specversion`` is a CloudEvent, all else an event in our own form.
 
     Raises:
         InvalidDocumentError: With every problem. Pointers begin with the number of
@@ -207,56 +177,20 @@ def read_events(text: str | bytes) -> tuple[UserEventModel, ...]:
     """
     value = _decode_many(text)
     if not isinstance(value, list):
-        return (read_event_object(value),)
+        return (_read_any_event(value),)
 
     hint = 'Write {"event": "instance.user.last_seen", "user": "u1"}.'
-    return _read_each(value, read_event_object, "The list is empty.", hint)
+    return read_each(value, _read_any_event, "The list is empty.", hint)
+
+
+def _read_any_event(value: object) -> UserEventModel | CloudEventModel:
+    is_cloud = isinstance(value, dict) and "specversion" in value
+    return read_cloud_event_object(value) if is_cloud else read_event_object(value)
 
 
 def read_cloud_event_object(value: object) -> CloudEventModel:
     """Return the CloudEvent in the decoded JSON *value* (structured mode)."""
-    return _read(CloudEventModel, value, "event")
-
-
-def read_cloud_events(text: str | bytes) -> tuple[CloudEventModel, ...]:
-    """
-    Return the CloudEvents of a JSON list of at most 32 MiB, which may be empty.
-
-    Raises:
-        InvalidDocumentError: With every problem. Pointers begin with the number of
-            the event, from 0.
-    """
-    value = decode_json(text, largest=LARGEST_BULK)
-    if not isinstance(value, list):
-        hint = "Write a list, [...], or send it as application/cloudevents+json."
-        msg = f"{show(value)} is not a list."
-        raise InvalidDocumentError((Problem("", msg, hint),))
-    return _read_each(value, read_cloud_event_object, "", "") if value else ()
-
-
-def read_cloud_event_headers(headers: Mapping[str, str]) -> CloudEventModel:
-    """
-    Return the CloudEvent that the headers of a request have (binary mode).
-
-    Args:
-        headers: Those of the request, with small letters in their names; the ones that
-            do not begin with ``ce-`` are ignored.
-
-    Raises:
-        InvalidDocumentError: With every problem; pointers have the names of attributes.
-    """
-    given: dict[str, str] = {}
-    for name, value in headers.items():
-        if not name.startswith("ce-"):
-            continue
-        attribute = name.removeprefix("ce-")
-        try:
-            given[attribute] = unquote(value.strip(), errors="strict")
-        except UnicodeDecodeError:
-            msg = f"The header {name} is not UTF-8 once its percent signs are decoded."
-            problem = Problem(f"/{attribute}", msg, "Encode it as UTF-8.")
-            raise InvalidDocumentError((problem,)) from None
-    return read_cloud_event_object(given)
+    return read_value(CloudEventModel, value, "event")
 
 
 def action_document(action: ScheduledActionModel) -> dict[str, JsonValue]:
@@ -269,12 +203,27 @@ def action_document(action: ScheduledActionModel) -> dict[str, JsonValue]:
     return _write_model(action)
 
 
-def _read(
+def read_value(
     model: type[_Model],
     value: object,
     noun: str,
     context: Mapping[str, object] | None = None,
 ) -> _Model:
+    """
+    Return what the decoded JSON *value* says as a *model*.
+
+    Args:
+        model: Of one JSON object.
+
+        value: Decoded JSON.
+
+        noun: What it is, for messages: "pause".
+
+        context: As validators of *model* expect it.
+
+    Raises:
+        InvalidDocumentError: With every problem, in document order.
+    """
     check_json(value)
     if not isinstance(value, dict):
         msg = f"{show(value)} is not an object."
@@ -345,7 +294,7 @@ def _decode_many(text: str | bytes) -> object:
         return _decode_lines(lines)
 
 
-def _read_each(
+def read_each(
     values: list[object], read_one: Callable[[object], _Read], none: str, hint: str
 ) -> tuple[_Read, ...]:
     """Return what *read_one* makes of each of *values*; refuse an empty list."""

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from actions.small_apps.apply import apply_small_app
 from models.database.engine import reading, writing
 from models.database.tables import notices, operations
-from models.door.documents import read_small_app_object
+from models.door.app_documents import read_small_app_object
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import reopen
 from scheduler_server import Scheduler, make_scheduler

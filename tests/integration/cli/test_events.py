@@ -60,3 +60,26 @@ def test_event_that_is_yet_to_come_is_taken_and_told(call: Call, shop: Path):
     assert wrong.err.startswith(f"warning: /1/at: {later:%Y-%m-%dT%H:%M:%SZ} is ")
     assert "--correct" in wrong.err
     assert ({"received": 1, "recorded": 1}, "") == (right.data, right.err)
+
+
+def test_file_may_have_cloud_events(call: Call, shop: Path):
+    """
+    The same source and id are the same event; what is yet to come is named.
+    """
+    path = shop / "events.json"
+    event = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/shop",
+        "type": "app.x",
+        "subject": "ada@example.com",
+    }
+    late = {**event, "id": "2", "time": "2099-01-01T00:00:00Z"}
+    path.write_text(json.dumps([event, late]))
+
+    first = call("events", "send", str(path), "--app", "shop", "--json")
+    again = call("events", "send", str(path), "--app", "shop", "--json")
+
+    assert {"received": 2, "recorded": 2} == first.data
+    assert {"received": 2, "recorded": 0} == again.data
+    assert "/1/time" in first.err

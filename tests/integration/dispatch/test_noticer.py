@@ -18,7 +18,7 @@ from dispatch import noticer as looking
 from dispatch.noticer import Noticer
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, notices, operations
-from models.door.documents import read_small_app_object
+from models.door.app_documents import read_small_app_object
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import reopen
 from tests.scheduling import (

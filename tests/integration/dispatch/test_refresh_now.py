@@ -35,7 +35,8 @@ def _app(engine: sa.Engine) -> None:
 
 def _refresh(engine: sa.Engine, *names: str, force: bool = False) -> UUID:
     with writing(engine, author=Author("ann")) as connection:
-        return refresh_now(connection, "app", names or None, by="ann", force=force)
+        begun = refresh_now(connection, "app", names or None, by="ann", force=force)
+        return begun.operation_id
 
 
 def test_worker_gets_what_was_asked_for(engine: sa.Engine):

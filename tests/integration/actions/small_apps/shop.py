@@ -11,7 +11,7 @@ from actions.small_apps.apply import Applied, apply_small_app
 from actions.small_apps.export import fetch_document
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes
-from models.door.documents import read_small_app
+from models.door.app_documents import read_small_app
 
 ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 

@@ -26,7 +26,8 @@ from models.database.tables import (
     templates,
     users,
 )
-from models.door.documents import read_action, read_small_app
+from models.door.app_documents import read_small_app
+from models.door.documents import read_action
 from models.errors import ConflictError, InvalidDocumentError
 
 ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}

@@ -13,18 +13,19 @@ from actions.small_apps.change_users import (
     add_member,
     delete_user,
     patch_user,
-    read_user_of,
     remove_member,
     replace_user,
 )
 from actions.small_apps.known_users import KnownUser, fetch_known_user
 from models.database.engine import reading, writing
 from models.database.tables import events
+from models.door.app_documents import read_user_object
 from models.errors import (
     ConflictError,
     InvalidDocumentError,
     NotFoundError,
     StaleError,
+    UsageError,
 )
 from tests.integration.actions.small_apps.shop import (
     ADA,
@@ -41,7 +42,7 @@ def _put(
     engine: sa.Engine, user: dict[str, Any], user_id: str = "ada", **options: Any
 ) -> StoredUser:
     with writing(engine, author=AUTHOR) as connection:
-        model = read_user_of(user, user_id)
+        model = read_user_object(user, user_id=user_id)
         return replace_user(connection, "shop", model, **options)
 
 
@@ -159,10 +160,11 @@ def test_edits_raise_the_revision_of_the_app(engine: sa.Engine):
         _put(engine, {"name": "Bob"}, "bob")
     with writing(engine, author=AUTHOR) as connection:
         for _ in range(2):
-            add_member(connection, "shop", "boss", "bob")
-        remove_member(connection, "shop", "boss", "bob")
+            added = add_member(connection, "shop", "boss", "bob")
+        removed = remove_member(connection, "shop", "boss", "bob")
         delete_user(connection, "shop", "bob")
 
+    assert (("boss",), ()) == (added.groups, removed.groups)
     with pytest.raises(StaleError) as caught:
         apply(engine, {"users": [ADA]}, expected_revision=1)
 
@@ -252,3 +254,6 @@ def test_group_of_all_has_no_members_to_put(engine: sa.Engine):
 
     with writing(engine) as connection, pytest.raises(ConflictError, match="every"):
         add_member(connection, "shop", "all", "ada")
+    for name in ("", "a\nb", "x" * 201):
+        with writing(engine) as connection, pytest.raises(UsageError, match="group"):
+            add_member(connection, "shop", name, "ada")

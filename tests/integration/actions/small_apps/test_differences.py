@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.small_apps.apply import PartChange
 from actions.small_apps.differences import MOST_ENTRIES, AppDifference, foresee_apply
-from models.door.documents import read_small_app
+from models.door.app_documents import read_small_app
 from models.errors import InvalidDocumentError, StaleError
 from tests.integration.actions.small_apps.shop import (
     ADA,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.demo.data import APP, write_app, write_clocks
-from models.door.documents import read_small_app
+from models.door.app_documents import read_small_app
 
 NOW = datetime(2026, 11, 23, 6, tzinfo=UTC)
 

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from models.door.documents import (
-    read_cloud_event_headers,
-    read_cloud_event_object,
-    read_cloud_events,
-)
+from models.door.documents import read_cloud_event_object, read_events
+from models.door.sent_events import read_cloud_event_headers, read_cloud_events
 from models.errors import InvalidDocumentError
 
 EVENT = {
@@ -122,3 +119,17 @@ def test_what_must_be_there_is_missed(name: str):
     event = {key: value for key, value in EVENT.items() if key != name}
 
     assert f"{name!r} is missing" in _refuse({**event, f"{name}x": "1.0"})
+
+
+def test_list_may_have_both_forms():
+    """
+    What has a specversion is a CloudEvent; each is refused by its own rules.
+    """
+    plain = {"event": "app.x", "user": "ada"}
+
+    found = read_events(json.dumps([plain, EVENT]))
+
+    assert ["UserEventModel", "CloudEventModel"] == [type(e).__name__ for e in found]
+    with pytest.raises(InvalidDocumentError) as caught:
+        read_events(json.dumps([{**plain, "subject": "x"}, {**EVENT, "user": 7}]))
+    assert ["/0/subject"] == [each.pointer for each in caught.value.problems]

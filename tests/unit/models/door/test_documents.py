@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from models.door.app_documents import read_small_app
 from models.door.documents import (
     action_document,
     read_action,
@@ -17,7 +18,6 @@ from models.door.documents import (
     read_actions,
     read_event,
     read_events,
-    read_small_app,
 )
 from models.errors import InvalidDocumentError, Problem
 from models.event import EventName
@@ -376,8 +376,9 @@ def test_many_events_are_a_list_or_lines(join: Callable[[list[str]], str]):
     """
     texts = [json.dumps({**EVENT, "user": name}) for name in ("u1", "u2")]
 
-    assert ["u1", "u2"] == [read.user for read in read_events(join(texts))]
-    assert ["u1", "u2"] == [read.user for read in read_events(join(texts).encode())]
+    expected = tuple(read_event(text) for text in texts)
+    assert expected == read_events(join(texts))
+    assert expected == read_events(join(texts).encode())
 
 
 @pytest.mark.parametrize("join", [lambda two: f"[{','.join(two)}]", "\n\n".join])
@@ -425,7 +426,10 @@ def test_one_event_over_several_lines():
     """
     text = json.dumps({**EVENT, "at": "2026-12-01T09:00:00+01:00"}, indent=2)
 
-    assert datetime(2026, 12, 1, 8, tzinfo=UTC) == read_events(text)[0].at
+    (event,) = read_events(text)
+
+    assert event == read_event(text)
+    assert datetime(2026, 12, 1, 8, tzinfo=UTC) == read_event(text).at
     assert EventName.USER_LAST_SEEN == read_event(text).event
 
 

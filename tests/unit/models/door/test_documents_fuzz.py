@@ -12,14 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from models.door.app_documents import read_small_app, read_small_app_object
 from models.door.documents import (
     action_document,
     make_timing,
     read_action,
     read_action_object,
     read_events,
-    read_small_app,
-    read_small_app_object,
     timing_text,
 )
 from models.errors import InvalidDocumentError

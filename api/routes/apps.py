@@ -1,0 +1,247 @@
+"""Small apps: their documents, what is going on in them, their pauses; all pauses."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from actions.lookup import fetch_app
+from actions.pausing.pause_state import tag_pause
+from actions.pausing.targets import (
+    PausedTargetJson,
+    ResumedTargetJson,
+    TargetPauseJson,
+    fetch_target_pause,
+    pause_target,
+    resume_target,
+)
+from actions.small_apps.apply import AppliedJson, apply_small_app
+from actions.small_apps.connections import check_connections
+from actions.small_apps.delete import DeletedAppJson, delete_small_app
+from actions.small_apps.differences import AppDifferenceJson, foresee_apply
+from actions.small_apps.export import fetch_document
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Admin, Context, Editor, Operator, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, heavy, takes
+from api.preconditions import read_revision
+from models.action_requests import PauseModel
+from models.app_requests import SmallAppBodyModel
+from models.door.app_documents import read_small_app
+from models.door.documents import LARGEST_BULK
+from models.errors import ForbiddenError
+from overview.apps import (
+    AppJson,
+    DetailedAppJson,
+    ListedApp,
+    fetch_app_part,
+    fetch_detailed_app,
+)
+
+router = APIRouter(prefix=ROOT, tags=["apps"], route_class=GuardedRoute)
+
+DryRun = Annotated[
+    bool, Query(description="Change nothing; answer with what would change.")
+]
+RaiseEvents = Annotated[
+    bool,
+    Query(
+        description="Record events of users who are new, newly activated or seen more"
+        " recently. Without it, nobody is mailed because users were imported."
+    ),
+]
+
+_EXAMPLE = {
+    "name": "Shop",
+    "timezone": "Europe/Paris",
+    "users": [{"id": "ada", "email": "ada@example.com", "groups": ["manager"]}],
+    "templates": {"welcome": {"subject": "Hello", "text": "Hello {{ user.name }}"}},
+    "holidays": {"fr": ["2026-12-25"]},
+}
+_PAUSE = {"note": "until the import is fixed", "until": "2099-01-01T00:00:00Z"}
+
+
+class AppliedAppJson(AppliedJson):
+    """What applying a document did, and what may be wrong with it all the same."""
+
+    warnings: list[str]
+
+
+@router.get("/apps", response_model=ListJson[AppJson])
+def list_apps(context: Viewer, page: Paged) -> Response:
+    """List the small apps, by uid; a key of one app sees that one."""
+    with context.reading() as connection:
+        part = fetch_app_part(connection, page, app=context.app)
+    return answer_list(context, part, ListedApp.as_json)
+
+
+@router.get("/apps/{app}", response_model=DetailedAppJson)
+def read_app(context: Viewer, app: str) -> Response:
+    """Return a small app with all that belongs to it; its users are counted."""
+    context.own(app)
+    with context.reading() as connection:
+        found = fetch_detailed_app(connection, app)
+    return answer(found.as_json(), etag=found.revision)
+
+
+@router.put(
+    "/apps/{app}",
+    response_model=AppliedAppJson | AppDifferenceJson,
+    responses={201: {"description": "It is new.", "model": AppliedAppJson}},
+)
+@takes(SmallAppBodyModel, examples={"shop": _EXAMPLE}, largest=LARGEST_BULK)
+@heavy
+def apply_app(
+    context: Editor,
+    app: str,
+    *,
+    dry_run: DryRun = False,
+    events: RaiseEvents = False,
+) -> Response:
+    """
+    Make a small app what its document says; a key of the installation creates it.
+
+    Parts that the document leaves out stay as they are; a part that it has is complete.
+    `If-Match: "0"` means that there is no such app yet.
+    """
+    context.own(app)
+    expected = read_revision(context.expected)
+    model = read_small_app(context.body, uid=app)
+    doubts = check_connections(model, context.services.settings.sql_connections)
+    may_create = context.app is None
+    if dry_run:
+        difference = foresee_apply(
+            context.services.engine,
+            model,
+            raise_events=events,
+            expected_revision=expected,
+            may_create=may_create,
+        )
+        return answer(difference.as_json(), etag=difference.revision)
+    with context.writing() as connection:
+        applied = apply_small_app(
+            connection,
+            model,
+            raise_events=events,
+            by=context.caller.name,
+            expected_revision=expected,
+            may_create=may_create,
+        )
+    return answer(
+        {**applied.as_json(), "warnings": [str(doubt) for doubt in doubts]},
+        status=HTTPStatus.CREATED if applied.created else HTTPStatus.OK,
+        etag=applied.revision,
+        location=f"/apps/{app}" if applied.created else None,
+    )
+
+
+@router.delete("/apps/{app}", response_model=DeletedAppJson)
+@heavy
+def delete_app(context: Admin, app: str) -> Response:
+    """
+    Delete a small app: its actions are deleted, its keys revoked, its pause ended.
+
+    409 while operations of it are not over. Its users, data and history are kept, and
+    its uid stays taken: to apply its document again brings it back.
+    """
+    context.own(app)
+    expected = read_revision(context.expected)
+    with context.writing() as connection:
+        deleted = delete_small_app(
+            connection, app, by=context.caller.name, expected_revision=expected
+        )
+    return answer(deleted.as_json())
+
+
+@router.get("/apps/{app}/document", response_model=dict[str, Any])
+@heavy
+def export_app(context: Editor, app: str) -> Response:
+    """
+    Return the whole document, which PUT takes: to apply it again changes nothing.
+
+    It has what its editors wrote, keys in the addresses of sources and webhook too; so
+    it takes an editor to read it.
+    """
+    context.own(app)
+    with context.reading() as connection:
+        revision = fetch_app(connection, app).revision
+        document = fetch_document(connection, app)
+    return answer(document, etag=revision)
+
+
+@router.get("/apps/{app}/pause", response_model=TargetPauseJson)
+def read_app_pause(context: Viewer, app: str) -> Response:
+    """Return the pause of a small app, if it has one of its own."""
+    return _read_pause(context, context.own(app))
+
+
+@router.put("/apps/{app}/pause", response_model=PausedTargetJson)
+@takes(PauseModel, examples={"until": _PAUSE}, required=False)
+def pause_app(context: Operator, app: str) -> Response:
+    """Pause a small app: its actions, and those that are posted meanwhile."""
+    return _pause(context, context.own(app))
+
+
+@router.delete("/apps/{app}/pause", response_model=ResumedTargetJson)
+def resume_app(context: Operator, app: str) -> Response:
+    """Resume a small app from now on; actions paused on their own stay so."""
+    return _resume(context, context.own(app))
+
+
+@router.get("/pause", response_model=TargetPauseJson)
+def read_pause(context: Viewer) -> Response:
+    """Return the pause of the whole installation, if there is one."""
+    return _read_pause(context, None)
+
+
+@router.put("/pause", response_model=PausedTargetJson)
+@takes(PauseModel, examples={"until": _PAUSE}, required=False)
+def pause_all(context: Operator) -> Response:
+    """Pause the whole installation, but for its own maintenance."""
+    _refuse_tenant(context)
+    return _pause(context, None)
+
+
+@router.delete("/pause", response_model=ResumedTargetJson)
+def resume_all(context: Operator) -> Response:
+    """Resume the whole installation; what is paused on its own stays so."""
+    _refuse_tenant(context)
+    return _resume(context, None)
+
+
+def _refuse_tenant(context: Context) -> None:
+    if context.app is not None:
+        msg = "the whole installation is paused and resumed with a key of all apps"
+        raise ForbiddenError(msg)
+
+
+def _read_pause(context: Context, app: str | None) -> Response:
+    with context.reading() as connection:
+        pause = fetch_target_pause(connection, app)
+    told = None if pause is None else pause.as_json()
+    return answer({"pause": told}, etag=tag_pause(pause))
+
+
+def _pause(context: Context, app: str | None) -> Response:
+    asked = context.read(PauseModel, "pause")
+    with context.writing() as connection:
+        paused = pause_target(
+            connection,
+            app,
+            until=asked.until,
+            note=asked.note,
+            by=context.caller.name,
+            expected=context.expected,
+        )
+    return answer(paused.as_json(), etag=tag_pause(paused.pause))
+
+
+def _resume(context: Context, app: str | None) -> Response:
+    with context.writing() as connection:
+        resumed = resume_target(
+            connection, app, by=context.caller.name, expected=context.expected
+        )
+    return answer(resumed.as_json(), etag=tag_pause(None))

@@ -1,0 +1,124 @@
+"""The data of a small app: look at them, refresh, publish and roll them back."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Editor, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, takes
+from dispatch.refresh_now import BegunRefreshJson, refresh_now
+from models.app_requests import MoveRequestModel, RefreshRequestModel
+from operations.publish_now import MovedJson, publish_now, roll_back_now
+from overview.data import (
+    DataDifferenceJson,
+    DataDomain,
+    DetailedDomainJson,
+    DomainJson,
+    fetch_detailed_domain,
+    fetch_domain_part,
+)
+
+router = APIRouter(
+    prefix=f"{ROOT}/apps/{{app}}", tags=["data"], route_class=GuardedRoute
+)
+
+
+@router.get("/domains", response_model=ListJson[DomainJson])
+def list_domains(context: Viewer, app: str, page: Paged) -> Response:
+    """List the domains with their staged, live and former versions, by name."""
+    context.own(app)
+    with context.reading() as connection:
+        part = fetch_domain_part(connection, app, page)
+    return answer_list(context, part, DataDomain.as_json)
+
+
+@router.get("/domains/{domain}", response_model=DetailedDomainJson)
+def read_domain(context: Viewer, app: str, domain: str) -> Response:
+    """Return a domain with the columns of its staged and its live version."""
+    context.own(app)
+    workspace = context.services.settings.workspace
+    with context.reading() as connection:
+        found = fetch_detailed_domain(connection, app, domain, workspace=workspace)
+    return answer(found.as_json())
+
+
+@router.get("/domains/{domain}/difference", response_model=DataDifferenceJson)
+def compare_domain(context: Viewer, app: str, domain: str) -> Response:
+    """Return how the staged version differs from the live one: rows, columns, types."""
+    context.own(app)
+    workspace = context.services.settings.workspace
+    with context.reading() as connection:
+        found = fetch_detailed_domain(connection, app, domain, workspace=workspace)
+    return answer(found.compare())
+
+
+@router.post("/data/refresh", status_code=202, response_model=BegunRefreshJson)
+@takes(
+    RefreshRequestModel,
+    examples={"all": {}, "one": {"domains": ["sales"], "force": True}},
+    required=False,
+)
+def refresh_data(context: Editor, app: str) -> Response:
+    """
+    Read domains from their sources into new staged versions; a worker does it.
+
+    It waits until no other heavy operation of the app is under way.
+    """
+    context.own(app)
+    asked = context.read(RefreshRequestModel, "refresh")
+    with context.writing() as connection:
+        begun = refresh_now(
+            connection,
+            app,
+            asked.domains,
+            by=context.caller.name,
+            force=asked.force,
+        )
+    return answer(
+        begun.as_json(),
+        status=HTTPStatus.ACCEPTED,
+        location=f"/operations/{begun.operation_id}",
+    )
+
+
+@router.post("/data/publish", response_model=MovedJson)
+@takes(MoveRequestModel, examples={"data": {"data": True}})
+def publish_data(context: Editor, app: str) -> Response:
+    """
+    Make what is staged live, at once: all that is asked for, or nothing.
+
+    409 while a refresh or publish of the app is under way. Nobody is mailed.
+    """
+    context.own(app)
+    asked = context.read(MoveRequestModel, "publish")
+    with context.writing() as connection:
+        moved = publish_now(
+            connection,
+            app,
+            asked.kinds,
+            workspace=context.services.settings.workspace,
+            names=asked.domains,
+        )
+    return answer(moved.as_json())
+
+
+@router.post("/data/rollback", response_model=MovedJson)
+@takes(MoveRequestModel, examples={"data": {"data": True}})
+def roll_back_data(context: Editor, app: str) -> Response:
+    """Make what was live before live again; once more brings back what was live."""
+    context.own(app)
+    asked = context.read(MoveRequestModel, "roll back")
+    with context.writing() as connection:
+        moved = roll_back_now(
+            connection,
+            app,
+            asked.kinds,
+            workspace=context.services.settings.workspace,
+            names=asked.domains,
+        )
+    return answer(moved.as_json())

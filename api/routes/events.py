@@ -1,0 +1,119 @@
+"""Events of users: send them, and see what they led to."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from actions.receive_events import ToldEventsJson, receive_events_strictly
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Operator, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, takes
+from models.door.documents import LARGEST_BULK
+from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
+from models.event import CloudEventModel, UserEventModel
+from models.fields.field_types import Instant
+from overview.events import (
+    DetailedEventJson,
+    EventFilter,
+    EventJson,
+    ReceivedEvent,
+    fetch_detailed_event,
+    fetch_event_part,
+)
+
+router = APIRouter(
+    prefix=f"{ROOT}/apps/{{app}}/events", tags=["events"], route_class=GuardedRoute
+)
+
+_PLAIN = {"event": "instance.user.last_seen", "user": "ada", "key": "visit-17"}
+_CLOUD = {
+    "specversion": "1.0",
+    "id": "A234-1234-1234",
+    "source": "https://shop.example.com/users",
+    "type": "instance.user.last_seen",
+    "subject": "ada",
+}
+
+
+def _describe() -> dict[str, Any]:
+    """Return the schema of all forms: one event of either kind, or a list of them."""
+    kinds = [
+        {key: value for key, value in found.items() if key != "$defs"}
+        for found in (
+            UserEventModel.model_json_schema(),
+            CloudEventModel.model_json_schema(),
+        )
+    ]
+    # Data may be anything, and so may the attributes that others add.
+    kinds[1]["properties"]["data"] = {}
+    kinds[1]["additionalProperties"] = True
+    lists = [
+        {"type": "array", "items": each, "maxItems": MOST_EVENTS} for each in kinds
+    ]
+    return {"anyOf": [*kinds, *lists]}
+
+
+@router.post("", status_code=202, response_model=ToldEventsJson)
+@takes(
+    _describe(),
+    examples={"plain": _PLAIN, "several": [_PLAIN, {**_PLAIN, "key": "visit-18"}]},
+    largest=LARGEST_BULK,
+    # The others carry the data of a CloudEvent whose attributes are in the headers.
+    types=("application/json", ONE, BATCH, "application/octet-stream"),
+    required=False,
+)
+def send_events(context: Operator, app: str) -> Response:
+    """
+    Record what happened to users: one event or many, all of them or none.
+
+    Takes CloudEvents 1.0 (structured as `application/cloudevents+json`, a batch as
+    `application/cloudevents-batch+json`, or binary, with `ce-` headers), and our own
+    form as `application/json`. *type* is the name of the event, *subject* the user;
+    `source` and `id` make it the same event when it is sent again, which changes
+    nothing and is answered alike.
+    """
+    context.own(app)
+    sent = read_sent_events(context.request.headers, context.body)
+    with context.writing() as connection:
+        received = receive_events_strictly(
+            connection, app, sent.events, is_list=sent.is_list
+        )
+    return answer(received.as_told_json(), status=HTTPStatus.ACCEPTED)
+
+
+@router.get("", response_model=ListJson[EventJson])
+def list_events(  # noqa: PLR0913 - the filters of the list
+    context: Viewer,
+    app: str,
+    page: Paged,
+    *,
+    name: Annotated[
+        str | None, Query(description="Such as `app.invoice_sent`.")
+    ] = None,
+    user: Annotated[str | None, Query(description="Id of the user.")] = None,
+    since: Annotated[
+        Instant | None, Query(alias="from", description="Recorded then or later.")
+    ] = None,
+    until: Annotated[Instant | None, Query(description="Recorded before that.")] = None,
+) -> Response:
+    """List the events of a small app, the latest recorded first."""
+    context.own(app)
+    wanted = EventFilter(name, user, since, until)
+    with context.reading() as connection:
+        part = fetch_event_part(connection, app, wanted, page)
+    return answer_list(context, part, ReceivedEvent.as_json)
+
+
+@router.get("/{event_id}", response_model=DetailedEventJson)
+def read_event(context: Viewer, app: str, event_id: UUID) -> Response:
+    """Return an event, the actions that wait for it, and what it made of them."""
+    context.own(app)
+    with context.reading() as connection:
+        found = fetch_detailed_event(connection, app, event_id)
+    return answer(found.as_json())

@@ -1,0 +1,233 @@
+"""Users and groups of a small app."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from actions.small_apps.apply import AppliedJson, apply_small_app
+from actions.small_apps.change_users import (
+    add_member,
+    delete_user,
+    patch_user,
+    remove_member,
+    replace_user,
+)
+from actions.small_apps.differences import AppDifferenceJson, foresee_apply
+from actions.small_apps.known_users import (
+    GroupJson,
+    KnownGroup,
+    KnownUser,
+    UserFilter,
+    UserJson,
+    fetch_group_part,
+    fetch_known_user,
+    fetch_user_part,
+)
+from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
+from api.context import Editor, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, heavy, takes
+from api.preconditions import read_revision
+from api.routes.apps import DryRun, RaiseEvents
+from models.app_requests import UserBodyModel
+from models.door.app_documents import read_directory, read_patch, read_user
+from models.door.documents import LARGEST_BULK
+from models.small_app import DirectoryModel
+
+router = APIRouter(
+    prefix=f"{ROOT}/apps/{{app}}", tags=["users"], route_class=GuardedRoute
+)
+
+_ADA = {"email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
+
+#: A patch may have any member of a user, and null to clear it.
+_PATCH: dict[str, Any] = {
+    "type": "object",
+    "description": "JSON Merge Patch (RFC 7396).",
+}
+_PATCH_TYPES = ("application/merge-patch+json", "application/json")
+
+
+@router.get("/users", response_model=ListJson[UserJson])
+def list_users(  # noqa: PLR0913 - the filters of the list
+    context: Viewer,
+    app: str,
+    page: Paged,
+    *,
+    group: Annotated[str | None, Query(description="Only its members.")] = None,
+    text: Annotated[
+        str | None,
+        Query(
+            max_length=200, description="Part of the id, the mail address or the name."
+        ),
+    ] = None,
+    inactive: Annotated[
+        bool | None, Query(description="Whether the account is disabled or expired.")
+    ] = None,
+    inactivated: Annotated[
+        bool | None, Query(description="Whether the user never activated the account.")
+    ] = None,
+) -> Response:
+    """List the users of a small app, by id."""
+    context.own(app)
+    wanted = UserFilter(group, text, inactive, inactivated)
+    with context.reading() as connection:
+        part = fetch_user_part(connection, app, wanted, page)
+    return answer_list(context, part, KnownUser.as_json)
+
+
+@router.put("/users", response_model=AppliedJson | AppDifferenceJson)
+@takes(
+    DirectoryModel,
+    examples={"one user": {"users": [{"id": "ada", **_ADA}]}},
+    largest=LARGEST_BULK,
+)
+@heavy
+def put_directory(
+    context: Editor,
+    app: str,
+    *,
+    dry_run: DryRun = False,
+    events: RaiseEvents = False,
+) -> Response:
+    """
+    Make the users of a small app those of a directory; the others are removed.
+
+    Fields that the directory leaves out stay as they are. The ETag is that of the app.
+    """
+    context.own(app)
+    expected = read_revision(context.expected)
+    model = read_directory(context.body, app=app)
+    if dry_run:
+        difference = foresee_apply(
+            context.services.engine,
+            model,
+            raise_events=events,
+            expected_revision=expected,
+            may_create=False,
+        )
+        return answer(difference.as_json(), etag=difference.revision)
+    with context.writing() as connection:
+        applied = apply_small_app(
+            connection,
+            model,
+            raise_events=events,
+            by=context.caller.name,
+            expected_revision=expected,
+            may_create=False,
+        )
+    return answer(applied.as_json(), etag=applied.revision)
+
+
+@router.get("/users/{user:path}", response_model=UserJson)
+def read_one_user(context: Viewer, app: str, user: str) -> Response:
+    """Return a user with their groups."""
+    context.own(app)
+    with context.reading() as connection:
+        found = fetch_known_user(connection, app, user)
+    return answer(found.as_json(), etag=found.tag)
+
+
+@router.put(
+    "/users/{user:path}",
+    response_model=UserJson,
+    responses={201: {"description": "They are new.", "model": UserJson}},
+)
+@takes(UserBodyModel, examples={"ada": _ADA})
+def put_user(
+    context: Editor, app: str, user: str, *, events: RaiseEvents = False
+) -> Response:
+    """
+    Make a user what the body says, or create them.
+
+    Fields that it leaves out are cleared, but for `created_at`, `activated_at` and
+    `last_seen_at`, which events write. `If-Match: ""` means that there is none yet.
+    """
+    context.own(app)
+    model = read_user(context.body, user_id=user)
+    with context.writing() as connection:
+        stored = replace_user(
+            connection,
+            app,
+            model,
+            expected_tag=context.expected,
+            raise_events=events,
+        )
+    return answer(
+        stored.user.as_json(),
+        status=HTTPStatus.CREATED if stored.created else HTTPStatus.OK,
+        etag=stored.user.tag,
+        location=f"/apps/{app}/users/{quote(user)}" if stored.created else None,
+    )
+
+
+@router.patch("/users/{user:path}", response_model=UserJson)
+@takes(_PATCH, examples={"disable": {"disabled": True}}, types=_PATCH_TYPES)
+def patch_one_user(
+    context: Editor, app: str, user: str, *, events: RaiseEvents = False
+) -> Response:
+    """Change what the patch has; null clears a field, a list replaces a list."""
+    context.own(app)
+    patch = read_patch(context.body)
+    with context.writing() as connection:
+        stored = patch_user(
+            connection,
+            app,
+            user,
+            patch,
+            expected_tag=context.expected,
+            raise_events=events,
+        )
+    return answer(stored.user.as_json(), etag=stored.user.tag)
+
+
+@router.delete("/users/{user:path}", status_code=204)
+def delete_one_user(context: Editor, app: str, user: str) -> Response:
+    """Remove a user, and their memberships; what happened stays known."""
+    context.own(app)
+    with context.writing() as connection:
+        delete_user(connection, app, user, expected_tag=context.expected)
+    return answer_nothing()
+
+
+@router.get("/groups", response_model=ListJson[GroupJson])
+def list_groups(context: Viewer, app: str, page: Paged) -> Response:
+    """List the groups of a small app with the number of their members, by name."""
+    context.own(app)
+    with context.reading() as connection:
+        part = fetch_group_part(connection, app, page)
+    return answer_list(context, part, KnownGroup.as_json)
+
+
+@router.get("/groups/{group:path}/members", response_model=ListJson[UserJson])
+def list_members(context: Viewer, app: str, group: str, page: Paged) -> Response:
+    """List the members of a group, by id; a group exists while it has some."""
+    context.own(app)
+    with context.reading() as connection:
+        part = fetch_user_part(connection, app, UserFilter(group=group), page)
+    return answer_list(context, part, KnownUser.as_json)
+
+
+@router.put("/groups/{group:path}/members/{user:path}", response_model=UserJson)
+def put_member(context: Editor, app: str, group: str, user: str) -> Response:
+    """Put a user into a group. The ETag is that of the user."""
+    context.own(app)
+    with context.writing() as connection:
+        found = add_member(connection, app, group, user, expected_tag=context.expected)
+    return answer(found.as_json(), etag=found.tag)
+
+
+@router.delete("/groups/{group:path}/members/{user:path}", response_model=UserJson)
+def delete_member(context: Editor, app: str, group: str, user: str) -> Response:
+    """Remove a user from a group. The ETag is that of the user."""
+    context.own(app)
+    with context.writing() as connection:
+        found = remove_member(
+            connection, app, group, user, expected_tag=context.expected
+        )
+    return answer(found.as_json(), etag=found.tag)

@@ -1,0 +1,95 @@
+"""What people ask of a small app: to be applied, refreshed, published. Pure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from models.errors import RuleError
+from models.fields.field_types import MOST_NAMES, DomainName, Uid, UserName
+from models.fields.strict_model import DocumentModel
+from models.small_app import SmallAppModel, UserModel
+
+_Domains = Annotated[tuple[DomainName, ...], Field(min_length=1, max_length=MOST_NAMES)]
+
+
+class SmallAppBodyModel(SmallAppModel):
+    """The document of a small app whose uid is in an address."""
+
+    uid: Uid | None = None  # type: ignore[assignment]  # as the address says
+
+
+class UserBodyModel(UserModel):
+    """A user of a small app whose id is in an address."""
+
+    id: UserName | None = None  # type: ignore[assignment]  # as the address says
+
+
+class RefreshRequestModel(DocumentModel):
+    """
+    Refresh data now.
+
+    Args:
+        domains: Names. None: all.
+
+        force: Whether to refresh data whose source has not changed, too.
+    """
+
+    domains: _Domains | None = Field(default=None, examples=[["sales"]])
+    force: bool = False
+
+
+class MoveRequestModel(DocumentModel):
+    """
+    Publish or roll back now.
+
+    Args:
+        data: Whether data are meant.
+
+        design: Whether the document of that name is meant.
+
+        permissions: Whether the document of that name is meant.
+
+        domains: Names of those whose data are meant. None: all.
+    """
+
+    model_config = ConfigDict(
+        # What is checked below, for programs that read the schema.
+        json_schema_extra={
+            "anyOf": [
+                {"properties": {kind: {"const": True}}, "required": [kind]}
+                for kind in ("data", "design", "permissions")
+            ],
+            "dependentSchemas": {
+                "domains": {
+                    "anyOf": [
+                        {"properties": {"domains": {"type": "null"}}},
+                        {"properties": {"data": {"const": True}}, "required": ["data"]},
+                    ]
+                }
+            },
+        }
+    )
+
+    data: bool = False
+    design: bool = False
+    permissions: bool = False
+    domains: _Domains | None = Field(default=None, examples=[["sales"]])
+
+    @model_validator(mode="after")
+    def _refuse_nothing(self) -> Self:
+        if not self.kinds:
+            msg = "Neither data nor a document is asked for."
+            raise RuleError(msg, 'Write, for instance, {"data": true}.')
+        if self.domains is not None and not self.data:
+            msg = "'domains' says which data are meant, but 'data' is not true."
+            raise RuleError(msg, 'Write "data": true, or leave the domains out.')
+        return self
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is asked for, in the order in which it moves."""
+        return tuple(
+            name for name in ("data", "design", "permissions") if getattr(self, name)
+        )

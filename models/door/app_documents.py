@@ -1,0 +1,96 @@
+"""Small apps and their users, as people write them. Pure."""
+
+from __future__ import annotations
+
+from models.door.documents import LARGEST_BULK, read_value
+from models.door.json_text import check_json, decode_json
+from models.errors import InvalidDocumentError, Problem
+from models.fields.strict_model import show
+from models.small_app import DirectoryModel, SmallAppModel, UserModel
+
+
+def read_small_app(text: str | bytes, *, uid: str | None = None) -> SmallAppModel:
+    """
+    Return the small app that *text*, at most 32 MiB of JSON, describes.
+
+    Args:
+        text: The whole document.
+
+        uid: The one that it must have, and may leave out. None: any.
+
+    Raises:
+        InvalidDocumentError: With every problem, in document order.
+    """
+    value = decode_json(text, largest=LARGEST_BULK)
+    if uid is not None:
+        value = _name(value, "uid", uid)
+    return read_small_app_object(value)
+
+
+def _name(value: object, key: str, name: str) -> object:
+    """Return *value* with the *name* that it has in an address; refuse another one."""
+    if not isinstance(value, dict):
+        return value
+    given = value.get(key)
+    if given is not None and given != name:
+        msg = f"{show(given)} is not the {key} in the address, {show(name)}."
+        problem = Problem(f"/{key}", msg, f"Leave it out, or write {show(name)}.")
+        raise InvalidDocumentError((problem,))
+    return {**value, key: name}
+
+
+def read_small_app_object(value: object) -> SmallAppModel:
+    """Return the small app in the decoded JSON *value*; see ``read_small_app``."""
+    return read_value(SmallAppModel, value, "small app")
+
+
+def read_user(text: str | bytes, *, user_id: str) -> UserModel:
+    """
+    Return the user of a small app that *text* describes.
+
+    Args:
+        text: JSON of at most 1 MiB.
+
+        user_id: The one that it must have, and may leave out.
+
+    Raises:
+        InvalidDocumentError: With every problem, in document order.
+    """
+    return read_user_object(decode_json(text), user_id=user_id)
+
+
+def read_user_object(value: object, *, user_id: str) -> UserModel:
+    """Return the user in the decoded JSON *value*; see ``read_user``."""
+    return read_value(UserModel, _name(value, "id", user_id), "user")
+
+
+def read_patch(text: str | bytes) -> object:
+    """
+    Return the JSON Merge Patch in *text*, of at most 1 MiB.
+
+    What it makes of a document is still to be read by the reader of that.
+
+    Raises:
+        InvalidDocumentError: It is not JSON.
+    """
+    value = decode_json(text)
+    check_json(value)
+    return value
+
+
+def read_directory(text: str | bytes, *, app: str) -> SmallAppModel:
+    """
+    Return a document of *app* that has all its users, which *text* lists.
+
+    Args:
+        text: ``{"users": [...]}``, at most 32 MiB.
+
+        app: Uid of a small app.
+
+    Raises:
+        InvalidDocumentError: With every problem, in document order.
+    """
+    value = decode_json(text, largest=LARGEST_BULK)
+    return SmallAppModel(
+        uid=app, users=read_value(DirectoryModel, value, "directory").users
+    )

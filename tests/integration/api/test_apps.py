@@ -1,0 +1,247 @@
+"""Small apps over HTTP: list, read, apply, compare, export, delete, pause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import add_app, edit, make_operation, record_all
+
+SECRET = "https://example.com/a.csv?key=hunter2"
+DOCUMENT: dict[str, Any] = {
+    "name": "Shop",
+    "timezone": "Europe/Paris",
+    "users": [{"id": "ada", "email": "ada@example.com", "groups": ["manager"]}],
+    "domains": [{"name": "sales", "source": {"url": SECRET}}],
+    "templates": {"t": {"subject": "Hello", "text": "Hello"}},
+}
+
+
+def _if(tag: object) -> dict[str, str]:
+    return {"If-Match": f'"{tag}"'}
+
+
+def test_apps_are_listed_part_by_part(web: Web):
+    """
+    A key of the installation sees all, a key of one app that one.
+    """
+    add_app(web.engine, "third")
+
+    first = web.get("/apps?limit=2", app=None)
+    second = web.client.get(
+        first.links["next"]["url"],
+        headers={"Authorization": f"Bearer {web.keys[None, Role.VIEWER]}"},
+    )
+    own = web.get("/apps", role=Role.VIEWER)
+
+    assert [OTHER, APP] == [each["uid"] for each in first.json()["items"]]
+    assert ["third"] == [each["uid"] for each in second.json()["items"]]
+    assert second.json()["next_cursor"] is None
+    assert [(APP, 2, 1)] == [
+        (each["uid"], each["users"], each["revision"]) for each in own.json()["items"]
+    ]
+
+
+def test_document_is_applied_read_and_exported(web: Web):
+    """
+    The ETag follows the revision; the export applied again changes nothing.
+    """
+    applied = web.put(f"/apps/{APP}", DOCUMENT, role=Role.EDITOR)
+    read = web.get(f"/apps/{APP}", role=Role.VIEWER)
+    exported = web.get(f"/apps/{APP}/document", role=Role.EDITOR)
+    again = web.put(f"/apps/{APP}", exported.json(), headers=_if(2), role=Role.EDITOR)
+
+    assert (200, '"2"', 2) == (
+        applied.status_code,
+        applied.headers["etag"],
+        applied.json()["revision"],
+    )
+    assert ("Shop", '"2"') == (read.json()["name"], read.headers["etag"])
+    assert SECRET == exported.json()["domains"][0]["source"]["url"]
+    assert "hunter2" not in read.text
+    assert (200, '"2"') == (again.status_code, again.headers["etag"])
+
+
+def test_viewers_do_not_export(web: Web):
+    """
+    The document has keys in addresses.
+    """
+    assert 403 == web.get(f"/apps/{APP}/document", role=Role.OPERATOR).status_code
+
+
+def test_change_names_the_revision_it_is_of(web: Web):
+    """
+    428 without, 412 with another, and the current one is told.
+    """
+    empty = web.put(f"/apps/{APP}", DOCUMENT, headers={"If-Match": ""})
+    without = web.client.delete(
+        f"/api/v1/apps/{APP}",
+        headers={"Authorization": f"Bearer {web.keys[APP, Role.ADMIN]}"},
+    )
+    stale = web.put(f"/apps/{APP}", DOCUMENT, headers=_if(7))
+
+    assert [412, 428] == [empty.status_code, without.status_code]
+    assert (412, '"1"', '"1"') == (
+        stale.status_code,
+        stale.headers["etag"],
+        stale.json()["current"],
+    )
+    assert APP == web.get(f"/apps/{APP}").json()["name"]
+
+
+def test_dry_run_tells_the_difference(web: Web):
+    """
+    And changes nothing.
+    """
+    told = web.put(f"/apps/{APP}?dry_run=true", DOCUMENT)
+
+    assert 200 == told.status_code
+    assert '"1"' == told.headers["etag"]
+    assert {"added": 0, "changed": 1, "removed": 1} == told.json()["counts"]["users"]
+    assert {"part": "users", "name": "zoe", "change": "removed", "pointers": []} in (
+        told.json()["entries"]
+    )
+    assert "hunter2" not in told.text
+    assert APP == web.get(f"/apps/{APP}").json()["name"]
+
+
+def test_keys_of_the_installation_make_apps(web: Web):
+    """
+    201 and where it is; "0" says that there was none, so that nothing is overwritten.
+    """
+    made = web.put("/apps/new", DOCUMENT, app=None, headers=_if(0))
+    again = web.put("/apps/new", DOCUMENT, app=None, headers=_if(0))
+
+    assert (201, "/api/v1/apps/new") == (made.status_code, made.headers["location"])
+    assert 412 == again.status_code
+
+
+def test_other_apps_are_unknown_to_tenants(web: Web):
+    """
+    To read, to write and to delete, in the words for one that never was.
+    """
+    for method, path, body in (
+        ("GET", "", None),
+        ("PUT", "", DOCUMENT),
+        ("PUT", "?dry_run=true", DOCUMENT),
+        ("DELETE", "", None),
+        ("GET", "/document", None),
+        ("GET", "/pause", None),
+        ("PUT", "/pause", {}),
+        ("DELETE", "/pause", None),
+    ):
+        answers = [
+            web.ask(method, f"/apps/{uid}{path}", body) for uid in (OTHER, "never")
+        ]
+        assert [404, 404] == [answer.status_code for answer in answers]
+        taken, never = (answer.json()["detail"] for answer in answers)
+        assert taken == never.replace("never", OTHER)
+    assert "Shop" != web.get(f"/apps/{OTHER}", app=None).json()["name"]
+
+
+def test_refusals_say_where(web: Web):
+    """
+    A typo with its line, a uid that is another, a file without a folder.
+    """
+    typo = web.ask(
+        "PUT",
+        f"/apps/{APP}",
+        headers={"Content-Type": "application/json"},
+        content='{"name": "a",\n "timezon": "UTC"}',
+    )
+    other = web.put(f"/apps/{APP}", {"uid": OTHER})
+    file = {"domains": [{"name": "a", "source": {"file": "/etc/passwd"}}]}
+    outside = web.put(f"/apps/{APP}", file)
+    sql = {"sql": "select 1", "connection": "warehouse"}
+    doubted = web.put(f"/apps/{APP}", {"domains": [{"name": "a", "source": sql}]})
+
+    (found,) = typo.json()["errors"]
+    assert (422, "/timezon", 2) == (typo.status_code, found["pointer"], found["line"])
+    assert "Did you mean 'timezone'" in found["hint"]
+    assert "/uid" == other.json()["errors"][0]["pointer"]
+    assert "/domains/0/source/file" == outside.json()["errors"][0]["pointer"]
+    assert "warehouse" in doubted.json()["warnings"][0]
+
+
+def test_app_is_deleted_with_its_keys(web: Web):
+    """
+    Not while something of it runs; then its keys open nothing, and it is nowhere.
+    """
+    (operation_id,) = record_all(web.engine, make_operation(app=APP))
+    busy = web.delete(f"/apps/{APP}")
+    edit(web.engine, operation_id, state="succeeded")
+    few = web.delete(f"/apps/{APP}", role=Role.EDITOR)
+    deleted = web.delete(f"/apps/{APP}", headers=_if(1))
+
+    assert (409, True) == (busy.status_code, str(operation_id) in busy.text)
+    assert 403 == few.status_code
+    assert {"uid": APP, "actions": 0, "keys": len(Role)} == deleted.json()
+    assert 401 == web.get(f"/apps/{APP}").status_code
+    assert 404 == web.get(f"/apps/{APP}", app=None).status_code
+    assert [OTHER] == [
+        each["uid"] for each in web.get("/apps", app=None).json()["items"]
+    ]
+    back = web.put(f"/apps/{APP}", {}, app=None)
+    assert (201, 2) == (
+        back.status_code,
+        web.get(f"/apps/{APP}", app=None).json()["users"],
+    )
+
+
+@pytest.mark.parametrize("path", [f"/apps/{APP}/pause", "/pause"])
+def test_pause_is_begun_and_ended(web: Web, path: str):
+    """
+    With a note and an end; its tag tells whether it is still the one that was read.
+    """
+    pause = {"note": "import", "until": "2099-01-01T00:00:00Z"}
+    none = web.get(path, app=None)
+
+    paused = web.put(path, pause, app=None, role=Role.OPERATOR, headers=_if("none"))
+    read = web.get(path, app=None)
+    stale = web.delete(path, app=None, headers=_if("none"))
+    resumed = web.delete(
+        path,
+        app=None,
+        role=Role.OPERATOR,
+        headers={"If-Match": read.headers["etag"]},
+    )
+    twice = web.delete(path, app=None)
+
+    assert (None, '"none"') == (none.json()["pause"], none.headers["etag"])
+    assert pause.items() <= paused.json()["pause"].items()
+    assert paused.headers["etag"] == read.headers["etag"]
+    assert paused.json()["pause"] == read.json()["pause"]
+    assert [412, 200, 409] == [a.status_code for a in (stale, resumed, twice)]
+
+
+def test_pause_must_end_in_the_future(web: Web):
+    """
+    And nothing is paused.
+    """
+    past = web.put(f"/apps/{APP}/pause", {"until": "2020-01-01T00:00:00Z"})
+
+    assert 400 == past.status_code
+    assert web.get(f"/apps/{APP}/pause").json()["pause"] is None
+
+
+def test_tenants_do_not_pause_the_installation(web: Web):
+    """
+    They may see that it is paused, since their actions are.
+    """
+    assert 403 == web.put("/pause", {}).status_code
+    assert 403 == web.delete("/pause").status_code
+    assert 200 == web.get("/pause").status_code
+
+
+def test_folder_of_sources_stays_the_operators(web: Web, tmp_path: Path):
+    """
+    No member of a document names it.
+    """
+    refused = web.put(f"/apps/{APP}", {"source_folder": str(tmp_path)})
+
+    assert 422 == refused.status_code
+    assert web.get(f"/apps/{APP}").json()["source_folder"] is None

@@ -1,0 +1,132 @@
+"""Data over HTTP: shown, compared, refreshed, published, rolled back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import writing
+from models.database.tables import domains
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web, make_settings
+from tests.integration.operations.staging import fetch_pointers, stage
+from tests.scheduling import edit, get, make_operation, record_all
+
+HERE = f"/apps/{APP}"
+
+
+@pytest.fixture(autouse=True)
+def workspace(web: Web, tmp_path: Path) -> Path:
+    """Give the folder of versions; each app has a domain of the same name."""
+    with writing(web.engine) as connection:
+        for app in (APP, OTHER):
+            source = {"url": "https://example.com/a.csv?key=hunter2"}
+            connection.execute(
+                sa.insert(domains).values(app=app, name="sales", source=source)
+            )
+    return make_settings(tmp_path, web.engine).workspace
+
+
+def test_domains_are_shown_with_their_versions(web: Web, workspace: Path):
+    """
+    The list has versions, one domain its columns; no key of a source is shown.
+    """
+    stage(web.engine, workspace, "sales", {"n": [1, 2]}, APP)
+
+    listed = web.get(f"{HERE}/domains", role=Role.VIEWER)
+    read = web.get(f"{HERE}/domains/sales", role=Role.VIEWER)
+
+    (domain,) = listed.json()["items"]
+    assert (1, 2, None) == (
+        domain["staged"]["version"],
+        domain["staged"]["rows"],
+        domain["live"],
+    )
+    assert [{"name": "n", "type": "Int64"}] == read.json()["staged_columns"]
+    assert "hunter2" not in listed.text + read.text
+
+
+def test_published_and_rolled_back(web: Web, workspace: Path):
+    """
+    And compared before: what is staged, against what is live.
+    """
+    stage(web.engine, workspace, "sales", {"n": [1]}, APP)
+    first = web.post(f"{HERE}/data/publish", {"data": True}, role=Role.EDITOR)
+    stage(web.engine, workspace, "sales", {"n": [1.5], "m": ["x"]}, APP)
+    compared = web.get(f"{HERE}/domains/sales/difference", role=Role.VIEWER).json()
+    web.post(f"{HERE}/data/publish", {"data": True, "domains": ["sales"]})
+    back = web.post(f"{HERE}/data/rollback", {"data": True}, role=Role.EDITOR)
+
+    move = {"kind": "data", "name": "sales", "before": None, "after": 1}
+    assert [move] == first.json()["moved"]
+    assert [{"name": "m", "type": "String"}] == compared["added_columns"]
+    assert "Float64" == compared["changed_columns"][0]["staged"]
+    assert [{**move, "before": 2, "after": 1}] == back.json()["moved"]
+    assert {"sales": (2, 1, 2)} == fetch_pointers(web.engine, APP)
+
+
+def test_refresh_is_an_operation(web: Web):
+    """
+    202, and where to ask what became of it.
+    """
+    begun = web.post(f"{HERE}/data/refresh", {"domains": ["sales"]}, role=Role.EDITOR)
+    whole = web.post(f"{HERE}/data/refresh")
+
+    operation = begun.json()["operation"]
+    assert [202, 202] == [begun.status_code, whole.status_code]
+    assert f"/api/v1/operations/{operation}" == begun.headers["location"]
+    shown = web.get(f"/operations/{operation}").json()
+    assert (APP, "pending", "heavy") == (shown["app"], shown["state"], shown["queue"])
+
+
+def test_what_cannot_move_stays(web: Web, workspace: Path):
+    """
+    Nothing is staged, a refresh runs, nothing is asked for, no such domain.
+    """
+    nothing = web.post(f"{HERE}/data/publish", {"data": True})
+    stage(web.engine, workspace, "sales", {"n": [1]}, APP)
+    heavy = make_operation(app=APP, queue="heavy")
+    (operation_id,) = record_all(web.engine, heavy)
+    edit(web.engine, operation_id, state="running", claim_token=operation_id)
+    busy = web.post(f"{HERE}/data/publish", {"data": True})
+    edit(web.engine, operation_id, state="succeeded", claim_token=None)
+    empty = web.post(f"{HERE}/data/publish", {})
+    unasked = web.post(f"{HERE}/data/publish", {"design": True, "domains": ["sales"]})
+    unknown = web.post(f"{HERE}/data/publish", {"data": True, "domains": ["x"]})
+
+    assert [409, 409, 422, 422, 404] == [
+        each.status_code for each in (nothing, busy, empty, unasked, unknown)
+    ]
+    assert "succeeded" == get(web.engine, operation_id).state
+    assert {"sales": (1, None, None)} == fetch_pointers(web.engine, APP)
+
+
+def test_data_of_others_are_unknown(web: Web):
+    """
+    Whatever a tenant asks of them.
+    """
+    for method, path, body in (
+        ("GET", "/domains", None),
+        ("GET", "/domains/sales", None),
+        ("GET", "/domains/sales/difference", None),
+        ("POST", "/data/refresh", {}),
+        ("POST", "/data/publish", {"data": True}),
+        ("POST", "/data/rollback", {"data": True}),
+    ):
+        answers = [
+            web.ask(method, f"/apps/{uid}{path}", body) for uid in (OTHER, "never")
+        ]
+        assert [404, 404] == [answer.status_code for answer in answers]
+        taken, never = (answer.json()["detail"] for answer in answers)
+        assert taken == never.replace("never", OTHER)
+
+
+def test_operators_move_nothing(web: Web):
+    """
+    It takes an editor.
+    """
+    for path in ("refresh", "publish", "rollback"):
+        refused = web.post(f"{HERE}/data/{path}", {"data": True}, role=Role.OPERATOR)
+        assert 403 == refused.status_code

@@ -1,0 +1,198 @@
+"""Events over HTTP: sent in each form, listed, and what they led to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import fetch_all, get_now, make_dispatcher, post, tick
+
+EVENTS = f"/apps/{APP}/events"
+CLOUD = {
+    "specversion": "1.0",
+    "id": "1",
+    "source": "/shop",
+    "type": "app.x",
+    "subject": "ada",
+}
+
+
+def _send(web: Web, body: Any, kind: str = "json", **headers: str) -> Any:
+    return web.ask(
+        "POST",
+        EVENTS,
+        role=Role.OPERATOR,
+        headers={"Content-Type": f"application/{kind}", **headers},
+        content=body if isinstance(body, bytes) else json.dumps(body),
+    )
+
+
+def _outcomes(answer: Any) -> list[str]:
+    return [each["outcome"] for each in answer.json()["events"]]
+
+
+def test_the_same_event_in_each_form_is_one(web: Web):
+    """
+    Structured, in a batch, and binary with data of any kind.
+    """
+    headers = {f"ce-{name}": value for name, value in CLOUD.items()}
+    answers = [
+        _send(web, CLOUD, "cloudevents+json; charset=utf-8"),
+        _send(web, [CLOUD, {**CLOUD, "id": "2"}], "cloudevents-batch+json"),
+        _send(web, b'{"any": "data"}', **headers),
+        _send(web, b"\xff\x00", "octet-stream", **headers),
+        web.ask("POST", EVENTS, headers=headers),
+    ]
+
+    assert [202] * 5 == [answer.status_code for answer in answers]
+    assert [
+        ["recorded"],
+        ["known", "recorded"],
+        ["known"],
+        ["known"],
+        ["known"],
+    ] == [_outcomes(answer) for answer in answers]
+    ids = {answer.json()["events"][0]["id"] for answer in answers}
+    assert 1 == len(ids)
+    assert (2, 1) == (
+        answers[1].json()["received"],
+        answers[1].json()["recorded"],
+    )
+
+
+def test_our_own_form_is_taken(web: Web):
+    """
+    One, a list, or one on each line.
+    """
+    one = {"event": "app.x", "user": "ada", "key": "1"}
+    lines = "\n".join(json.dumps({**one, "key": key}) for key in "12").encode()
+
+    assert ["recorded"] == _outcomes(_send(web, one))
+    assert ["known"] == _outcomes(_send(web, [one]))
+    assert ["known", "recorded"] == _outcomes(_send(web, lines))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "pointers"),
+    [
+        ("json", {"event": "app.x", "user": "eve"}, ["/user"]),
+        ("json", [{"event": "app.x", "user": "eve"}], ["/0/user"]),
+        (
+            "json",
+            {"event": "app.x", "user": "ada", "at": "2099-01-01T00:00:00Z"},
+            ["/at"],
+        ),
+        ("json", {"event": "instance.user.create", "user": "ada"}, ["/event"]),
+        ("cloudevents+json", {**CLOUD, "subject": "eve"}, ["/subject"]),
+        ("cloudevents+json", {**CLOUD, "time": "2099-01-01T00:00:00Z"}, ["/time"]),
+        ("cloudevents-batch+json", [CLOUD, {**CLOUD, "type": "x"}], ["/1/type"]),
+        ("cloudevents-batch+json", CLOUD, [""]),
+        ("cloudevents+json", [CLOUD], [""]),
+        ("json", [], [""]),
+        ("json", b"", [""]),
+        ("json", b"{", [""]),
+    ],
+)
+def test_refusal_says_where_and_records_nothing(
+    web: Web, kind: str, body: Any, pointers: list[str]
+):
+    """
+    In the names of the form that was sent.
+    """
+    refused = _send(web, body, kind)
+
+    assert 422 == refused.status_code
+    assert pointers == [each["pointer"] for each in refused.json()["errors"]]
+    assert [] == web.get(EVENTS).json()["items"]
+
+
+def test_too_many_are_refused(web: Web):
+    """
+    One sending is one transaction.
+    """
+    events = [{"event": "app.x", "user": "ada", "key": str(n)} for n in range(10_001)]
+
+    refused = _send(web, events)
+
+    assert 422 == refused.status_code
+    assert "Send them in several parts." in refused.text
+
+
+def test_events_are_listed_and_filtered(web: Web):
+    """
+    Part by part, each in one of them.
+    """
+    for number in range(5):
+        _send(
+            web,
+            {**CLOUD, "id": str(number), "type": f"app.{number % 2}"},
+            "cloudevents+json",
+        )
+
+    found: list[str] = []
+    path: str | None = f"{EVENTS}?limit=2"
+    while path is not None:
+        part = web.get(path, role=Role.VIEWER).json()
+        found += [each["source_id"] for each in part["items"]]
+        cursor = part["next_cursor"]
+        path = None if cursor is None else f"{EVENTS}?limit=2&cursor={cursor}"
+
+    assert ["4", "3", "2", "1", "0"] == found
+    for query, count in (
+        ("name=app.1", 2),
+        ("user=zoe", 0),
+        ("from=2020-01-01T00:00:00Z&until=2099-01-01T00:00:00Z", 5),
+        ("until=2020-01-01T00:00:00Z", 0),
+    ):
+        assert count == len(web.get(f"{EVENTS}?{query}").json()["items"])
+    assert 422 == web.get(f"{EVENTS}?from=yesterday").status_code
+
+
+def test_event_tells_what_it_led_to(web: Web):
+    """
+    The operation that it made, once the tick has passed.
+    """
+    uid = post(web.engine, APP, when={"on": "app.x"}).uid
+    event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
+    tick(make_dispatcher(web.engine), get_now(web.engine))
+
+    told = web.get(f"{EVENTS}/{event_id}", role=Role.VIEWER).json()
+
+    (operation,) = fetch_all(web.engine)
+    (matched,) = told["matched"]
+    assert (uid, "recorded", str(operation.id), "queued") == tuple(
+        matched[name] for name in ("action_uid", "outcome", "operation", "state")
+    )
+
+
+def test_events_of_others_are_unknown(web: Web):
+    """
+    To tenants, whoever the user is.
+    """
+    event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
+
+    for method, path, body in (
+        ("GET", "", None),
+        ("POST", "", CLOUD),
+        ("GET", f"/{event_id}", None),
+    ):
+        answers = [
+            web.ask(method, f"/apps/{app}/events{path}", body, app=OTHER)
+            for app in (APP, "never")
+        ]
+        assert [404, 404] == [answer.status_code for answer in answers]
+        taken, never = (answer.json()["detail"] for answer in answers)
+        assert taken == never.replace("never", APP)
+    hidden = web.get(f"/apps/{OTHER}/events/{event_id}", app=OTHER)
+    assert 404 == hidden.status_code
+
+
+def test_viewers_send_nothing(web: Web):
+    """
+    It takes an operator.
+    """
+    assert 403 == web.post(EVENTS, CLOUD, role=Role.VIEWER).status_code

@@ -1,0 +1,230 @@
+"""Users and groups of a small app over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.tables import events
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+
+USERS = f"/apps/{APP}/users"
+GROUPS = f"/apps/{APP}/groups"
+ADA = {"email": "ada@example.com", "name": "Ada", "groups": ["boss"]}
+
+
+def _ids(answer: Any) -> list[str]:
+    return [each["id"] for each in answer.json()["items"]]
+
+
+def test_users_are_listed_and_filtered(web: Web):
+    """
+    By id, part by part; a cursor fits its own filters only.
+    """
+    web.put(f"{USERS}/eve", {"groups": ["boss"], "disabled": True})
+
+    first = web.get(f"{USERS}?limit=2", role=Role.VIEWER)
+    cursor = first.json()["next_cursor"]
+    second = web.get(f"{USERS}?limit=2&cursor={cursor}")
+    other = web.get(f"{USERS}?inactive=true&cursor={cursor}")
+
+    assert [["ada", "eve"], ["zoe"]] == [_ids(first), _ids(second)]
+    assert 422 == other.status_code
+    assert ["eve"] == _ids(web.get(f"{USERS}?inactive=true&group=boss&text=EV"))
+    assert ["ada", "zoe"] == _ids(web.get(f"{USERS}?inactivated=false"))
+    assert 422 == web.get(f"{USERS}?inactive=perhaps").status_code
+
+
+def test_user_is_put_patched_and_deleted(web: Web):
+    """
+    Each answer has the tag that the next change must name.
+    """
+    made = web.put(f"{USERS}/bob", ADA, headers={"If-Match": '""'}, role=Role.EDITOR)
+    tag = made.headers["etag"]
+    patched = web.patch(
+        f"{USERS}/bob",
+        headers={"If-Match": tag, "Content-Type": "application/merge-patch+json"},
+        content='{"name": null, "disabled": true}',
+    )
+    stale = web.put(f"{USERS}/bob", ADA, headers={"If-Match": tag})
+    read = web.get(f"{USERS}/bob")
+    deleted = web.delete(f"{USERS}/bob", headers={"If-Match": read.headers["etag"]})
+
+    assert (201, f"/api/v1{USERS}/bob") == (made.status_code, made.headers["location"])
+    assert (None, True, ["boss"]) == tuple(
+        patched.json()[name] for name in ("name", "disabled", "groups")
+    )
+    assert patched.json() == read.json()
+    assert (412, patched.headers["etag"]) == (stale.status_code, stale.headers["etag"])
+    assert 204 == deleted.status_code
+    assert 404 == web.get(f"{USERS}/bob").status_code
+
+
+@pytest.mark.parametrize(
+    "user_id", ["ada@example.com", "a/b", "50%", "Zoë x", "ünï/members/x"]
+)
+def test_any_id_has_an_address(web: Web, user_id: str):
+    """
+    Whatever characters it has.
+    """
+    path = f"{USERS}/{quote(user_id, safe='')}"
+
+    made = web.put(path, {})
+
+    assert (201, user_id) == (made.status_code, made.json()["id"])
+    assert user_id == web.get(path).json()["id"]
+    located = web.client.get(
+        made.headers["location"],
+        headers={"Authorization": f"Bearer {web.keys[APP, Role.VIEWER]}"},
+    )
+    assert user_id == located.json()["id"]
+
+
+def test_change_must_name_what_it_is_of(web: Web):
+    """
+    428 for each of them.
+    """
+    headers = {"Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}"}
+    for method, path, body in (
+        ("PUT", f"{USERS}/ada", {}),
+        ("PATCH", f"{USERS}/ada", {}),
+        ("DELETE", f"{USERS}/ada", None),
+        ("PUT", USERS, {"users": []}),
+        ("PUT", f"{GROUPS}/g/members/ada", None),
+        ("DELETE", f"{GROUPS}/g/members/ada", None),
+    ):
+        answer = web.client.request(
+            method, f"/api/v1{path}", headers=headers, json=body
+        )
+        assert 428 == answer.status_code
+
+
+def test_refusals_say_where(web: Web):
+    """
+    A typo, another id, an address that is none, a group that cannot be.
+    """
+    typo = web.put(f"{USERS}/ada", {"emial": "x"})
+    other = web.put(f"{USERS}/ada", {"id": "bob"})
+    mail = web.patch(f"{USERS}/ada", {"email": "nobody"})
+    array = web.patch(f"{USERS}/ada", [])
+    group = web.put(f"{GROUPS}/%20/members/ada")
+    everybody = web.put(f"{GROUPS}/all/members/ada")
+
+    assert [422] * 4 + [400, 409] == [
+        each.status_code for each in (typo, other, mail, array, group, everybody)
+    ]
+    assert "Did you mean 'email'" in typo.text
+    assert ["/id", "/email"] == [
+        each.json()["errors"][0]["pointer"] for each in (other, mail)
+    ]
+
+
+def test_directory_replaces_all_users(web: Web):
+    """
+    First as a dry run; who is not in it is removed.
+    """
+    directory = {"users": [{"id": "ada", "disabled": True}, {"id": "new"}]}
+
+    told = web.put(f"{USERS}?dry_run=true", directory)
+    before = _ids(web.get(USERS))
+    done = web.put(USERS, directory, headers={"If-Match": told.headers["etag"]})
+    again = web.put(USERS, directory, headers={"If-Match": told.headers["etag"]})
+
+    counts = {"added": 1, "changed": 1, "removed": 1}
+    assert counts == told.json()["counts"]["users"] == done.json()["parts"]["users"]
+    assert ["ada", "zoe"] == before
+    assert ["ada", "new"] == _ids(web.get(USERS))
+    assert 412 == again.status_code
+    wrong = web.put(USERS, {"users": [{"id": "a"}, {"id": "a"}]})
+    assert "/users/1/id" == wrong.json()["errors"][0]["pointer"]
+
+
+def test_large_directory_is_taken(web: Web):
+    """
+    More than other bodies may have, up to 32 MiB.
+    """
+    users = [{"id": f"u{n}", "name": "x" * 150} for n in range(10_000)]
+
+    done = web.put(USERS, {"users": users})
+
+    assert {"added": 10_000, "changed": 0, "removed": 2} == done.json()["parts"][
+        "users"
+    ]
+
+
+def test_events_are_raised_when_asked_for(web: Web):
+    """
+    By any change of users; not by default.
+    """
+    seen = {"last_seen_at": "2026-01-01T00:00:00Z"}
+    web.put(f"{USERS}/ada", seen)
+    with web.engine.connect() as connection:
+        count = sa.select(sa.func.count()).select_from(events)
+        assert 0 == connection.execute(count).scalar_one()
+
+    web.put(f"{USERS}/bob?events=true", seen)
+    web.patch(f"{USERS}/zoe?events=true", seen)
+    web.put(f"{USERS}?events=true", {"users": [{"id": "new"}]})
+
+    with web.engine.connect() as connection:
+        assert 4 == connection.execute(count).scalar_one()
+
+
+def test_groups_have_members(web: Web):
+    """
+    They exist while somebody is in them.
+    """
+    none = web.get(GROUPS)
+    put = web.put(f"{GROUPS}/the%20boss/members/ada", role=Role.EDITOR)
+    web.put(f"{GROUPS}/the%20boss/members/zoe")
+    listed = web.get(GROUPS, role=Role.VIEWER)
+    members = web.get(f"{GROUPS}/the%20boss/members")
+    gone = web.delete(
+        f"{GROUPS}/the%20boss/members/ada",
+        headers={"If-Match": put.headers["etag"]},
+    )
+
+    assert [] == none.json()["items"]
+    assert ["the boss"] == put.json()["groups"]
+    assert [{"name": "the boss", "members": 2}] == listed.json()["items"]
+    assert ["ada", "zoe"] == _ids(members)
+    assert (200, []) == (gone.status_code, gone.json()["groups"])
+    assert 404 == web.delete(f"{GROUPS}/the%20boss/members/ada").status_code
+
+
+def test_users_of_others_are_unknown(web: Web):
+    """
+    Whatever a tenant asks of them.
+    """
+    for method, path, body in (
+        ("GET", "/users", None),
+        ("PUT", "/users", {"users": []}),
+        ("GET", "/users/ada", None),
+        ("PUT", "/users/ada", {}),
+        ("PATCH", "/users/ada", {}),
+        ("DELETE", "/users/ada", None),
+        ("GET", "/groups", None),
+        ("GET", "/groups/g/members", None),
+        ("PUT", "/groups/g/members/ada", None),
+        ("DELETE", "/groups/g/members/ada", None),
+    ):
+        answers = [
+            web.ask(method, f"/apps/{uid}{path}", body) for uid in (OTHER, "never")
+        ]
+        assert [404, 404] == [answer.status_code for answer in answers]
+        taken, never = (answer.json()["detail"] for answer in answers)
+        assert taken == never.replace("never", OTHER)
+    assert ["ada", "zoe"] == _ids(web.get(f"/apps/{OTHER}/users", app=None))
+
+
+def test_viewers_change_nothing(web: Web):
+    """
+    Nor do operators.
+    """
+    for role in (Role.VIEWER, Role.OPERATOR):
+        assert 403 == web.put(f"{USERS}/ada", {}, role=role).status_code
+        assert 403 == web.delete(f"{USERS}/ada", role=role).status_code
