@@ -39,7 +39,7 @@ class WebServer:
 
     def __init__(self, settings: Settings) -> None:
         """Listen; ``run`` answers."""
-        self._socket = _listen(settings)
+        self._socket = listen(settings)
         #: Where it answers, as seen from this host, or as the settings say.
         self.url = settings.make_web_url(self._socket.getsockname()[1])
         edge = Edge(
@@ -112,11 +112,19 @@ class EdgeServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _listen(settings: Settings) -> socket.socket:
-    """Return a socket that clients can already connect to."""
+def listen(settings: Settings) -> socket.socket:
+    """
+    Return a socket that clients can already connect to.
+
+    Raises:
+        UsageError: The address cannot be listened on.
+    """
     host, port = settings.web_host, settings.web_port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Without the protocol, asyncio would not take its connections for TCP, and leave it
+    # to the kernel to hold back the body of an answer until the client has acknowledged
+    # the head: some 40 ms of each request.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
