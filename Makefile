@@ -58,6 +58,10 @@ test: $(STAMP) ## Run the tests, but for those that are long or need RabbitMQ (A
 coverage: $(STAMP) ## The same, and fail below the branch coverage gate
 	$(PYTEST) $(MAIN_TESTS) --cov --cov-report term $(ARGS)
 
+.PHONY: test-api
+test-api: $(STAMP) ## Send the HTTP API whatever its document allows, and more, for minutes (ARGS="--fuzz-seed 7")
+	$(BIN)/pytest tests/integration/api/test_fuzzing.py --timeout 0 --fuzz-examples 300 $(ARGS)
+
 .PHONY: test-time
 test-time: $(STAMP) ## Compare every clock change of every zone with the oracles (minutes)
 	$(PYTEST) tests/time $(ARGS)
@@ -100,6 +104,10 @@ format: $(STAMP) ## Format the code and fix what can be fixed
 migration: $(STAMP) ## Write a migration from the tables of the code, and try it on both databases (m="...")
 	@$(BIN)/python -m migrations.new_migration "$${m:-}"
 	@$(BIN)/pytest --quiet tests/integration/migrations
+
+.PHONY: openapi
+openapi: $(STAMP) ## Write docs/openapi.json from the routes, unless that breaks clients unnamed
+	@$(BIN)/python -m api.openapi
 
 .PHONY: lock
 lock: $(STAMP) ## Resolve the newest allowed versions into the lock files

@@ -11,8 +11,10 @@ from uuid import uuid4
 import structlog
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.background import doing_bulk_changes
@@ -105,8 +107,22 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not possible here",
     }
     detail = told.get(status, str(error.detail))
-    request_id = request.state.request_id
-    return make_problem(status, detail, request_id, headers=error.headers)
+    headers = dict(error.headers or {})
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_find_methods(request)))
+    return make_problem(status, detail, request.state.request_id, headers=headers)
+
+
+def _find_methods(request: Request) -> set[str]:
+    """Return every method of a path; Starlette tells those of its first route alone."""
+    return {
+        method
+        for router in (*PUBLIC_ROUTERS, *ROUTERS)
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 async def _answer_defect(request: Request, error: Exception) -> Response:

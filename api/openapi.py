@@ -1,17 +1,19 @@
 """
 The OpenAPI document: made from the routes, completed with what all of them share.
 
-``python -m api.openapi`` writes it to docs/openapi.json, which is committed, so that a
-change of what clients rely on is seen.
+``make openapi`` writes it to docs/openapi.json, which is committed, so that a change of
+what clients rely on is seen (contract.py).
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Iterator
 from http import HTTPStatus
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -19,9 +21,18 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
+from api.contract import HEADING, compare_documents, find_unnamed
 from api.guarding import Body, GuardedRoute
+from api.known_parameters import KNOWN
 from api.problems import MEDIA_TYPE, ProblemJson
 from api.routes import PUBLIC_ROUTERS, ROUTERS
+from models.errors import UsageError
+
+_ROOT = Path(__file__).parents[1]
+
+#: What clients were promised, and where what breaks them is named.
+COMMITTED = _ROOT / "docs" / "openapi.json"
+CHANGELOG = _ROOT / "CHANGELOG.md"
 
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -33,6 +44,10 @@ _OF_BODIES = (408, 413, 415)
 _OF_CHANGES = (409,)
 #: What a change of one version may answer.
 _OF_VERSIONS = (412, 428)
+_ANY = {*_ALWAYS, *_OF_BODIES, *_OF_CHANGES, *_OF_VERSIONS}
+
+#: Parts of a schema that are values, whatever their members are called.
+_VALUES = frozenset({"const", "default", "enum", "example", "examples", "value"})
 
 _DESCRIPTION = """
 Scheduled actions of small apps, and what became of them.
@@ -72,6 +87,7 @@ def make_document() -> dict[str, Any]:
     for route in routes:
         for method in sorted(route.methods or ()):
             described = document["paths"][route.path_format][method.lower()]
+            _name(described, route)
             if isinstance(route, GuardedRoute):
                 _complete(described, route, method, schemas)
             else:
@@ -79,6 +95,17 @@ def make_document() -> dict[str, Any]:
                 described["responses"].pop("422", None)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
+    components["responses"] = {
+        _name_problem(HTTPStatus(status)): {
+            "description": HTTPStatus(status).phrase,
+            "content": {
+                MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(model="ProblemJson")}}
+            },
+        }
+        for status in sorted(_ANY)
+    }
+    _drop_titles(document["paths"])
+    _drop_titles(schemas)
     return document
 
 
@@ -126,12 +153,54 @@ def _complete(
                 "description": "For repeats: kept for 24 hours with the first answer.",
             }
         )
-    reference = {"$ref": _REFERENCE.format(model="ProblemJson")}
     for status in sorted(statuses):
-        described["responses"][str(status)] = {
-            "description": HTTPStatus(status).phrase,
-            "content": {MEDIA_TYPE: {"schema": reference}},
-        }
+        name = _name_problem(HTTPStatus(status))
+        described["responses"][str(status)] = {"$ref": f"#/components/responses/{name}"}
+
+
+def _name(described: dict[str, Any], route: APIRoute) -> None:
+    """Give a route its name and words, and its parameters what FastAPI leaves out."""
+    described["operationId"] = route.endpoint.__name__
+    text = inspect.cleandoc(route.endpoint.__doc__ or "")
+    described["summary"] = " ".join(text.partition("\n\n")[0].split()).rstrip(".")
+    described["description"] = text
+    for status, answer in described["responses"].items():
+        if answer["description"] == "Successful Response":
+            answer["description"] = HTTPStatus(int(status)).phrase
+    for parameter in described.get("parameters", ()):
+        schema = parameter["schema"]
+        # Said of the parameter already.
+        schema.pop("description", None)
+        alternatives = schema.get("anyOf", ())
+        if parameter["in"] == "query" and {"type": "null"} in alternatives:
+            # It may be left out; there is no way to write null into a query.
+            left = [each for each in alternatives if each != {"type": "null"}]
+            del schema["anyOf"]
+            schema.update(left[0] if len(left) == 1 else {"anyOf": left})
+        given = schema.pop("examples", None)
+        if given and "example" not in parameter and "examples" not in parameter:
+            parameter["example"] = given[0]
+        if known := KNOWN.get(parameter["name"]):
+            parameter.setdefault("description", known.description)
+            if "examples" not in parameter:
+                parameter.setdefault("example", known.example)
+
+
+def _name_problem(status: HTTPStatus) -> str:
+    return status.phrase.replace(" ", "")
+
+
+def _drop_titles(part: Any) -> None:
+    """Remove the titles that repeat the names of what they stand at."""
+    if isinstance(part, list):
+        for each in part:
+            _drop_titles(each)
+    elif isinstance(part, dict):
+        if isinstance(part.get("title"), str):
+            del part["title"]
+        for name, each in part.items():
+            if name not in _VALUES:
+                _drop_titles(each)
 
 
 def _describe_body(body: Body, schemas: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +225,33 @@ def _add_schema(schemas: dict[str, Any], name: str, make: Any) -> None:
     schemas[name] = made
 
 
+def write_document(path: Path = COMMITTED, changelog: Path = CHANGELOG) -> None:
+    """
+    Write the document to *path*, unless it breaks clients and *changelog* is silent.
+
+    Raises:
+        UsageError: It does. Says what breaks, and what to write where.
+    """
+    made = make_document()
+    if path.exists():
+        breaks = compare_documents(json.loads(path.read_text("utf-8")), made)
+        if unnamed := find_unnamed(breaks, changelog.read_text("utf-8")):
+            msg = (
+                f"{path.name} is not written: clients rely on what this changes. Take"
+                f" it back, or put each line below {HEADING!r} of CHANGELOG.md,"
+                " Unreleased:\n\n" + "\n".join(f"- {each}" for each in unnamed)
+            )
+            raise UsageError(msg)
+    path.write_text(to_text(made), "utf-8")
+
+
+def to_text(document: dict[str, Any]) -> str:
+    """Return *document* as it is committed: a line for each value, in a fixed order."""
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
-    json.dump(make_document(), sys.stdout, indent=1, ensure_ascii=False)
-    sys.stdout.write("\n")
+    try:
+        write_document()
+    except UsageError as error:
+        sys.exit(str(error))

@@ -46,6 +46,14 @@ hypothesis.settings.load_profile("minutehand")
 DIALECTS = ("postgresql", "sqlite")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the options of ``make test-api``."""
+    parser.addoption("--fuzz-seed", type=int, default=0, help="of requests to the API")
+    parser.addoption(
+        "--fuzz-examples", type=int, default=5, help="of requests, for each route"
+    )
+
+
 @pytest.fixture(autouse=True)
 def _restored_logging() -> Iterator[None]:
     """Leave logging as it was: a test that configures it must not mute the others."""

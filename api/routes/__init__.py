@@ -19,6 +19,7 @@ from api.routes import (
     meta,
     operations,
     previews,
+    reference,
     sign_in,
     stream,
     users,
@@ -26,6 +27,7 @@ from api.routes import (
 
 PUBLIC_ROUTERS = (
     meta.router,
+    reference.router,
     sign_in.router,
 )
 ROUTERS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from starlette.testclient import TestClient
 
 from api.answers import ROOT
 from api.app import make_app
-from api.limits import Limits
+from api.limits import Kind, Limits, Rate
 from api.services import Services
 from models.database.engine import writing
 from overview.access.manage_keys import create_key
@@ -25,6 +26,9 @@ from tests.scheduling import add_app
 
 #: The small app of most tests, and the one whose key must see nothing of it.
 APP, OTHER = "shop", "books"
+
+#: For those who look for faults, and so ask more often than anybody else.
+UNLIMITED = Limits(dict.fromkeys(Kind, Rate(10**9)), clock=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,20 @@ def make_settings(home: Path, engine: sa.Engine) -> Settings:
 @pytest.fixture
 def web(engine: sa.Engine, tmp_path: Path) -> Iterator[Web]:
     """Give the API with two small apps, and a key of each role for each and for all."""
+    with run_web(engine, tmp_path, Limits(clock=time.monotonic)) as made:
+        yield made
+
+
+@pytest.fixture
+def free_web(engine: sa.Engine, tmp_path: Path) -> Iterator[Web]:
+    """Give the same to a test that asks as often as it likes."""
+    with run_web(engine, tmp_path, UNLIMITED) as made:
+        yield made
+
+
+@contextmanager
+def run_web(engine: sa.Engine, home: Path, limits: Limits) -> Iterator[Web]:
+    """Run the API in this process."""
     keys = {}
     for uid in (APP, OTHER):
         add_app(engine, uid, ids=("ada", "zoe"))
@@ -105,8 +123,6 @@ def web(engine: sa.Engine, tmp_path: Path) -> Iterator[Web]:
                 name = f"{role} of {app}"
                 new = create_key(connection, app=app, role=role, name=name)
                 keys[app, role] = new.text
-    services = Services(
-        make_settings(tmp_path, engine), engine, Limits(clock=time.monotonic)
-    )
+    services = Services(make_settings(home, engine), engine, limits)
     with TestClient(make_app(services)) as client:
         yield Web(client, engine, keys)

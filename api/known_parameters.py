@@ -1,0 +1,48 @@
+"""
+Parameters that many routes have: an example and a description of each, by name.
+
+For the OpenAPI document. A route that means something else by the name says so itself.
+Tests send the examples to an installation that has what they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    A parameter of any route.
+
+    Args:
+        example: A value that works.
+
+        description: What it is, in a sentence.
+    """
+
+    example: Any
+    description: str
+
+
+KNOWN: Mapping[str, Known] = {
+    "app": Known("shop", "Uid of a small app."),
+    "uid": Known("weekly-report", "Uid of a scheduled action."),
+    "action": Known("weekly-report", "Uid of a scheduled action."),
+    "revision": Known(1, "Number of a revision of the action; the first is 1."),
+    "operation_id": Known(
+        "5e2f1f5c-6b0b-5a0e-9d0e-3f6f0a5a1d11", "Id of an operation."
+    ),
+    "backfill_id": Known("0b0c6e0e-6d0f-4c55-8c4c-0b5d3a7e9a01", "Id of a backfill."),
+    "bulk_id": Known("7d9f2b52-3a44-4b0a-9f0f-51b5c8e6b202", "Id of a bulk change."),
+    "event_id": Known("c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03", "Id of an event."),
+    "key_id": Known("hW3k9TzQpL7v", "Id of a key: the part after mh_."),
+    "user": Known("ada", "Id of a user of the small app."),
+    "group": Known("manager", "Name of a group of the small app."),
+    "domain": Known("sales", "Name of a domain of the small app."),
+    "from": Known("2026-01-05T00:00:00Z", "The first instant, inclusive."),
+    "until": Known("2026-01-12T00:00:00Z", "The last instant, exclusive."),
+    "limit": Known(50, "The most entries to return."),
+}

@@ -1,0 +1,493 @@
+"""
+A prepared installation: small apps that have everything that a route can name.
+
+Each text of an app that its admins write or that happened to it contains a mark of that
+app, so that it is noticed wherever it turns up. Ids and uids have no mark: a caller who
+guesses them gets them back in the words for what does not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid5
+
+import polars as pl
+import sqlalchemy as sa
+
+from actions.posting.post import post_action
+from actions.small_apps.apply import apply_small_app
+from api.known_parameters import KNOWN
+from models.database.engine import Author, read_clock, writing
+from models.database.journal import note_change
+from models.database.tables import (
+    api_keys,
+    backfill_occurrences,
+    backfills,
+    bulk_changes,
+    deliveries,
+    events,
+    mail_contents,
+    metadata,
+    notices,
+    operation_log,
+    operation_steps,
+    operations,
+    scheduled_actions,
+    small_apps,
+)
+from models.door.documents import read_action_object
+from models.operation_state import OperationState, Queue, Reason, Trigger
+from models.small_app import SmallAppModel
+from operations.adapters.workspace.workspace import RealWorkspace
+from operations.domains import Draft, Fingerprint, Reading
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from tests.scheduling import MONDAY, make_operation, record_all
+
+_SPACE = UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
+
+
+@dataclass
+class Prepared:
+    """
+    What one small app has.
+
+    Args:
+        mark: In every text of it.
+
+        ids: What names each thing, by the name of the path or query parameter.
+
+        operations: The id of an operation in each state.
+
+        actions: Uids of scheduled actions, by what is special about them.
+
+        others: Ids of whatever else is special.
+    """
+
+    app: str
+    mark: str
+    ids: dict[str, str] = field(default_factory=dict)
+    operations: dict[str, UUID] = field(default_factory=dict)
+    actions: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
+
+    def find_ids(self, special: Mapping[str, str]) -> dict[str, str]:
+        """Return what names each thing, with what is *special* of some of them."""
+        named = {**self.operations, **self.actions, **self.others}
+        return self.ids | {name: str(named[each]) for name, each in special.items()}
+
+
+def prepare(
+    engine: sa.Engine, home: Path, app: str, mark: str, *, is_documented: bool = False
+) -> Prepared:
+    """
+    Make the small app *app* with everything in it.
+
+    Args:
+        engine: Of a migrated database.
+
+        home: Of the installation.
+
+        app: Its uid.
+
+        mark: A word that nothing else contains.
+
+        is_documented: Whether its things have the ids that the OpenAPI document uses as
+            examples. One app of an installation can have them.
+    """
+    made = Prepared(app, mark)
+    if is_documented:
+        made.ids |= {name: str(known.example) for name, known in KNOWN.items()}
+    author = Author(f"admin {mark}", None, f"request {mark}")
+    _apply(engine, home, made, author)
+    _post_actions(engine, made, author)
+    _record_operations(engine, made)
+    _stage_data(engine, home, made)
+    _record_rest(engine, made, author)
+    return made
+
+
+def digest_tables(engine: sa.Engine, *, but: frozenset[str]) -> dict[str, str]:
+    """Return a digest of the rows of each table, in any order of rows."""
+    found = {}
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            if table.name not in but:
+                rows = connection.execute(sa.select(table)).all()
+                text = "\n".join(sorted(map(repr, rows)))
+                found[table.name] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def _make_id(made: Prepared, name: str) -> UUID:
+    """Return a UUID that is the same in each run."""
+    known = made.ids.get(name)
+    return UUID(known) if known else uuid5(_SPACE, f"{made.app} {name}")
+
+
+def _apply(engine: sa.Engine, home: Path, made: Prepared, author: Author) -> None:
+    """Make the small app with its users, templates, domains and holidays."""
+    folder = home / "sources" / made.app
+    folder.mkdir(parents=True)
+    mark = made.mark
+    (folder / "sales.csv").write_text(f"n,word\n1,{mark}\n2,{mark}\n")
+    document = {
+        "uid": made.app,
+        "name": f"Shop {mark}",
+        "timezone": "Europe/Paris",
+        "users": [
+            {
+                "id": name,
+                "email": f"{name}.{mark}@example.org",
+                "name": f"{name} {mark}",
+                "groups": ["manager"],
+                "activated_at": "2026-01-01T00:00:00Z",
+                "last_seen_at": "2026-01-01T00:00:00Z",
+            }
+            for name in ("ada", "ben", "zoe")
+        ],
+        "domains": [{"name": "sales", "source": {"file": "sales.csv"}}],
+        "templates": {
+            "report": {"subject": f"Report {mark}", "text": f"Hello {mark}"},
+        },
+        "documents": {"design": {"title": mark}, "permissions": {"title": mark}},
+        "holidays": {"fr": ["2026-12-25"]},
+        "notices": {"mail": [f"ops.{mark}@example.org"]},
+    }
+    with writing(engine, author=author) as connection:
+        model = SmallAppModel.model_validate(document)
+        apply_small_app(connection, model, folder=folder, by=author.name)
+        connection.execute(
+            sa.insert(events).values(
+                id=_make_id(made, "event_id"),
+                app=made.app,
+                name="app.bought",
+                user_id="ada",
+                at=MONDAY,
+                recorded_at=MONDAY,
+                source=f"urn:{mark}",
+                source_id=f"id {mark}",
+            )
+        )
+    made.ids |= {
+        "app": made.app,
+        "user": "ada",
+        "user_id": "ada",
+        "group": "manager",
+        "domain": "sales",
+        "template": "report",
+        "calendar": "fr",
+        "event_id": str(_make_id(made, "event_id")),
+    }
+
+
+#: What is special about an action, and its document.
+_ACTIONS: Mapping[str, dict[str, Any]] = {
+    "report": {
+        "operations": {"send_email": {"template": "report"}},
+        "when": {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"},
+        "recipients": {"groups": ["all"]},
+    },
+    "heavy": {
+        "operations": {"refresh": {"domains": ["sales"]}, "publish": {"data": True}},
+        "when": {"cron_rule": "0 5 * * *"},
+    },
+    "paused": {
+        "operations": {"run_task": {"name": "reports.make"}},
+        "when": {"cron_rule": "0 5 * * *"},
+    },
+    "event": {
+        "operations": {"send_email": {"template": "report"}},
+        "when": {"after": "app.bought", "delay": "P1D"},
+    },
+    "quarantined": {
+        "operations": {"run_task": {"name": "reports.make"}},
+        "when": {"cron_rule": "0 5 * * *"},
+    },
+    "spare": {
+        "operations": {"run_task": {"name": "reports.make"}},
+        "when": {"cron_rule": "0 5 * * *"},
+    },
+}
+
+
+def _post_actions(engine: sa.Engine, made: Prepared, author: Author) -> None:
+    """Post actions of each kind, one of them twice."""
+    for kind, document in _ACTIONS.items():
+        uid = f"{made.app}-{kind}"
+        if kind == "report":
+            uid = made.ids.get("uid", uid)
+        made.actions[kind] = uid
+        full = {"name": f"{kind} {made.mark}", "uid": uid, **document}
+        versions = [full]
+        if kind == "report":
+            versions = [{**full, "when": {"cron_rule": "0 8 * * 1"}}, full]
+        for version in versions:
+            with writing(engine, author=author) as connection:
+                post_action(
+                    connection,
+                    made.app,
+                    read_action_object(version),
+                    replace=version is not versions[0],
+                    lookback=timedelta(minutes=5),
+                    by=author.name,
+                )
+    for kind, values in {
+        "paused": {
+            "paused_at": MONDAY,
+            "paused_by": author.name,
+            "pause_note": f"until {made.mark} is back",
+        },
+        "quarantined": {
+            "quarantined_at": MONDAY,
+            "quarantine_reason": f"bad rule {made.mark}",
+            "next_due_at": None,
+        },
+    }.items():
+        with writing(engine, author=author) as connection:
+            connection.execute(
+                sa.update(scheduled_actions)
+                .where(scheduled_actions.c.uid == made.actions[kind])
+                .values(values)
+            )
+    made.ids |= {
+        "uid": made.actions["report"],
+        "action": made.actions["report"],
+        "revision": "1",
+    }
+
+
+def _record_operations(engine: sa.Engine, made: Prepared) -> None:
+    """Record an operation in each state, with steps, mails and lines of its log."""
+    now = MONDAY + timedelta(hours=8)
+    for number, state in enumerate(OperationState):
+        new = make_operation(
+            number,
+            action_uid=made.actions["report"],
+            app=made.app,
+            triggered_by=f"Scheduled action {made.mark}",
+            trigger=Trigger.SCHEDULE,
+            queue=Queue.QUICK,
+            action_revision=2,
+        )
+        wanted = made.operations[state] = (
+            _make_id(made, "operation_id")
+            if state is OperationState.SUCCEEDED
+            else _make_id(made, f"{state} operation")
+        )
+        record_all(engine, new)
+        is_started = state in {"running", "succeeded", "failed"}
+        is_final = state not in {"pending", "queued", "running"}
+        values: dict[str, Any] = {
+            "id": wanted,
+            "state": state,
+            "recorded_at": now,
+            "send_at": now,
+            "sent_at": None if state == "pending" else now,
+            "started_at": now if is_started else None,
+            "finished_at": now if is_final else None,
+            "attempt": int(is_started),
+            "worker": f"quick@{made.mark}" if is_started else None,
+        }
+        if state == "running":
+            values |= {
+                "claim_token": _make_id(made, "claim"),
+                "lease_expires_at": MONDAY + timedelta(days=3650),
+                "progress": {"text": made.mark},
+            }
+        if state in {"failed", "missed", "skipped", "canceled"}:
+            values |= {"reason": _REASONS[state], "error": f"it broke: {made.mark}"}
+        with writing(engine) as connection:
+            connection.execute(
+                sa.update(operations).where(operations.c.id == new.id).values(values)
+            )
+            if is_started:
+                _add_details(connection, made, wanted, state)
+    made.ids["operation_id"] = str(made.operations[OperationState.SUCCEEDED])
+    made.ids["operation"] = made.ids["operation_id"]
+
+
+_REASONS = {
+    "failed": Reason.STEP_FAILED,
+    "missed": Reason.OUTAGE,
+    "skipped": Reason.OVERLAP,
+    "canceled": Reason.CANCELED,
+}
+
+
+def _add_details(
+    connection: sa.Connection, made: Prepared, operation_id: UUID, state: str
+) -> None:
+    """Add a step, mails in each state, and a log to an operation."""
+    mark = made.mark
+    step_state = "failed" if state == "failed" else "succeeded"
+    connection.execute(
+        sa.insert(operation_steps).values(
+            operation_id=operation_id,
+            position=0,
+            name="send_email",
+            state="running" if state == "running" else step_state,
+            attempt=1,
+            started_at=MONDAY,
+            finished_at=None if state == "running" else MONDAY,
+            result={"sent": 1} if step_state == "succeeded" else None,
+            error=f"no such host: {mark}" if state == "failed" else None,
+        )
+    )
+    content = {"subject": f"Hello {mark}", "text": f"Hi {mark}", "html": f"<p>{mark}"}
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    found = sa.select(mail_contents.c.digest).where(mail_contents.c.digest == digest)
+    if connection.execute(found).one_or_none() is None:
+        connection.execute(
+            sa.insert(mail_contents).values(digest=digest, used_at=MONDAY, **content)
+        )
+    for name, mail_state in {
+        "ada": "sent",
+        "ben": "failed",
+        "zoe": "uncertain",
+    }.items():
+        connection.execute(
+            sa.insert(deliveries).values(
+                operation_id=operation_id,
+                step="send_email",
+                recipient=f"{name}.{mark}@example.org",
+                state=mail_state,
+                error=None if mail_state == "sent" else f"refused by {mark}",
+                updated_at=MONDAY,
+                app=made.app,
+                content=digest,
+            )
+        )
+    for number in range(3):
+        connection.execute(
+            sa.insert(operation_log).values(
+                operation_id=operation_id,
+                number=number + 1,
+                at=MONDAY,
+                attempt=1,
+                step="send_email",
+                level="info",
+                text=f"line {number} {mark}",
+            )
+        )
+    made.ids |= {"step": "send_email", "recipient": f"ada.{mark}@example.org"}
+
+
+def _stage_data(engine: sa.Engine, home: Path, made: Prepared) -> None:
+    """Stage three versions of the domain and publish two, so that one can go back."""
+    workspace = RealWorkspace(engine, home / "workspace", most_bytes=1 << 30)
+
+    def hold(_connection: sa.Connection) -> None:
+        """Be the guard of a claim that holds."""
+
+    for number in range(3):
+        path = workspace.draft_path(made.app, "sales")
+        frame = pl.DataFrame({"n": list(range(number + 2)), "word": made.mark})
+        frame.write_parquet(path)
+        reading = Reading(number + 2, Fingerprint(source="d", etag=made.mark))
+        workspace.stage(
+            made.app,
+            [Draft("sales", path, reading)],
+            operation_id=made.operations[OperationState.SUCCEEDED],
+            now=MONDAY,
+            guard=hold,
+        )
+        if number < 2:
+            workspace.publish(made.app, ("data",), now=MONDAY, guard=hold)
+    made.ids["version"] = "1"
+
+
+def _record_rest(engine: sa.Engine, made: Prepared, author: Author) -> None:
+    """Add a backfill, a bulk change, a key, a cause of failures, and a change."""
+    mark = made.mark
+    backfill, bulk = _make_id(made, "backfill_id"), _make_id(made, "bulk_id")
+    with writing(engine, author=author) as connection:
+        now = read_clock(connection)
+        connection.execute(
+            sa.insert(backfills).values(
+                id=backfill,
+                app=made.app,
+                action_uid=made.actions["report"],
+                from_at=MONDAY - timedelta(days=30),
+                until_at=MONDAY,
+                which="missing",
+                total=1,
+                at_once=1,
+                note=f"after the move of {mark}",
+                requested_by=author.name,
+                created_at=now,
+            )
+        )
+        connection.execute(
+            sa.insert(backfill_occurrences).values(
+                backfill_id=backfill,
+                occurrence=MONDAY - timedelta(days=7),
+                operation_id=_make_id(made, "occurrence"),
+            )
+        )
+        connection.execute(
+            sa.insert(bulk_changes).values(
+                id=bulk,
+                app=made.app,
+                kind="pause",
+                filter={"text": mark},
+                arguments={"note": f"because of {mark}"},
+                requested_by=author.name,
+                request_id=author.request_id,
+                created_at=now,
+                total=1,
+                refused={},
+            )
+        )
+        connection.execute(
+            sa.insert(notices).values(
+                id=_make_id(made, "notice"),
+                scope=made.app,
+                kind="failed",
+                cause_key=f"key {mark}",
+                cause=f"cause {mark}",
+                opened_at=now,
+                last_at=now,
+                count=1,
+                untold=0,
+                actions={},
+                examples=[],
+            )
+        )
+        new = create_key(
+            connection, app=made.app, role=Role.VIEWER, name=f"laptop of {mark}"
+        )
+        for number in range(1, 4):
+            spare = create_key(connection, app=made.app, role=Role.VIEWER, name=mark)
+            made.others[f"key {number}"] = spare.shown.id
+        empty = f"{made.app}-empty"
+        connection.execute(
+            sa.insert(small_apps).values(uid=empty, name=f"empty {mark}")
+        )
+        made.others["empty app"] = empty
+        key_id = made.ids.get("key_id", new.shown.id)
+        connection.execute(
+            sa.update(api_keys).where(api_keys.c.id == new.shown.id).values(id=key_id)
+        )
+        note_change(
+            connection,
+            "action",
+            made.actions["report"],
+            "renamed",
+            app=made.app,
+            before={"name": f"old {mark}"},
+            after={"name": f"new {mark}"},
+            note=f"note {mark}",
+        )
+    made.ids |= {
+        "backfill_id": str(backfill),
+        "bulk_id": str(bulk),
+        "key_id": key_id,
+        "number": "1",
+    }

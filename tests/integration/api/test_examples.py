@@ -1,0 +1,157 @@
+"""The examples of the OpenAPI document work, and what they change is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+
+from models.database.tables import changes
+from overview.access.roles import Role
+from tests.integration.api.conftest import Web
+from tests.integration.api.documented import Route, Sample, find_routes
+from tests.integration.api.prepared import Prepared, prepare
+
+#: What the example of a route is about, where that of others is not in the right state.
+#: Several: one for each example.
+SUBJECTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "cancel_operation": {"operation_id": ("pending", "queued")},
+    "retry_operation": {"operation_id": ("failed", "canceled")},
+    "end_key": {"key_id": ("key 1",)},
+    "replace_key": {"key_id": ("key 2", "key 3")},
+    "delete_app": {"app": ("empty app",)},
+}
+
+#: Change nothing, although they are not GET.
+READ_ONLY: frozenset[str] = frozenset()
+
+#: The order in which examples are sent: what takes things away comes last.
+ORDER = ("GET", "POST", "PATCH", "PUT", "DELETE")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """
+    An example that was sent.
+
+    Args:
+        located: What is at the Location of the answer. None: it has none.
+    """
+
+    route: Route
+    sample: Sample
+    answer: httpx2.Response
+    located: httpx2.Response | None
+
+    def __str__(self) -> str:
+        return f"{self.route} ({self.sample.name})"
+
+
+def send(web: Web, sample: Sample, key: str | None) -> httpx2.Response:
+    """Send an example with a key, or without one."""
+    headers = dict(sample.headers)
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    return web.client.request(
+        sample.method,
+        sample.path,
+        params=dict(sample.query),
+        headers=headers,
+        content=sample.content,
+        follow_redirects=False,
+    )
+
+
+def find_ids(route: Route, prepared: Prepared, number: int = 0) -> dict[str, str]:
+    """Return what to put for the parameters of example *number* of a route."""
+    subjects = SUBJECTS.get(route.name, {})
+    return prepared.find_ids(
+        {name: each[min(number, len(each) - 1)] for name, each in subjects.items()}
+    )
+
+
+@pytest.fixture
+def sent(free_web: Web, tmp_path: Path) -> list[Sent]:
+    """Send every example to a prepared installation, with a key for all of it."""
+    prepared = prepare(free_web.engine, tmp_path, "shop", "Qshopq", is_documented=True)
+    return [*_send_all(free_web, prepared)]
+
+
+def _rank(route: Route) -> tuple[int, int]:
+    """Return the place of a route: what takes away is last, inner before outer."""
+    return ORDER.index(route.method), -len(route.path)
+
+
+def _send_all(web: Web, prepared: Prepared) -> Iterator[Sent]:
+    for route in sorted(find_routes(), key=_rank):
+        if route.is_endless:
+            continue
+        count = len([*route.make_samples(prepared.ids)])
+        for number in range(count):
+            ids = find_ids(route, prepared, number)
+            sample = [*route.make_samples(ids)][number]
+            key = web.keys[None, Role.ADMIN]
+            answer = send(web, sample, key)
+            located = None
+            if location := answer.headers.get("location"):
+                read = Sample("made", "GET", location, {}, {}, None)
+                located = send(web, read, key)
+            yield Sent(route, sample, answer, located)
+
+
+@pytest.mark.slow
+def test_examples_are_answered_as_documented(sent: list[Sent]):
+    """
+    With 2xx or 3xx, and an answer that has what its type names, and nothing else.
+    """
+    faults = [
+        f"{each}: {each.answer.status_code} {each.answer.text[:300]}"
+        for each in sent
+        if each.answer.status_code >= 400
+    ] + [
+        f"{each}: {fault}"
+        for each in sent
+        if each.answer.status_code < 400
+        for fault in each.route.find_faults(each.answer)
+    ]
+    if faults:
+        pytest.fail("\n".join(faults))
+
+
+@pytest.mark.slow
+def test_what_was_made_is_where_the_answer_says(sent: list[Sent]):
+    """
+    201 has a Location, and whoever asks at a Location finds it.
+    """
+    faults = [
+        f"{each}: {each.answer.headers.get('location')}"
+        for each in sent
+        if (each.answer.status_code == 201) > (each.located is not None)
+        or (each.located is not None and each.located.status_code != 200)
+    ]
+    if faults:
+        pytest.fail("\n".join(faults))
+
+
+@pytest.mark.slow
+def test_changes_are_on_record(free_web: Web, sent: list[Sent]):
+    """
+    Each names the key and the request that made it.
+    """
+    with free_web.engine.connect() as connection:
+        rows = connection.execute(sa.select(changes.c.request_id, changes.c.key_id))
+        noted = {row.request_id: row.key_id for row in rows}
+    key_id = free_web.keys[None, Role.ADMIN].split("_")[1]
+    faults = [
+        f"{each}: not on record"
+        for each in sent
+        if each.answer.status_code < 400
+        if each.route.method != "GET" and each.route.name not in READ_ONLY
+        if noted.get(each.answer.headers["x-request-id"]) != key_id
+    ]
+    if faults:
+        pytest.fail("\n".join(faults))

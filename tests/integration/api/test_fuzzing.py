@@ -1,0 +1,120 @@
+"""
+Whatever is sent, each route answers as the OpenAPI document says, and never with 5xx.
+
+schemathesis makes the requests from the document: its examples, every bound of every
+parameter and body, and what is just outside; then as many others as it is told. They
+are the same in each run, for a seed. More: ``make test-api ARGS="--fuzz-seed 7"``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+import sqlalchemy as sa
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import Status, from_schema
+from schemathesis.engine.events import (
+    EngineEvent,
+    FatalError,
+    NonFatalError,
+    ScenarioFinished,
+)
+
+from api.app import make_app
+from api.openapi import make_document
+from api.services import Services
+from models.database.engine import writing
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from tests.integration.api.conftest import UNLIMITED, make_settings
+from tests.integration.api.documented import find_routes
+from tests.integration.api.prepared import prepare
+
+#: What every answer must hold. That valid data is accepted is no check: whether a cron
+#: rule can ever be due, no schema can say.
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "unsupported_method",
+    "allow_header_conformance",
+    "missing_required_header",
+    "ignored_auth",
+)
+
+
+@pytest.fixture
+def app(engine: sa.Engine, tmp_path: Path) -> Any:
+    """Give the application on a prepared installation; nobody is slowed down."""
+    prepare(engine, tmp_path, "shop", "Qshopq", is_documented=True)
+    prepare(engine, tmp_path, "books", "Qbooksq")
+    return make_app(Services(make_settings(tmp_path, engine), engine, UNLIMITED))
+
+
+def make_config(key: str, *, seed: int, examples: int) -> SchemathesisConfig:
+    """Return what schemathesis is to do; nothing is remembered between two runs."""
+    return SchemathesisConfig.from_dict(
+        {
+            "seed": seed,
+            "headers": {"Authorization": f"Bearer {key}"},
+            "generation": {
+                "deterministic": seed == 0,
+                "max-examples": examples,
+                "no-shrink": True,
+                "database": "none",
+            },
+            "phases": {"stateful": {"enabled": False}},
+            "checks": {"enabled": False} | {name: {"enabled": True} for name in CHECKS},
+            "warnings": False,
+        }
+    )
+
+
+def describe(event: EngineEvent) -> list[str]:
+    """Return what went wrong, with a line for a shell that does it again."""
+    if isinstance(event, FatalError):
+        return [f"schemathesis ended: {event.exception!r}"]
+    if isinstance(event, NonFatalError):
+        return [f"{event.label}: {event.value!r}"]
+    if not isinstance(event, ScenarioFinished) or event.status is not Status.FAILURE:
+        return []
+    return [
+        f"{event.recorder.label}: {check.failure_info.failure.title}:"
+        f" {check.failure_info.failure.message}\n  {check.failure_info.code_sample}"
+        for checks in event.recorder.checks.values()
+        for check in checks
+        if check.failure_info is not None
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_every_answer_is_as_documented(
+    app: Any, engine: sa.Engine, request: pytest.FixtureRequest
+):
+    """
+    On both databases, for a key that may do everything.
+    """
+    with writing(engine) as connection:
+        key = create_key(connection, app=None, role=Role.ADMIN).text
+    config = make_config(
+        key,
+        seed=request.config.getoption("fuzz_seed"),
+        examples=request.config.getoption("fuzz_examples"),
+    )
+    schema = schemathesis.openapi.from_dict(make_document(), config=config)
+    schema.app = app
+    for route in find_routes():
+        if route.is_endless:
+            schema = schema.exclude(path=route.path)
+    found: dict[str, None] = {}
+    for event in from_schema(schema).execute():
+        found |= dict.fromkeys(describe(event))
+
+    if found:
+        pytest.fail("\n\n".join(found))

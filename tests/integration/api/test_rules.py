@@ -1,0 +1,203 @@
+"""What holds for every route: preconditions, repeats, parts of lists, headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from overview.access.roles import Role
+from tests.integration.api.conftest import Web
+from tests.integration.api.documented import Route, find_routes
+from tests.integration.api.prepared import Prepared, digest_tables, prepare
+from tests.integration.api.test_examples import find_ids, send
+
+ROUTES = [each for each in find_routes() if not each.is_endless]
+CHANGES = [each for each in ROUTES if each.method in {"PUT", "PATCH", "DELETE"}]
+#: Their answers have a secret, which is not kept.
+TOLD_ONCE = {"make_key", "replace_key"}
+POSTS = [
+    each
+    for each in ROUTES
+    if each.method == "POST" and each.role and each.name not in TOLD_ONCE
+]
+LISTS = [
+    each
+    for each in ROUTES
+    if each.method == "GET" and any(p["name"] == "cursor" for p in each.parameters)
+]
+
+#: What a request leaves behind that changes nothing anybody asked for.
+TRACES = frozenset({"api_keys", "idempotency_keys"})
+
+
+@pytest.fixture
+def prepared(free_web: Web, tmp_path: Path) -> Prepared:
+    """Give an installation with one app that has everything."""
+    return prepare(free_web.engine, tmp_path, "shop", "Qshopq", is_documented=True)
+
+
+def ask(
+    web: Web,
+    route: Route,
+    prepared: Prepared,
+    *,
+    query: Mapping[str, str] | None = None,
+    headers: Mapping[str, str | None] | None = None,
+) -> httpx2.Response:
+    """Send the first example of a route, with other *headers* (None: not this one)."""
+    sample = next(iter(route.make_samples(find_ids(route, prepared))))
+    given = {**sample.headers, **(headers or {})}
+    sample = replace(
+        sample,
+        query={**sample.query, **(query or {})},
+        headers={name: value for name, value in given.items() if value is not None},
+    )
+    return send(web, sample, web.keys[None, Role.ADMIN])
+
+
+@pytest.mark.slow
+def test_changes_need_a_version(free_web: Web, prepared: Prepared):
+    """
+    428 without If-Match, 412 for one that nothing ever had; and nothing is changed.
+    """
+    before = digest_tables(free_web.engine, but=TRACES)
+    found = {}
+    for route in CHANGES:
+        without = ask(free_web, route, prepared, headers={"If-Match": None})
+        stale = ask(free_web, route, prepared, headers={"If-Match": '"stale"'})
+        found[str(route)] = (without.status_code, stale.status_code)
+
+    if faults := [
+        f"{name}: {each}" for name, each in found.items() if each != (428, 412)
+    ]:
+        pytest.fail("\n".join(faults))
+    assert digest_tables(free_web.engine, but=TRACES) == before
+
+
+@pytest.mark.slow
+def test_posts_can_be_repeated(free_web: Web, prepared: Prepared):
+    """
+    The same Idempotency-Key gives the same answer, and changes nothing further.
+    """
+    faults = []
+    for route in POSTS:
+        headers = {"Idempotency-Key": route.name}
+        first = ask(free_web, route, prepared, headers=headers)
+        before = digest_tables(free_web.engine, but=TRACES)
+        again = ask(free_web, route, prepared, headers=headers)
+        if (again.status_code, again.text) != (first.status_code, first.text):
+            faults.append(f"{route}: {again.status_code} {again.text[:200]}")
+        if again.headers.get("idempotency-replayed") != "true":
+            faults.append(f"{route}: done again")
+        if digest_tables(free_web.engine, but=TRACES) != before:
+            faults.append(f"{route}: changed something")
+
+    if faults:
+        pytest.fail("\n".join(faults))
+
+
+@pytest.mark.slow
+def test_lists_are_read_in_parts(free_web: Web, prepared: Prepared):
+    """
+    One by one gives the same entries in the same order as all at once.
+    """
+    faults = []
+    for route in LISTS:
+        whole = ask(free_web, route, prepared, query={"limit": "200"}).json()
+        entries, query = [], {"limit": "1"}
+        for _ in range(300):
+            answer = ask(free_web, route, prepared, query=query)
+            part = answer.json()
+            entries += part["items"]
+            link = answer.headers.get("link")
+            if (link is None) != (part["next_cursor"] is None):
+                faults.append(f"{route}: the link is not that of the cursor")
+            if part["next_cursor"] is None:
+                break
+            followed = free_web.client.get(
+                str(re.findall(r"<(.*)>; rel=\"next\"", str(link))[0]),
+                headers={"Authorization": f"Bearer {free_web.keys[None, Role.ADMIN]}"},
+            )
+            query = {"limit": "1", "cursor": part["next_cursor"]}
+            if followed.status_code != 200:
+                faults.append(f"{route}: the link is answered {followed.text[:200]}")
+        if entries != whole["items"]:
+            faults.append(f"{route}: {len(entries)} of {len(whole['items'])} entries")
+
+    assert LISTS
+    if faults:
+        pytest.fail("\n".join(faults))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "query",
+    [{"limit": "0"}, {"limit": "201"}, {"limit": "x"}, {"cursor": "x"}, {"foo": "1"}],
+    ids=str,
+)
+def test_lists_refuse_what_they_do_not_take(
+    free_web: Web, prepared: Prepared, query: dict[str, str]
+):
+    """
+    With the name of the parameter.
+    """
+    (name,) = query
+    found = {}
+    for route in LISTS:
+        answer = ask(free_web, route, prepared, query=query)
+        errors = answer.json().get("errors") or [{}]
+        found[str(route)] = (answer.status_code, errors[0].get("parameter"))
+
+    if faults := [
+        f"{key}: {each}" for key, each in found.items() if each != (422, name)
+    ]:
+        pytest.fail("\n".join(faults))
+
+
+@pytest.mark.slow
+def test_every_answer_is_private(free_web: Web, prepared: Prepared):
+    """
+    It has the id of its request, is not kept by anybody, and not guessed at.
+    """
+    faults = []
+    for route in ROUTES:
+        if route.method != "GET":
+            continue
+        answer = ask(free_web, route, prepared)
+        headers = answer.headers
+        expected = {
+            "cache-control": "no-store",
+            "x-content-type-options": "nosniff",
+            "referrer-policy": "no-referrer",
+        }
+        if {name: headers.get(name) for name in expected} != expected:
+            faults.append(f"{route}: {dict(headers)}")
+        if not headers.get("x-request-id"):
+            faults.append(f"{route}: no request id")
+        if route.role and not headers.get("ratelimit"):
+            faults.append(f"{route}: no rate limit")
+
+    if faults:
+        pytest.fail("\n".join(faults))
+
+
+def test_path_tells_all_its_methods(free_web: Web):
+    """
+    405 has an Allow with each of them, whichever route would have answered first.
+    """
+    paths: dict[str, set[str]] = {}
+    for route in find_routes():
+        paths.setdefault(route.path, set()).add(route.method)
+    answers = {path: free_web.client.request("TRACE", path) for path in paths}
+
+    assert {path: each.status_code for path, each in answers.items()} == dict.fromkeys(
+        paths, 405
+    )
+    assert {
+        path: set(each.headers["allow"].split(", ")) for path, each in answers.items()
+    } == paths

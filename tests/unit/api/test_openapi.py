@@ -1,0 +1,218 @@
+"""What each route tells of itself in the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from api.contract import HEADING, compare_documents, find_unnamed
+from api.guarding import GuardedRoute
+from api.openapi import (
+    CHANGELOG,
+    COMMITTED,
+    find_routes,
+    make_document,
+    to_text,
+    write_document,
+)
+from api.reference import find_example
+from api.routes import PUBLIC_ROUTERS, ROUTERS
+from models.errors import UsageError
+
+DOCUMENT = make_document()
+
+#: What answers without a key: all that a stranger may know.
+PUBLIC = {
+    *("/livez", "/readyz", "/version", "/openapi.json", "/docs"),
+    *("/docs/reference.css", "/schemas/scheduled-action"),
+    *("/sign-in", "/sign-in.css", "/sign-out"),
+}
+
+ROUTES = [
+    (f"{method.upper()} {path}", route)
+    for path, item in DOCUMENT["paths"].items()
+    for method, route in item.items()
+]
+
+
+def find_parameters(route: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what a route has an example of, if it has one of anything."""
+    yield from (
+        each
+        for each in route.get("parameters", ())
+        if each["in"] != "header" or each["required"]
+    )
+
+
+def resolve(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what a reference refers to."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return DOCUMENT["components"]["schemas"][name] if name else schema
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what takes a route once for each."""
+    if "route" in metafunc.fixturenames:
+        metafunc.parametrize(
+            "route",
+            [route for _name, route in ROUTES],
+            ids=[name for name, _route in ROUTES],
+        )
+
+
+def test_committed_document_is_that_of_the_code():
+    """
+    docs/openapi.json is what clients read; ``make openapi`` writes it.
+    """
+    committed = COMMITTED.read_text("utf-8")
+    breaks = compare_documents(json.loads(committed), DOCUMENT)
+
+    assert find_unnamed(breaks, CHANGELOG.read_text("utf-8")) == []
+    assert committed == to_text(DOCUMENT), "run: make openapi"
+
+
+def test_document_is_not_overwritten_by_one_that_breaks_clients(tmp_path: Path):
+    """
+    Unless the changelog names what breaks.
+    """
+    path, changelog = tmp_path / "openapi.json", tmp_path / "CHANGELOG.md"
+    changelog.write_text("\n## Unreleased\n")
+    more = json.loads(to_text(DOCUMENT))
+    more["paths"]["/gone"] = {"get": {"responses": {}}}
+    path.write_text(json.dumps(more))
+
+    with pytest.raises(UsageError, match=r"(?s)not written.*- GET /gone is gone"):
+        write_document(path, changelog)
+    assert json.loads(path.read_text()) == more
+
+    changelog.write_text(f"\n## Unreleased\n\n{HEADING}\n\n- GET /gone is gone: why\n")
+    write_document(path, changelog)
+    assert path.read_text() == to_text(DOCUMENT)
+
+
+def test_nothing_is_open_but_what_a_stranger_may_know():
+    """
+    Every other route passes the guard, with a role.
+    """
+    public = {
+        route.path
+        for router in PUBLIC_ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
+    }
+    others = [
+        route
+        for router in ROUTERS
+        for route in router.routes
+        if not (isinstance(route, GuardedRoute) and route.role)
+    ]
+
+    assert public <= PUBLIC
+    assert others == []
+
+
+def test_document_says_which_routes_need_a_key():
+    """
+    The role stands in the document, and in no route that is open.
+    """
+    told = {
+        name: (bool(route["security"]), route.get("x-role")) for name, route in ROUTES
+    }
+    expected = {
+        f"{method} {route.path_format}": (
+            isinstance(route, GuardedRoute),
+            route.role if isinstance(route, GuardedRoute) else None,
+        )
+        for route in find_routes()
+        for method in route.methods or ()
+    }
+
+    assert told == expected
+
+
+def test_route_has_words(route: dict[str, Any]):
+    """
+    A name that reads well in a client, a sentence, and the group it belongs to.
+    """
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", route["operationId"])
+    assert 10 <= len(route["summary"]) <= 100
+    assert route["description"].startswith(route["summary"][:10])
+    assert "Args:" not in route["description"]
+    assert len(route["tags"]) == 1
+
+
+def test_names_are_of_one_route_each():
+    """
+    A client that is made from the document has a function for each.
+    """
+    names = [route["operationId"] for _name, route in ROUTES]
+
+    assert sorted(names) == sorted(set(names))
+
+
+def test_parameters_and_bodies_have_examples(route: dict[str, Any]):
+    """
+    Whatever must be given has one, so that each route can be tried as it is shown.
+    """
+    given = [*find_parameters(route)]
+    with_examples = [each["name"] for each in given if find_example(each) is not None]
+    silent = [
+        each["name"]
+        for each in given
+        if each.get("required") and each["name"] not in with_examples
+    ]
+    bodies = route.get("requestBody", {}).get("content", {})
+
+    assert silent == []
+    assert [kind for kind, each in bodies.items() if not each["examples"]] == []
+
+
+def test_parameters_are_described(route: dict[str, Any]):
+    """
+    Each says what it is for.
+    """
+    silent = [
+        each["name"]
+        for each in route.get("parameters", ())
+        if not each.get("description")
+    ]
+
+    assert silent == []
+
+
+def test_answers_are_declared(route: dict[str, Any]):
+    """
+    What comes back has members that the document names, not just any object.
+    """
+    good = {status: each for status, each in route["responses"].items() if status < "3"}
+    open_ones = [
+        status
+        for status, each in good.items()
+        for kind, content in each.get("content", {}).items()
+        if kind == "application/json"
+        if not (
+            (schema := resolve(content["schema"])).keys()
+            & {"properties", "anyOf", "oneOf", "enum", "const", "x-any"}
+        )
+        and schema.get("type") in {None, "object"}
+    ]
+
+    assert good
+    assert open_ones == []
+
+
+def test_problems_are_declared(route: dict[str, Any]):
+    """
+    Each is a problem (RFC 9457); what needs a key may refuse it.
+    """
+    problems = {status for status in route["responses"] if status >= "4"}
+    needed = {"401", "403", "422", "429", "503"} if route["security"] else set()
+
+    assert needed <= problems
+    assert "500" not in problems
