@@ -69,7 +69,7 @@ class WebServer:
             backlog=BACKLOG,
             timeout_graceful_shutdown=_GRACE_S,
         )
-        self._server = EdgeServer(config, before_shutdown=services.hub.close)
+        self._server = EdgeServer(config, before_shutdown=services.send_away)
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:

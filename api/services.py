@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from api.limits import Limits
 from api.stream import Hub, make_hub
+from api.waiting import Waiters, make_waiters
 from models.database.engine import make_engine
 from models.fields.task_rules import TaskRules
 from settings import Settings
@@ -31,16 +32,25 @@ class Services:
         limits: How often each caller may ask.
 
         hub: Who listens to what happens.
+
+        waiters: Who waits for an operation to end.
     """
 
     settings: Settings
     engine: sa.Engine
     limits: Limits
     hub: Hub = field(init=False)
+    waiters: Waiters = field(init=False)
 
     def __post_init__(self) -> None:
-        """Give it a hub of its own."""
+        """Give it a hub and waiters of its own."""
         object.__setattr__(self, "hub", make_hub(self.engine))
+        object.__setattr__(self, "waiters", make_waiters(self.engine))
+
+    def send_away(self) -> None:
+        """End what has no end of its own; the server is ending."""
+        self.hub.close()
+        self.waiters.close()
 
     @property
     def timezone(self) -> str:

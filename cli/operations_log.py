@@ -82,5 +82,7 @@ def _print(lines: Sequence[LogLine], after: int, *, json: bool, is_array: bool) 
         if line.number > after + 1:
             print_note(f"({line.number - after - 1:,} lines were not kept)")
         after = line.number
-        told = f"{format_both(line.at)}  {line.step or '-'}  {line.text}"
+        told = (
+            f"{format_both(line.at)}  {line.attempt}  {line.step or '-'}  {line.text}"
+        )
         out().print(Text(told, style=_STYLES[line.level]), soft_wrap=True)

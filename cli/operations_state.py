@@ -16,7 +16,7 @@ from cli.options import (
 from cli.output import out, print_json
 from models.errors import UsageError
 from operations.list_operations import make_unknown
-from operations.state import get_operation_state, make_state_json, wait_for_state
+from operations.state import make_state_json, require_operation_state, wait_for_state
 
 
 def state(
@@ -50,7 +50,7 @@ def state(
             found = wait_for_state(engine, operation_id, timeout=longest)
     else:
         with read_database() as connection:
-            found = get_operation_state(connection, operation_id)
+            found = require_operation_state(connection, operation_id)
     if found is None:
         raise make_unknown(operation_id)
     if json:

@@ -57,7 +57,7 @@ def count_states(
     *,
     app: str | None = None,
     action_uid: str | None = None,
-    within: timedelta = COUNTED_WITHIN,
+    since: datetime | None = None,
     most: int = COUNTED,
     most_of_app: int = COUNTED_OF_APP,
 ) -> StateCounts:
@@ -71,7 +71,8 @@ def count_states(
 
         action_uid: Uid of the action. None: those of all.
 
-        within: How far back final operations count, by when they were recorded.
+        since: Final operations count if they were recorded at or after it, aware. None:
+            ``COUNTED_WITHIN`` ago.
 
         most: How many to count, live ones and final ones each.
 
@@ -79,7 +80,7 @@ def count_states(
     """
     bound = most if app is None else most_of_app
     at = read_clock(connection)
-    since = at - within
+    since = at - COUNTED_WITHIN if since is None else since
     live_counts = _count_live(connection, app, action_uid, most)
     rows = _count_since(connection, app, action_uid, since, bound)
     final_counts = {OperationState(row.state): row.matching for row in rows}

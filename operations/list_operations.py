@@ -219,8 +219,9 @@ def _find_place(wanted: OperationFilter, page: Page) -> Conditions:
         place.append(columns.recorded_at >= wanted.recorded_since)
     if wanted.recorded_until is not None:
         place.append(columns.recorded_at < wanted.recorded_until)
-    if page.after is not None:
-        recorded_at, occurrence, operation_id = page.after
+    after = page.read_after(datetime, datetime, UUID)
+    if after is not None:
+        recorded_at, occurrence, operation_id = after
         place.append(
             sa.tuple_(columns.recorded_at, columns.occurrence, columns.id)
             < sa.tuple_(
@@ -266,18 +267,15 @@ def begins_with(
 
 
 def _contains(columns: _Columns, text: str) -> sa.ColumnElement[bool]:
-    operation_id = _read_id(text)
-    if operation_id is not None:
-        found: sa.ColumnElement[bool] = columns.id == operation_id
-        return found
     return sa.or_(
+        columns.id == _read_id(text),
         *(
             column.icontains(text, autoescape=True)
             for column in (
                 *(columns.triggered_by, columns.action_uid, columns.user_id),
                 *(columns.reason, columns.error),
             )
-        )
+        ),
     )
 
 
@@ -292,8 +290,10 @@ def _find_base(
     connection: sa.Connection, wanted: OperationFilter, bounds: Bounds
 ) -> Conditions:
     """Return conditions that an index serves and few operations meet; or none."""
-    if wanted.text and (operation_id := _read_id(wanted.text)) is not None:
-        return [operations.c.id == operation_id]
+    named = None if wanted.text is None else _read_id(wanted.text)
+    # Also the uid of an action may look like an id.
+    if named is not None and fetch_operation(connection, named) is not None:
+        return [operations.c.id == named]
     bases: list[Conditions] = []
     if wanted.action_uid is not None:
         bases.append([operations.c.action_uid == wanted.action_uid])

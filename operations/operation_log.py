@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
 from models.database.tables import operation_log
-from models.paging import Page, Part
+from models.operation_state import FINAL_STATES
 from operations.list_operations import require_operation
 
 #: Lines that are kept of an operation: its first, and its latest.
@@ -85,6 +85,38 @@ class LogLine:
             "step": self.step,
             "level": self.level,
             "text": self.text,
+        }
+
+
+class LogJson(TypedDict):
+    """Lines of the log of an operation; the documented object."""
+
+    items: list[LogLineJson]
+    next_after: int
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """
+    Lines of a log, for somebody who reads on.
+
+    Args:
+        following: The number after which to read on.
+
+        is_final: Whether nothing more will come, unless the operation is retried.
+    """
+
+    lines: Sequence[LogLine]
+    following: int
+    is_final: bool
+
+    def as_json(self) -> LogJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "items": [line.as_json() for line in self.lines],
+            "next_after": self.following,
+            "is_final": self.is_final,
         }
 
 
@@ -214,21 +246,25 @@ def fetch_log(
     ]
 
 
-def fetch_log_part(
-    connection: sa.Connection, operation_id: UUID, page: Page, *, app: str | None = None
-) -> Part[LogLine]:
+def fetch_log_page(
+    connection: sa.Connection,
+    operation_id: UUID,
+    *,
+    after: int,
+    limit: int,
+    app: str | None = None,
+) -> LogPage:
     """
-    Return a part of the log, as ``fetch_log`` does; its position is (number,).
+    Return lines as ``fetch_log`` does, and whether more may come.
 
     Raises:
         NotFoundError: There is no such operation.
     """
-    after = 0 if page.after is None else page.after[0]
-    assert isinstance(after, int)  # the position is of an earlier part
-    lines = fetch_log(
-        connection, operation_id, after=after, limit=page.limit + 1, app=app
+    # In this order: what was said before the end is among the lines.
+    row = require_operation(connection, operation_id, app=app)
+    lines = fetch_log(connection, operation_id, after=after, limit=limit, app=app)
+    return LogPage(
+        lines=lines,
+        following=lines[-1].number if lines else after,
+        is_final=row.state in FINAL_STATES and len(lines) < limit,
     )
-    if len(lines) <= page.limit:
-        return Part(lines, None)
-    lines = lines[: page.limit]
-    return Part(lines, (lines[-1].number,))

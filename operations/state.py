@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from models.database.engine import reading
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState
-from operations.list_operations import belongs_to
+from operations.list_operations import belongs_to, make_unknown
 
 #: Seconds between two looks of somebody who waits.
 LOOK_EVERY_S = 1.0
@@ -69,16 +69,39 @@ def get_operation_state(
     return None if state is None else OperationState(state)
 
 
-def fetch_operation_states(
-    connection: sa.Connection, ids: Collection[UUID]
+def require_operation_state(
+    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
+) -> OperationState:
+    """
+    Return the state of an operation, as ``get_operation_state`` does.
+
+    Raises:
+        NotFoundError: There is no such operation.
+    """
+    state = get_operation_state(connection, operation_id, app=app)
+    if state is None:
+        raise make_unknown(operation_id)
+    return state
+
+
+def read_operation_states(
+    engine: sa.Engine, ids: Collection[UUID]
 ) -> dict[UUID, OperationState]:
-    """Return the states of operations by their ids, without those that are unknown."""
-    rows = connection.execute(
-        sa.select(operations.c.id, operations.c.state).where(
-            operations.c.id.in_(list(ids))
+    """
+    Return the states of operations by their ids, without those that are unknown.
+
+    Args:
+        engine: Its connection goes back at once.
+
+        ids: At most some thousands: one query asks for all.
+    """
+    with reading(engine) as connection:
+        rows = connection.execute(
+            sa.select(operations.c.id, operations.c.state).where(
+                operations.c.id.in_(list(ids))
+            )
         )
-    )
-    return {row.id: OperationState(row.state) for row in rows}
+        return {row.id: OperationState(row.state) for row in rows}
 
 
 def wait_for_state(

@@ -2,26 +2,412 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Path, Query
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from api.answers import ROOT, answer
-from api.context import Viewer
-from api.guarding import GuardedRoute
-from overview.operations import fetch_shown_operation
+from actions.lookup import find_filtered
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Context, Operator, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, takes
+from api.problems import ApiError
+from models.fields.field_types import Instant
+from models.operation_change import CancelModel, RetryModel
+from models.operation_state import OperationState, Queue, Reason, Trigger
+from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
+from operations.count_states import count_states
+from operations.list_operations import OperationFilter
+from operations.mail.list_deliveries import Delivery, DeliveryJson, fetch_deliveries
+from operations.operation_log import (
+    FIRST_KEPT,
+    LAST_KEPT,
+    LogJson,
+    fetch_log_page,
+)
+from operations.state import StateJson, make_state_json, require_operation_state
+from overview.operation_counts import StateCountsJson, make_counts_json
+from overview.operations import (
+    OperationJson,
+    ShownOperation,
+    StepJson,
+    fetch_shown_operation,
+    fetch_shown_part,
+)
 
 router = APIRouter(
     prefix=f"{ROOT}/operations", tags=["operations"], route_class=GuardedRoute
 )
 
+#: Seconds for which a request may wait: less than what proxies take for dead.
+LONGEST_WAIT_S = 60
 
-@router.get("/{operation_id}", response_model=dict[str, Any])
-def read_operation(context: Viewer, operation_id: UUID) -> Response:
+#: Characters of a text that is looked for, and of an action that is named.
+LONGEST_TEXT = 200
+
+_ID = "3771f246-cc92-5326-b56a-8665f62de245"
+_Id = Annotated[
+    UUID, Path(description="Id of an operation, its Celery task id.", examples=[_ID])
+]
+_AppQuery = Annotated[
+    str | None, Query(max_length=LONGEST_TEXT, description="Uid of a small app.")
+]
+_ActionQuery = Annotated[
+    str | None,
+    Query(max_length=LONGEST_TEXT, description="Uid of an action, or its name."),
+]
+
+
+def _read_filter(  # noqa: PLR0913 - the parameters of the list
+    *,
+    state: Annotated[
+        list[OperationState] | None,
+        Query(description="One of these states; may be repeated."),
+    ] = None,
+    queue: Annotated[Queue | None, Query(description="Of this queue.")] = None,
+    trigger: Annotated[Trigger | None, Query(description="Caused by this.")] = None,
+    reason: Annotated[
+        Reason | None, Query(description="With this reason, whatever follows it.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        Query(
+            max_length=LONGEST_TEXT,
+            description="The id; or a part of what triggered it, of the action's uid,"
+            " of the user, the reason or the error, in upper or lower case.",
+        ),
+    ] = None,
+    from_: Annotated[
+        Instant | None,
+        Query(alias="from", description="With an occurrence at or after this."),
+    ] = None,
+    until: Annotated[
+        Instant | None, Query(description="With an occurrence before this.")
+    ] = None,
+    recorded_from: Annotated[
+        Instant | None,
+        Query(description="Recorded at or after this. Finds what is long ago at once."),
+    ] = None,
+    recorded_until: Annotated[
+        Instant | None, Query(description="Recorded before this.")
+    ] = None,
+) -> OperationFilter:
+    _refuse_empty("until", from_, until)
+    _refuse_empty("recorded_until", recorded_from, recorded_until)
+    return OperationFilter(
+        states=frozenset(state or ()),
+        queue=queue,
+        trigger=trigger,
+        reason=reason,
+        text=text,
+        since=from_,
+        until=until,
+        recorded_since=recorded_from,
+        recorded_until=recorded_until,
+    )
+
+
+def _refuse_empty(name: str, since: datetime | None, until: datetime | None) -> None:
+    if since is None or until is None or since < until:
+        return
+    raise ApiError(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        f"nothing lies between {since.isoformat()} and {until.isoformat()}.",
+        parameter=name,
+        hint="Give a later end, or an earlier beginning.",
+    )
+
+
+def _shows(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """Return what the OpenAPI document shows as the answer."""
+    return {200: {"content": {"application/json": {"example": example}}}}
+
+
+_STEP = {
+    "name": "refresh",
+    "state": "succeeded",
+    "attempt": 1,
+    "started_at": "2026-11-23T06:00:01Z",
+    "finished_at": "2026-11-23T06:00:09Z",
+    "progress": {"done": 2, "total": 2, "note": ""},
+    "result": {"refreshed": ["orders"], "reused": ["countries"]},
+    "error": None,
+    "eta": None,
+}
+_OPERATION = {
+    "id": _ID,
+    "action_uid": "weekly",
+    "action_name": "weekly update",
+    "action_revision": 3,
+    "app": "shop",
+    "occurrence": "2026-11-23T06:00:00Z",
+    "user": None,
+    "trigger": "schedule",
+    "triggerrer": 'Scheduled action "weekly update"',
+    "queue": "heavy",
+    "state": "failed",
+    "reason": "step failed: publish",
+    "attempt": 1,
+    "recorded_at": "2026-11-23T06:00:00.104Z",
+    "sent_at": "2026-11-23T06:00:00.131Z",
+    "started_at": "2026-11-23T06:00:01Z",
+    "finished_at": "2026-11-23T06:00:10Z",
+    "worker": "heavy@host",
+    "progress": {"step": "refresh", "done": 2, "total": 2, "note": ""},
+    "steps": [_STEP],
+    "error": "publish: nothing is staged",
+    "details": None,
+}
+_DELIVERY = {
+    "step": "send_email",
+    "recipient": "ada",
+    "state": "sent",
+    "error": None,
+    "updated_at": "2026-11-23T06:00:09Z",
+    "resolved_by": None,
+    "resolved_at": None,
+}
+_LINE = {
+    "number": 1,
+    "at": "2026-11-23T06:00:04Z",
+    "attempt": 1,
+    "step": "refresh",
+    "level": "info",
+    "text": "orders: read 1,204 rows, 38.1 KiB; it had no version yet",
+}
+
+
+@router.get(
+    "",
+    response_model=ListJson[OperationJson],
+    responses=_shows({"items": [_OPERATION], "next_cursor": None}),
+)
+def list_operations(
+    context: Viewer,
+    page: Paged,
+    wanted: Annotated[OperationFilter, Depends(_read_filter)],
+    app: _AppQuery = None,
+    action: _ActionQuery = None,
+) -> Response:
+    """
+    List operations, the latest recorded first.
+
+    What no index knows is looked for among a bounded number of operations. So a part
+    may have few items, or none, and still a `next_cursor`: the list ends where there
+    is none.
+    """
+    app = context.narrow(app)
+    with context.reading() as connection:
+        uid = find_filtered(connection, app=app, action=action)
+        wanted = replace(wanted, app=app, action_uid=uid)
+        part = fetch_shown_part(connection, wanted, page)
+    return answer_list(context, part, ShownOperation.as_json)
+
+
+@router.get(
+    "/counts",
+    response_model=StateCountsJson,
+    responses=_shows(
+        {
+            "at": "2026-11-23T06:01:00Z",
+            "live": {"pending": 2, "queued": 1, "running": 3},
+            "live_is_whole": True,
+            "final": {
+                "succeeded": 1440,
+                "failed": 2,
+                "canceled": 0,
+                "skipped": 1,
+                "missed": 0,
+            },
+            "final_since": "2026-11-22T06:01:00Z",
+            "final_is_whole": True,
+        }
+    ),
+)
+def count_operations(
+    context: Viewer,
+    app: _AppQuery = None,
+    action: _ActionQuery = None,
+    since: Annotated[
+        Instant | None,
+        Query(description="Final ones recorded at or after this; 24 hours ago."),
+    ] = None,
+) -> Response:
+    """
+    Count operations by state: all live ones, and the final ones recorded lately.
+
+    `final_since` says since when was counted. It is later than what was asked for,
+    and `final_is_whole` is false, if there are too many operations since then.
+    """
+    app = context.narrow(app)
+    with context.reading() as connection:
+        uid = find_filtered(connection, app=app, action=action)
+        counts = count_states(connection, app=app, action_uid=uid, since=since)
+    return answer(make_counts_json(counts))
+
+
+@router.get(
+    "/{operation_id}", response_model=OperationJson, responses=_shows(_OPERATION)
+)
+def read_operation(context: Viewer, operation_id: _Id) -> Response:
     """Return an operation with its steps."""
     with context.reading() as connection:
-        shown = fetch_shown_operation(connection, operation_id)
-        context.own(shown.app)
+        shown = fetch_shown_operation(connection, operation_id, app=context.app)
     return answer(shown.as_json())
+
+
+@router.get(
+    "/{operation_id}/steps",
+    response_model=ListJson[StepJson],
+    responses=_shows({"items": [_STEP], "next_cursor": None}),
+)
+def list_steps(context: Viewer, operation_id: _Id) -> Response:
+    """List the steps of an operation, in the order in which they run."""
+    with context.reading() as connection:
+        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+    items = [step.as_json() for step in shown.steps]
+    return answer({"items": items, "next_cursor": None})
+
+
+@router.get(
+    "/{operation_id}/deliveries",
+    response_model=ListJson[DeliveryJson],
+    responses=_shows({"items": [_DELIVERY], "next_cursor": None}),
+)
+def list_deliveries(context: Viewer, operation_id: _Id, page: Paged) -> Response:
+    """List the mails of an operation, by step and recipient."""
+    with context.reading() as connection:
+        part = fetch_deliveries(connection, operation_id, page, app=context.app)
+    return answer_list(context, part, Delivery.as_json)
+
+
+@router.get(
+    "/{operation_id}/log",
+    response_model=LogJson,
+    responses=_shows({"items": [_LINE], "next_after": 1, "is_final": True}),
+)
+def read_log(
+    context: Viewer,
+    operation_id: _Id,
+    after: Annotated[
+        int,
+        Query(ge=0, le=2**31 - 1, description="`next_after` of the answer before."),
+    ] = 0,
+    limit: Annotated[
+        int, Query(ge=1, le=FIRST_KEPT + LAST_KEPT, description="The most lines.")
+    ] = FIRST_KEPT + LAST_KEPT,
+) -> Response:
+    """
+    Return what the steps said while they ran, the oldest line first.
+
+    The first 100 and the last 400 lines are kept; numbers that are missing in between
+    were dropped. To follow it, ask again with `next_after` until `is_final`.
+    """
+    with context.reading() as connection:
+        found = fetch_log_page(
+            connection, operation_id, after=after, limit=limit, app=context.app
+        )
+    return answer(found.as_json())
+
+
+@router.get(
+    "/{operation_id}/state",
+    response_model=StateJson,
+    responses=_shows({"id": _ID, "state": "succeeded", "is_final": True}),
+)
+async def read_state(
+    context: Viewer,
+    operation_id: _Id,
+    wait: Annotated[
+        int,
+        Query(
+            ge=0,
+            le=LONGEST_WAIT_S,
+            description="Seconds for which to wait until it is final.",
+        ),
+    ] = 0,
+) -> Response:
+    """
+    Return the state of an operation, in one word.
+
+    With `wait`, the answer comes as soon as it is final, or when the time is over. An
+    id that nobody knows is 404, never `pending`.
+    """
+    state = await run_in_threadpool(_read_state, context, operation_id)
+    if wait:
+        at_most = timedelta(seconds=wait)
+        waiters = context.services.waiters
+        found = await waiters.wait(operation_id, state, at_most=at_most)
+        if found is None:  # it was removed meanwhile; reading it again says so
+            found = await run_in_threadpool(_read_state, context, operation_id)
+        state = found
+    return answer(make_state_json(operation_id, state))
+
+
+def _read_state(context: Context, operation_id: UUID) -> OperationState:
+    with context.reading() as connection:
+        return require_operation_state(connection, operation_id, app=context.app)
+
+
+@router.post(
+    "/{operation_id}/cancel",
+    response_model=OperationJson,
+    responses=_shows({**_OPERATION, "state": "canceled", "reason": "canceled"}),
+)
+@takes(
+    CancelModel,
+    examples={"with a note": {"note": "the source is wrong"}, "nothing": {}},
+    required=False,
+)
+def cancel_operation(context: Operator, operation_id: _Id) -> Response:
+    """
+    Cancel an operation that is not final.
+
+    It is final at once; a worker that runs it stops at its next progress point.
+    """
+    asked = context.read(CancelModel, "cancellation") if context.body else CancelModel()
+    with context.writing() as connection:
+        cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
+        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+    return answer(shown.as_json())
+
+
+@router.post(
+    "/{operation_id}/retry",
+    status_code=202,
+    response_model=OperationJson,
+    responses={202: _shows({**_OPERATION, "state": "pending", "reason": None})[200]},
+)
+@takes(
+    RetryModel,
+    examples={"from a step": {"from_step": "refresh"}, "from the failed step": {}},
+    required=False,
+)
+def retry_operation(context: Operator, operation_id: _Id) -> Response:
+    """
+    Run a failed or canceled operation again, under the same id.
+
+    It begins with the first step that has not succeeded, or with `from_step`, which
+    runs again with all after it. Nobody gets a mail twice.
+    """
+    asked = context.read(RetryModel, "retry") if context.body else RetryModel()
+    with context.writing() as connection:
+        retry_or_refuse(
+            connection,
+            operation_id,
+            from_step=asked.from_step,
+            app=context.app,
+            note=asked.note,
+        )
+        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+    return answer(
+        shown.as_json(),
+        status=HTTPStatus.ACCEPTED,
+        location=f"/operations/{operation_id}",
+    )

@@ -268,12 +268,31 @@ def _say_too_long(value: object, context: Mapping[str, Any]) -> Complaint:
     )
 
 
+def _say_no_whole_number(value: object, _: Mapping[str, Any]) -> Complaint:
+    return Complaint(f"{show(value)} is not a whole number.", "Write one, such as 10.")
+
+
+def _say_too_large(value: object, context: Mapping[str, Any]) -> Complaint:
+    most = context["le"]
+    return Complaint(f"{show(value)} is more than {most}.", f"Write at most {most}.")
+
+
+def _say_too_small(value: object, context: Mapping[str, Any]) -> Complaint:
+    least = context["ge"]
+    return Complaint(f"{show(value)} is less than {least}.", f"Write {least} or more.")
+
+
 #: How we word each error, by the name that pydantic gives it.
 _WORDS: Mapping[str, _Say] = {
     "string_type": _say_no_text,
     "string_too_short": _say_empty,
     "string_too_long": _say_too_long,
     "too_long": _say_too_long,
+    "int_parsing": _say_no_whole_number,
+    "int_type": _say_no_whole_number,
+    "int_from_float": _say_no_whole_number,
+    "less_than_equal": _say_too_large,
+    "greater_than_equal": _say_too_small,
     "bool_parsing": _say_no_boolean,
     "bool_type": _say_no_boolean,
     "enum": _say_choice,

@@ -85,8 +85,9 @@ def fetch_deliveries(
     require_operation(connection, operation_id, app=app)
     marks = deliveries.c
     query = sa.select(deliveries).where(marks.operation_id == operation_id)
-    if page.after is not None:
-        step, recipient = page.after
+    after = page.read_after(str, str)
+    if after is not None:
+        step, recipient = after
         following = sa.tuple_(sa.literal(step), sa.literal(recipient))
         query = query.where(sa.tuple_(marks.step, marks.recipient) > following)
     query = query.order_by(marks.step, marks.recipient).limit(page.limit + 1)

@@ -20,6 +20,7 @@ from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.integration.cli.calling import WEEKLY, Call, write_action
+from tests.unit.operations.fakes import World
 
 MINUTE = timedelta(minutes=1)
 
@@ -184,8 +185,9 @@ def run_and_fail(call: Call) -> str:
         raise StepError("nothing is staged", permanent=True)
 
     steps = {"refresh": succeed, "publish": fail}
+    ports = World(Path()).make_context().ports
     with capture_logs():
-        Attempt(get_engine(), claim, None, steps=steps).run()  # type: ignore[arg-type]  # no step uses ports
+        Attempt(get_engine(), claim, ports, steps=steps).run()
     return operation_id
 
 

@@ -217,7 +217,8 @@ def test_counts_are_by_state(seven: sa.Engine):
     with reading(seven) as connection:
         counts = count_states(connection, app="app", action_uid="daily")
         others = count_states(connection, app="other")
-        longer = count_states(connection, within=timedelta(days=2))
+        two_days_ago = counts.at - timedelta(days=2)
+        longer = count_states(connection, since=two_days_ago)
 
     assert {"pending": 2, "queued": 0, "running": 0} == counts.live
     assert [1, 3, 0, 0, 0] == list(counts.final.values())

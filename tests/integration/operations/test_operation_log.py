@@ -13,7 +13,6 @@ from celery_app.tasks import execute
 from models.database.engine import reading, writing
 from models.database.tables import operation_log, operations
 from models.errors import NotFoundError, PostponedError, StepError
-from models.paging import Page
 from operations.cancel_and_retry import cancel_or_refuse
 from operations.claiming.claim import claim_operation
 from operations.claiming.heart import Heart
@@ -24,7 +23,7 @@ from operations.operation_log import (
     LogLevel,
     LogLine,
     fetch_log,
-    fetch_log_part,
+    fetch_log_page,
 )
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
@@ -315,11 +314,14 @@ def test_log_is_read_in_parts(recorded: sa.Engine, ports: Ports):
     assert ["4", "5"] == read_texts(recorded, after=3)
     assert ["2", "3"] == read_texts(recorded, after=1, limit=2)
     with reading(recorded) as connection:
-        first = fetch_log_part(connection, DAILY.id, Page(3))
-        second = fetch_log_part(connection, DAILY.id, Page(3, first.following))
-    assert ["1", "2", "3"] == [line.text for line in first.entries]
-    assert ["4", "5"] == [line.text for line in second.entries]
-    assert second.following is None
+        first = fetch_log_page(connection, DAILY.id, after=0, limit=3)
+        second = fetch_log_page(connection, DAILY.id, after=3, limit=3)
+        third = fetch_log_page(connection, DAILY.id, after=5, limit=3)
+    assert ["1", "2", "3"] == [line.text for line in first.lines]
+    assert ["4", "5"] == [line.text for line in second.lines]
+    pages = (first, second, third)
+    assert [3, 5, 5] == [page.following for page in pages]
+    assert [False, True, True] == [page.is_final for page in pages]
 
 
 def test_log_of_another_app_is_unknown(recorded: sa.Engine):

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.operation_state import FINAL_STATES, OperationState
 from operations.state import (
-    fetch_operation_states,
     get_operation_state,
+    read_operation_states,
     wait_for_state,
 )
 from tests.scheduling import edit, make_operation, record_all
@@ -112,7 +112,6 @@ def test_many_states_are_one_question(engine: sa.Engine):
     record_all(engine, DAILY, OTHER)
     edit(engine, OTHER.id, state="failed")
 
-    with reading(engine) as connection:
-        found = fetch_operation_states(connection, [DAILY.id, OTHER.id, uuid4()])
+    found = read_operation_states(engine, [DAILY.id, OTHER.id, uuid4()])
 
     assert {DAILY.id: "pending", OTHER.id: "failed"} == found

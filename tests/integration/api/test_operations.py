@@ -1,0 +1,528 @@
+"""Operations over HTTP: listed, read, waited for, canceled and retried."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+
+from api.answers import ROOT
+from api.services import Services
+from models.database.engine import reading, writing
+from models.database.tables import (
+    changes,
+    deliveries,
+    operation_log,
+    operation_steps,
+)
+from models.fields.instants import format_instant
+from models.operation_state import FINAL_STATES, OperationState, Trigger
+from operations.state import get_operation_state
+from overview.access.roles import Role
+from overview.json_form import write_json
+from overview.operations import fetch_shown_operation
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import MONDAY, edit, get, make_operation, post, record_all
+
+STEPS = {"refresh": True, "publish": True, "send_email": {"template": "t"}}
+
+
+@pytest.fixture(autouse=True)
+def _actions(web: Web) -> None:
+    """Give each small app an action."""
+    for app in (APP, OTHER):
+        post(
+            web.engine,
+            app=app,
+            uid=f"of-{app}",
+            name="daily",
+            operations=STEPS,
+            recipients={"groups": ["all"]},
+        )
+
+
+def add(web: Web, number: int = 0, app: str = APP, **values: Any) -> UUID:
+    """Record an operation of *app*, and write *values* into it."""
+    new = make_operation(number, action_uid=f"of-{app}", app=app)
+    record_all(web.engine, new)
+    if values:
+        edit(web.engine, new.id, **values)
+    return new.id
+
+
+def add_failed(web: Web) -> UUID:
+    """Record an operation that failed at its second step."""
+    operation_id = add(web, state="failed", reason="step failed: publish", attempt=1)
+    states = zip(STEPS, ("succeeded", "failed", "skipped"), strict=True)
+    with writing(web.engine) as connection:
+        for position, (name, state) in enumerate(states):
+            connection.execute(
+                sa.insert(operation_steps).values(
+                    operation_id=operation_id,
+                    position=position,
+                    name=name,
+                    state=state,
+                    attempt=1,
+                )
+            )
+    return operation_id
+
+
+def find(web: Web, query: str = "", **options: Any) -> list[str]:
+    """Return the ids of a list, turning its pages."""
+    found: list[str] = []
+    path = f"/operations?{query}"
+    while True:
+        answer = web.get(path, **options)
+        assert 200 == answer.status_code, answer.text
+        found += [item["id"] for item in answer.json()["items"]]
+        if "next" not in answer.links:
+            assert answer.json()["next_cursor"] is None
+            return found
+        path = answer.links["next"]["url"].removeprefix(ROOT)
+
+
+def test_list_is_turned_page_by_page(web: Web):
+    """
+    The latest first, each once, and none of another small app.
+    """
+    ids = [str(add(web, number)) for number in range(5)]
+    add(web, 9, app=OTHER)
+
+    assert ids[::-1] == find(web)
+    assert ids[::-1] == find(web, "limit=2")
+    assert ids[::-1] == find(web, f"limit=1&app={APP}")
+    assert 6 == len(find(web, app=None))
+    assert 1 == len(find(web, f"app={OTHER}", app=None))
+
+
+def test_list_is_filtered(web: Web):
+    """
+    By several states, queue, trigger, reason, text, action and time.
+    """
+    pending = str(add(web, 0))
+    failed = str(add(web, 1, state="failed", reason="step failed: publish"))
+    manual = str(add(web, 2, trigger=Trigger.MANUAL, queue="heavy", state="canceled"))
+
+    assert [failed] == find(web, "state=failed")
+    assert [failed, pending] == find(web, "state=failed&state=pending")
+    assert [manual] == find(web, "queue=heavy")
+    assert [manual] == find(web, "trigger=manual")
+    assert [failed] == find(web, "reason=step failed")
+    assert [failed] == find(web, "text=PUBLISH")
+    assert [failed] == find(web, f"text={failed}")
+    assert [manual, failed, pending] == find(web, "action=daily")
+    assert [manual, failed, pending] == find(web, f"action=of-{APP}&limit=1")
+    at = format_instant(make_operation(2).occurrence)
+    assert [manual] == find(web, f"from={at}")
+    assert [failed, pending] == find(web, f"until={at}")
+    at = format_instant(get(web.engine, UUID(failed)).recorded_at)
+    assert [manual, failed] == find(web, f"recorded_from={at}")
+    assert [pending] == find(web, f"recorded_until={at}")
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter", "said"),
+    [
+        ("state=faild", "state.0", "failed"),
+        ("queue=slow", "queue", "quick"),
+        ("stat=failed", "stat", "state"),
+        ("limit=0", "limit", "1"),
+        ("limit=201", "limit", "200"),
+        ("from=yesterday", "from", "yesterday"),
+        ("from=2026-11-23T06:00:00", "from", "2026-11-23T06:00:00"),
+        (
+            "from=2026-11-23T06:00:00Z&until=2026-11-23T06:00:00Z",
+            "until",
+            "nothing lies between",
+        ),
+        ("cursor=abc", "cursor", "cursor"),
+        (f"text={'x' * 201}", "text", "200"),
+        ("text=%00", "text", "NUL"),
+    ],
+)
+def test_filter_that_is_wrong_is_told(web: Web, query: str, parameter: str, said: str):
+    """
+    422 with the parameter, and what to write.
+    """
+    answer = web.get(f"/operations?{query}")
+
+    assert 422 == answer.status_code
+    (part,) = answer.json()["errors"]
+    assert parameter == part["parameter"]
+    assert said in answer.text
+
+
+@pytest.mark.parametrize(
+    "position", [[], [["i", 1]], [["s", "x"], ["s", "x"], ["s", "x"]], [["t", 1]]]
+)
+@pytest.mark.parametrize("path", ["/operations", "/operations/{id}/deliveries"])
+def test_cursor_that_was_made_up_is_refused(
+    web: Web, path: str, position: list[list[object]]
+):
+    """
+    Whoever knows how a cursor is made cannot break anything with one.
+    """
+    path = path.replace("{id}", str(add(web)))
+    digest = hashlib.sha256(json.dumps([f"{ROOT}{path}", []]).encode()).hexdigest()
+    text = json.dumps([digest[:12], *position])
+    cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    answer = web.get(f"{path}?cursor={cursor}")
+
+    assert answer.status_code in {400, 422}
+    assert "cursor" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("state", list(OperationState))
+def test_state_is_what_the_function_says(web: Web, state: OperationState):
+    """
+    The same answer in each form.
+    """
+    operation_id = add(web, state=state)
+
+    answer = web.get(f"/operations/{operation_id}/state").json()
+
+    with reading(web.engine) as connection:
+        assert get_operation_state(connection, operation_id) == answer["state"]
+    assert (state in FINAL_STATES) == answer["is_final"]
+
+
+def test_cursor_is_of_one_list(web: Web):
+    """
+    With other filters it would leave out what nobody has seen.
+    """
+    for number in range(3):
+        add(web, number)
+    cursor = web.get("/operations?limit=1").json()["next_cursor"]
+
+    answer = web.get(f"/operations?limit=1&state=pending&cursor={cursor}")
+
+    assert 422 == answer.status_code
+
+
+@pytest.mark.parametrize(
+    "query", [f"app={OTHER}", f"action=of-{OTHER}", "action=dayly"]
+)
+def test_filter_by_what_is_not_there_is_not_found(web: Web, query: str):
+    """
+    Nothing of another small app is named.
+    """
+    answer = web.get(f"/operations?{query}")
+
+    assert 404 == answer.status_code
+    assert f"of-{OTHER}" not in answer.text.replace(f"'of-{OTHER}'", "", 1)
+
+
+def test_counts_are_by_state(web: Web):
+    """
+    Of the caller's own small app, and of one action.
+    """
+    add(web, 0)
+    add(web, 1, state="failed")
+    add(web, 2, app=OTHER)
+
+    own = web.get("/operations/counts").json()
+    of_action = web.get("/operations/counts?action=daily").json()
+    later = web.get("/operations/counts?since=2099-01-01T00:00:00Z").json()
+    whole = web.get("/operations/counts", app=None).json()
+
+    assert {"pending": 1, "queued": 0, "running": 0} == own["live"]
+    assert 1 == own["final"]["failed"]
+    assert (True, True) == (own["live_is_whole"], own["final_is_whole"])
+    assert (own["live"], own["final"]) == (of_action["live"], of_action["final"])
+    assert 0 == sum(later["final"].values())
+    assert 2 == whole["live"]["pending"]
+
+
+def test_operation_is_read_with_its_steps(web: Web):
+    """
+    As the command line prints it.
+    """
+    operation_id = add_failed(web)
+
+    shown = web.get(f"/operations/{operation_id}")
+    steps = web.get(f"/operations/{operation_id}/steps")
+
+    with reading(web.engine) as connection:
+        expected = fetch_shown_operation(connection, operation_id).as_json()
+    assert json.loads(write_json(expected)) == shown.json()
+    assert shown.json()["steps"] == steps.json()["items"]
+    assert [*STEPS] == [step["name"] for step in steps.json()["items"]]
+
+
+def test_deliveries_are_listed_in_parts(web: Web):
+    """
+    With a cursor, as every list.
+    """
+    operation_id = add(web)
+    with writing(web.engine) as connection:
+        for recipient in ("ada", "zoe"):
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=operation_id,
+                    step="send_email",
+                    recipient=recipient,
+                    state="sent",
+                    updated_at=MONDAY,
+                )
+            )
+
+    first = web.get(f"/operations/{operation_id}/deliveries?limit=1")
+    second = web.get(first.links["next"]["url"].removeprefix(ROOT))
+
+    assert ["ada"] == [each["recipient"] for each in first.json()["items"]]
+    (zoe,) = second.json()["items"]
+    assert ("send_email", "zoe", "sent") == (
+        zoe["step"],
+        zoe["recipient"],
+        zoe["state"],
+    )
+    assert second.json()["next_cursor"] is None
+
+
+def test_log_is_followed_by_number(web: Web):
+    """
+    ``next_after`` goes on where the answer ended, until nothing more will come.
+    """
+    operation_id = add(web)
+    with writing(web.engine) as connection:
+        for number in (1, 2, 3):
+            connection.execute(
+                sa.insert(operation_log).values(
+                    operation_id=operation_id,
+                    number=number,
+                    at=MONDAY,
+                    attempt=1,
+                    step="refresh",
+                    level="info",
+                    text=str(number),
+                )
+            )
+
+    def read(query: str) -> Any:
+        return web.get(f"/operations/{operation_id}/log?{query}").json()
+
+    first = read("limit=2")
+    rest = read("after=2")
+    nothing = read("after=3")
+    edit(web.engine, operation_id, state="succeeded")
+
+    assert ["1", "2"] == [line["text"] for line in first["items"]]
+    assert ["3"] == [line["text"] for line in rest["items"]]
+    assert [2, 3, 3] == [each["next_after"] for each in (first, rest, nothing)]
+    assert not nothing["is_final"]
+    assert read("after=3")["is_final"]
+    assert 422 == web.get(f"/operations/{operation_id}/log?after=-1").status_code
+
+
+def test_state_is_one_word(web: Web):
+    """
+    Final or not; what is final is not waited for.
+    """
+    operation_id = add(web)
+
+    pending = web.get(f"/operations/{operation_id}/state").json()
+    edit(web.engine, operation_id, state="succeeded")
+    succeeded = web.get(f"/operations/{operation_id}/state?wait=60").json()
+
+    assert {"id": str(operation_id), "state": "pending", "is_final": False} == pending
+    assert ("succeeded", True) == (succeeded["state"], succeeded["is_final"])
+
+
+@pytest.mark.parametrize("wait", ["61", "-1", "soon", "1.5"])
+def test_wait_is_bounded(web: Web, wait: str):
+    """
+    A minute is as long as proxies hold a connection.
+    """
+    answer = web.get(f"/operations/{add(web)}/state?wait={wait}")
+
+    assert 422 == answer.status_code
+    assert "wait" == answer.json()["errors"][0]["parameter"]
+
+
+def test_two_hundred_wait_at_once(web: Web):
+    """
+    All are answered when the operation ends, and others are served meanwhile.
+    """
+    operation_id = add(web, state="running")
+    services: Services = web.client.app.state.services  # type: ignore[attr-defined]
+    headers = {"Authorization": f"Bearer {web.keys[APP, Role.VIEWER]}"}
+
+    async def wait() -> tuple[list[httpx2.Response], httpx2.Response, int]:
+        transport = httpx2.ASGITransport(app=web.client.app)
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://test", headers=headers, timeout=60
+        ) as client:
+            path = f"{ROOT}/operations/{operation_id}"
+            waiting = [
+                asyncio.create_task(client.get(f"{path}/state?wait=60"))
+                for _ in range(200)
+            ]
+            while services.waiters.count < len(waiting):  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+            other = await client.get(path)
+            still = services.waiters.count
+            edit(web.engine, operation_id, state="succeeded")
+            return await asyncio.gather(*waiting), other, still
+
+    answers, other, still = asyncio.run(wait())
+
+    assert (200, 200) == (other.status_code, still)
+    assert {(200, "succeeded")} == {
+        (each.status_code, each.json()["state"]) for each in answers
+    }
+    assert 0 == services.waiters.count
+
+
+def test_cancel_is_final_at_once(web: Web):
+    """
+    A second time it is a conflict; who did it is noted, with their note.
+    """
+    operation_id = add(web)
+
+    done = web.post(
+        f"/operations/{operation_id}/cancel", {"note": "too late"}, role=Role.OPERATOR
+    )
+    again = web.post(f"/operations/{operation_id}/cancel")
+
+    assert (200, "canceled") == (done.status_code, done.json()["state"])
+    assert 409 == again.status_code
+    assert f"operation {operation_id} is already canceled" == again.json()["detail"]
+    with reading(web.engine) as connection:
+        (row,) = connection.execute(
+            sa.select(changes).where(changes.c.kind == "operation")
+        ).all()
+    assert ("canceled", str(operation_id), APP) == (row.change, row.subject, row.app)
+    assert (f"operator of {APP}", "too late") == (row.by, row.note)
+    assert row.key_id in web.keys[APP, Role.OPERATOR]
+
+
+@pytest.mark.parametrize(
+    ("body", "pending"),
+    [
+        (None, ["publish", "send_email"]),
+        ({}, ["publish", "send_email"]),
+        ({"from_step": "publish"}, ["publish", "send_email"]),
+        ({"from_step": "refresh", "note": "new data"}, [*STEPS]),
+    ],
+)
+def test_retry_is_begun(web: Web, body: Any, pending: list[str]):
+    """
+    202, with where to look.
+    """
+    operation_id = add_failed(web)
+
+    answer = web.post(f"/operations/{operation_id}/retry", body, role=Role.OPERATOR)
+
+    assert 202 == answer.status_code
+    assert f"{ROOT}/operations/{operation_id}" == answer.headers["location"]
+    assert "pending" == answer.json()["state"]
+    steps = {step["name"]: step["state"] for step in answer.json()["steps"]}
+    begun = [name for name in pending if steps[name] == "pending"]
+    assert begun in (pending, [])
+    assert OperationState.PENDING == get(web.engine, operation_id).state
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"from_step": "refreshed"}, 400, "Did you mean 'refresh'?"),
+        ({"from_step": "send_email"}, 409, "'publish', before 'send_email'"),
+        ({"fromstep": "refresh"}, 422, "from_step"),
+        ({"from_step": 1}, 422, "/from_step"),
+        ({"note": "x" * 1001}, 422, "/note"),
+        ([], 422, "object"),
+    ],
+)
+def test_retry_that_is_wrong_is_told(web: Web, body: Any, status: int, said: str):
+    """
+    In the words of the command line; nothing changes.
+    """
+    operation_id = add_failed(web)
+
+    answer = web.post(f"/operations/{operation_id}/retry", body)
+
+    assert status == answer.status_code
+    assert said in answer.text
+    assert "failed" == get(web.engine, operation_id).state
+
+
+def test_retry_with_a_key_is_done_once(web: Web):
+    """
+    A repeat gets the first answer, although the operation is pending by then.
+    """
+    path = f"/operations/{add_failed(web)}/retry"
+    headers = {"Idempotency-Key": "mine"}
+
+    first = web.post(path, {}, headers=headers)
+    again = web.post(path, {}, headers=headers)
+    other = web.post(path, {})
+
+    assert (202, 202, 409) == (
+        first.status_code,
+        again.status_code,
+        other.status_code,
+    )
+    assert first.json() == again.json()
+
+
+ROUTES = [
+    ("GET", ""),
+    ("GET", "/steps"),
+    ("GET", "/deliveries"),
+    ("GET", "/log"),
+    ("GET", "/state"),
+    ("GET", "/state?wait=1"),
+    ("POST", "/cancel"),
+    ("POST", "/retry"),
+]
+
+
+@pytest.mark.parametrize(("method", "route"), ROUTES)
+def test_operation_of_another_app_is_unknown(web: Web, method: str, route: str):
+    """
+    In the words for one that never was; nothing changes.
+    """
+    theirs = add(web, app=OTHER, state="failed")
+    never = uuid4()
+
+    of_others = web.ask(method, f"/operations/{theirs}{route}")
+    of_nobody = web.ask(method, f"/operations/{never}{route}")
+    own = web.ask(method, f"/operations/{theirs}{route}", app=OTHER)
+
+    assert (404, 404) == (of_others.status_code, of_nobody.status_code)
+    assert f"there is no operation {theirs}" == of_others.json()["detail"]
+    assert f"there is no operation {never}" == of_nobody.json()["detail"]
+    assert own.status_code in {200, 202, 409}
+
+
+@pytest.mark.parametrize(("method", "route"), ROUTES)
+def test_what_is_no_id_is_unknown(web: Web, method: str, route: str):
+    """
+    404, as for any other.
+    """
+    answer = web.ask(method, f"/operations/none{route}")
+
+    assert 404 == answer.status_code
+
+
+@pytest.mark.parametrize("route", ["cancel", "retry"])
+def test_who_may_only_read_changes_nothing(web: Web, route: str):
+    """
+    403 names the role that is needed.
+    """
+    operation_id = add(web)
+
+    answer = web.post(f"/operations/{operation_id}/{route}", role=Role.VIEWER)
+
+    assert 403 == answer.status_code
+    assert "operator" in answer.json()["detail"]
+    assert "pending" == get(web.engine, operation_id).state
