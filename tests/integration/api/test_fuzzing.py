@@ -22,6 +22,7 @@ from schemathesis.engine.events import (
     NonFatalError,
     ScenarioFinished,
 )
+from schemathesis.schemas import BaseSchema
 
 from api.app import make_app
 from api.openapi import make_document
@@ -107,7 +108,7 @@ def test_every_answer_is_as_documented(
         seed=request.config.getoption("fuzz_seed"),
         examples=request.config.getoption("fuzz_examples"),
     )
-    schema = schemathesis.openapi.from_dict(make_document(), config=config)
+    schema: BaseSchema = schemathesis.openapi.from_dict(make_document(), config=config)
     schema.app = app
     for route in find_routes():
         if route.is_endless:
