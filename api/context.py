@@ -17,7 +17,6 @@ from fastapi import Depends, Request
 
 from api.preconditions import find_expected
 from api.services import Services
-from models.database.engine import reading, writing
 from models.door.documents import read_model
 from models.errors import NotFoundError
 from models.fields.strict_model import DocumentModel
@@ -94,14 +93,14 @@ class Context:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """Give a connection that only reads."""
-        with reading(self.services.engine) as connection:
+        with self.services.reading() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """Give a connection in one transaction, whose changes are the caller's."""
         author = self.caller.as_author(self.request_id)
-        with writing(self.services.engine, author=author) as connection:
+        with self.services.writing(author) as connection:
             yield connection
 
 

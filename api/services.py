@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -11,7 +13,7 @@ import sqlalchemy as sa
 from api.limits import Limits
 from api.stream import Hub, make_hub
 from api.waiting import Waiters, make_waiters
-from models.database.engine import make_engine
+from models.database.engine import Author, make_engine, reading, writing
 from models.fields.task_rules import TaskRules
 from settings import Settings
 
@@ -51,6 +53,18 @@ class Services:
         """End what has no end of its own; the server is ending."""
         self.hub.close()
         self.waiters.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Give a connection that only reads."""
+        with reading(self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, author: Author | None = None) -> Iterator[sa.Connection]:
+        """Give a connection in one transaction, whose changes are *author*'s."""
+        with writing(self.engine, author=author) as connection:
+            yield connection
 
     @property
     def timezone(self) -> str:

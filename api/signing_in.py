@@ -17,7 +17,6 @@ from fastapi import Request
 from api.limits import Kind, Verdict, name_address
 from api.problems import ApiError
 from api.services import Services
-from models.database.engine import reading
 from models.errors import RuleError
 from models.fields.field_types import LONGEST_NAME, check_name
 from overview.access.callers import Caller
@@ -126,7 +125,7 @@ def refuse_too_many(verdict: Verdict) -> None:
 
 
 def _find_key(services: Services, request: Request, text: str) -> Caller:
-    with reading(services.engine) as connection:
+    with services.reading() as connection:
         found = recognize(connection, text)
     if isinstance(found, Refused):
         count_attempt(services, request)
@@ -138,7 +137,7 @@ def _find_session(services: Services, request: Request) -> Caller | None:
     text = request.cookies.get(name_cookie(services.settings))
     if not text:
         return None
-    with reading(services.engine) as connection:
+    with services.reading() as connection:
         return recognize_session(connection, text)
 
 

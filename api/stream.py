@@ -23,9 +23,8 @@ from functools import partial
 import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 
-from models.database.engine import reading
 from models.errors import UnreachableError
-from overview.happenings import Happening, Sight, fetch_happenings
+from overview.happenings import Happening, Sight, look
 from overview.json_form import write_json
 
 #: Looks for what has happened since it looked last.
@@ -294,9 +293,4 @@ class Hub:
 
 def make_hub(engine: sa.Engine) -> Hub:
     """Return a hub that looks into the database of *engine*."""
-    return Hub(partial(_look, engine))
-
-
-def _look(engine: sa.Engine, before: Sight | None) -> tuple[list[Happening], Sight]:
-    with reading(engine) as connection:
-        return fetch_happenings(connection, before)
+    return Hub(partial(look, engine))

@@ -67,17 +67,7 @@ def send(  # noqa: PLR0913 - the options of the command
 
     Give a FILE, or --event and --user. An event that is known already changes nothing.
     """
-    if file is not None:
-        if (event, user, at, key) != (None,) * 4:
-            msg = (
-                "Give either FILE, or --event and --user (with --at and --key if you"
-                " like); not both."
-            )
-            raise UsageError(msg)
-        models: tuple[UserEventModel | CloudEventModel, ...]
-        models = read_events(read_file(file))
-    else:
-        models = (_read_options(event=event, user=user, at=at, key=key),)
+    models = _read(file, event=event, user=user, at=at, key=key)
     with write_database() as connection:
         received = receive_events(connection, app, models, correct=correct)
     if json:
@@ -104,6 +94,21 @@ def _warn_of_future(
         )
     if len(early) > _MOST:
         print_warning(f"{len(early) - _MOST:,} more events are in the future.")
+
+
+def _read(
+    file: str | None, **given: str | None
+) -> tuple[UserEventModel | CloudEventModel, ...]:
+    """Return the events of *file*, or the one that the options describe."""
+    if file is None:
+        return (_read_options(**given),)
+    if any(value is not None for value in given.values()):
+        msg = (
+            "Give either FILE, or --event and --user (with --at and --key if you"
+            " like); not both."
+        )
+        raise UsageError(msg)
+    return read_events(read_file(file))
 
 
 def _read_options(**given: str | None) -> UserEventModel:

@@ -14,9 +14,9 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import fetch_domains
 from actions.lookup import fetch_app
 from actions.posting.post import post_action
+from actions.small_apps.list_apps import fetch_domains
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.database.tables import scheduled_actions

@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import (
+from actions.lookup import fetch_app
+from actions.pausing.pause_state import Pause, PauseJson, get_pause
+from actions.small_apps.list_apps import (
     count_users,
     fetch_apps,
     fetch_domains,
     fetch_groups,
     fetch_names,
 )
-from actions.lookup import fetch_app
-from actions.pausing.pause_state import Pause, PauseJson, get_pause
 from models.paging import Page, Part
 from operations.running.estimates import Working, WorkingJson, fetch_working
 

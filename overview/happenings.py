@@ -21,7 +21,13 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.leader import LEASE_NAME
-from models.database.engine import Identifier, db_now, json_rows, make_rows_json
+from models.database.engine import (
+    Identifier,
+    db_now,
+    json_rows,
+    make_rows_json,
+    reading,
+)
 from models.database.tables import LIVE, leases, operations
 from models.operation_state import FINAL_STATES
 
@@ -90,6 +96,12 @@ class Sight:
     counts: Mapping[str, Mapping[str, int]] | None = None
     ticked_at: datetime | None = None
     fence: int | None = None
+
+
+def look(engine: sa.Engine, before: Sight | None) -> tuple[list[Happening], Sight]:
+    """Do as ``fetch_happenings`` does, on a connection of *engine* for the moment."""
+    with reading(engine) as connection:
+        return fetch_happenings(connection, before)
 
 
 def fetch_happenings(

@@ -73,8 +73,8 @@ OF_CELERY = {"amqp", "billiard", "celery", "celery_app", "kombu", "redis"}
 TRANSACTIONS = {f"models.database.engine.{name}" for name in ("reading", "writing")}
 STATEMENTS = {"execute", "scalar", "scalars", "begin", "begin_nested", "connect"}
 
-#: Whoever asks gets a connection from these; the second one knows who asks.
-HAND_CONNECTIONS_ON = {"cli/connection.py", "api/context.py", "api/signing_in.py"}
+#: Whoever asks gets a connection from these.
+HAND_CONNECTIONS_ON = {"cli/connection.py", "api/services.py"}
 
 TABLE_PARTS = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 

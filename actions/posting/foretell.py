@@ -15,12 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import (
-    ActionState,
-    fetch_rows,
-    find_next,
-    get_action_state,
-)
+from actions.list_actions import ActionState, fetch_rows, find_next, get_action_state
 from actions.lookup import find_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting.changes import (

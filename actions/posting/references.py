@@ -13,7 +13,7 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from actions.list_actions import fetch_domains, fetch_groups, fetch_names
+from actions.small_apps.list_apps import fetch_domains, fetch_groups, fetch_names
 from models.database.tables import users
 from models.errors import Problem
 from models.fields.strict_model import find_near, show

@@ -27,7 +27,6 @@ from api.signing_in import (
     is_behind_tls,
     name_cookie,
 )
-from models.database.engine import writing
 from models.errors import ForbiddenError, MinutehandError, UsageError
 from overview.access.keys import Refused, recognize
 from overview.access.sign_ins import (
@@ -107,7 +106,7 @@ def leave(request: Request) -> Response:
     name = name_cookie(services.settings)
     try:
         demand_own_page(services.settings, request)
-        with writing(services.engine) as connection:
+        with services.writing() as connection:
             sign_out(connection, request.cookies.get(name, ""))
     except MinutehandError as error:
         return _refuse(error)
@@ -131,7 +130,7 @@ def _begin(request: Request, secret: str) -> Session:
         # Another site could sign somebody in as whom it likes, and see what they do.
         demand_own_page(services.settings, request)
     secret = secret.strip()
-    with writing(services.engine) as connection:
+    with services.writing() as connection:
         sign_out(connection, request.cookies.get(name_cookie(services.settings), ""))
         if secret.startswith(LINK_PREFIX):
             session = follow_link(connection, secret)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from actions.list_actions import fetch_apps
 from actions.lookup import fetch_app
 from actions.notice_action import fetch_watch
 from actions.pausing.targets import pause_target
 from actions.posting.post import SYSTEM_APP
 from actions.receive_events import receive_events
 from actions.small_apps.delete import DeletedApp, delete_small_app
+from actions.small_apps.list_apps import fetch_apps
 from models.database.engine import db_now, reading, writing
 from models.database.tables import (
     api_keys,
