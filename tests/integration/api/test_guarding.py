@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from uuid import uuid4
 
+import httpx2
 import pytest
 import sqlalchemy as sa
 
@@ -118,3 +121,41 @@ def test_body_has_bounds(web: Web):
 
     assert (long.status_code, deep.status_code, form.status_code) == (413, 422, 415)
     assert "32 levels" in deep.json()["detail"]
+
+
+def test_method_that_is_not_possible_is_told_those_that_are(web: Web):
+    """
+    All of them, whichever of their routes comes first.
+    """
+    answers = [
+        web.client.request("DELETE", path)
+        for path in ("/api/v1/keys", "/api/v1/keys/x/revoke", "/sign-in", "/livez")
+    ]
+
+    assert {405} == {answer.status_code for answer in answers}
+    assert ["GET, POST", "POST", "GET, POST", "GET"] == [
+        answer.headers["allow"] for answer in answers
+    ]
+
+
+def test_one_of_many_equal_requests_is_done(web: Web):
+    """
+    Those that come in the same instant are told so, or get its answer.
+    """
+    headers = {"Idempotency-Key": str(uuid4())}
+    barrier = Barrier(6)
+
+    def post(_number: int) -> httpx2.Response:
+        barrier.wait(timeout=30)
+        return web.post("/actions", make_document(), headers=headers)
+
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(post, range(6)))
+    done = [answer for answer in answers if answer.status_code == 201]
+
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert len({answer.text for answer in done}) == 1
+    assert 1 == sum("idempotency-replayed" not in each.headers for each in done)
+    with web.engine.connect() as connection:
+        count = sa.select(sa.func.count()).select_from(scheduled_actions)
+        assert connection.execute(count).scalar_one() == 1
