@@ -50,6 +50,10 @@ class Event(StrEnum):
         "web_not_started",
         "The HTTP API cannot listen on its address; everything else goes on.",
     )
+    WEB_SIGNED_IN = (
+        "web_signed_in",
+        "Somebody signed in at the pages, by a key or a link.",
+    )
     WEB_REQUEST_FAILED = (
         "web_request_failed",
         "A request met a defect of ours; its caller was told only the request's id.",

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import jinja2
+import structlog
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
@@ -37,6 +38,9 @@ from overview.access.sign_ins import (
     follow_link,
     sign_out,
 )
+from telemetry import Event
+
+log = structlog.get_logger()
 
 router = APIRouter(include_in_schema=False)
 
@@ -87,6 +91,15 @@ async def enter(request: Request) -> Response:
     except MinutehandError as error:
         return _refuse(error, goal=_check_goal(form.get("next", "")))
     services: Services = request.app.state.services
+    who = session.caller
+    log.info(
+        Event.WEB_SIGNED_IN,
+        request_id=request.state.request_id,
+        by=who.name,
+        key_id=who.key_id,
+        role=who.role.value,
+        app=who.app,
+    )
     response = _send_to(_check_goal(form.get("next", "")) or PATH)
     response.set_cookie(
         name_cookie(services.settings),

@@ -59,5 +59,6 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
         change["kind"],
         change["change"],
     )
+    assert '"event": "web_signed_in"' in log.read_text()
     assert 0 == code, log.read_text()
     assert "Traceback" not in log.read_text()
