@@ -49,7 +49,7 @@ def make_app(services: Services) -> FastAPI:
         current_default_thread_limiter().total_tokens = services.settings.web_threads
         with doing_bulk_changes(services.engine):
             yield
-        services.engine.dispose()
+        services.close()
 
     app = FastAPI(
         title="Minutehand",

@@ -7,15 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 import sqlalchemy as sa
+from anyio import CapacityLimiter
+from prometheus_client import CollectorRegistry, generate_latest
 
 from api.limits import Limits
+from api.shared import Shared
 from api.stream import Hub, make_hub
 from api.waiting import Waiters, make_waiters
 from models.database.engine import Author, make_engine, reading, writing
 from models.fields.task_rules import TaskRules
+from overview.doctor.examine import find_trouble
+from overview.doctor.finding import Finding
+from overview.metrics import WorkMetrics
+from overview.readiness import find_obstacle
 from settings import Settings
+
+#: How often the installation is examined, however many ask.
+DOCTOR_EVERY = timedelta(seconds=10)
+
+#: How often the database is asked for whoever balances load, without a key.
+READY_EVERY = timedelta(seconds=1)
+
+#: How often metrics are written; overview/metrics.py reads them less often.
+METRICS_EVERY = timedelta(seconds=1)
 
 #: How long a request may take in the database: less than a proxy or a person waits.
 DATABASE_TIMEOUT = timedelta(seconds=5)
@@ -36,6 +53,16 @@ class Services:
         hub: Who listens to what happens.
 
         waiters: Who waits for an operation to end.
+
+        doctor: What is wrong with the installation.
+
+        obstacle: Why requests cannot be served. None: they can.
+
+        work: Reads the metrics of work, on a connection of its own.
+
+        metrics: The same, as Prometheus reads them.
+
+        auditing: One audit at a time.
     """
 
     settings: Settings
@@ -43,11 +70,30 @@ class Services:
     limits: Limits
     hub: Hub = field(init=False)
     waiters: Waiters = field(init=False)
+    doctor: Shared[list[Finding]] = field(init=False)
+    obstacle: Shared[str | None] = field(init=False)
+    work: WorkMetrics = field(init=False)
+    metrics: Shared[bytes] = field(init=False)
+    auditing: CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        """Give it a hub and waiters of its own."""
-        object.__setattr__(self, "hub", make_hub(self.engine))
-        object.__setattr__(self, "waiters", make_waiters(self.engine))
+        """Give it what no other web process has."""
+        work = WorkMetrics(self.settings, leads=lambda: True)
+        registry = CollectorRegistry(auto_describe=True)
+        registry.register(work)
+        for name, value in (
+            ("hub", make_hub(self.engine)),
+            ("waiters", make_waiters(self.engine)),
+            ("doctor", Shared(self._examine, DOCTOR_EVERY)),
+            ("obstacle", Shared(partial(find_obstacle, self.engine), READY_EVERY)),
+            ("work", work),
+            ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
+            ("auditing", CapacityLimiter(1)),
+        ):
+            object.__setattr__(self, name, value)
+
+    def _examine(self) -> list[Finding]:
+        return list(find_trouble(self.engine, self.settings))
 
     def send_away(self) -> None:
         """End what has no end of its own; the server is ending."""
@@ -65,6 +111,11 @@ class Services:
         """Give a connection in one transaction, whose changes are *author*'s."""
         with writing(self.engine, author=author) as connection:
             yield connection
+
+    def close(self) -> None:
+        """Close all connections to the database."""
+        self.engine.dispose()
+        self.work.close()
 
     @property
     def timezone(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ from actions.explaining.expected_events import Keeps
 from actions.explaining.history import fetch_histories
 from actions.leader import get_last_tick_at
 from models.database.engine import read_clock, reading
+from models.errors import UsageError
 from models.recipients import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import User, keeps_triggering_user
@@ -90,6 +92,7 @@ def audit_all(
     until: datetime | None,
     app: str | None,
     lookback: timedelta,
+    at_most: timedelta | None = None,
 ) -> Audit:
     """
     Compare the recorded operations with the rules.
@@ -104,7 +107,13 @@ def audit_all(
         app: Uid of a small app. None: all of them.
 
         lookback: The look-back of the installation.
+
+        at_most: How long it may take. None: as long as it takes.
+
+    Raises:
+        UsageError: It takes longer than *at_most*.
     """
+    give_up_at = None if at_most is None else time.monotonic() + at_most.total_seconds()
     with reading(engine) as connection:
         now = read_clock(connection)
         ticked_at = get_last_tick_at(connection) or now
@@ -118,6 +127,12 @@ def audit_all(
     keeps_of = _make_keeps(engine, now)
     for history in fetch_histories(engine, since=begin, until=end, app=app):
         audited += 1
+        if give_up_at is not None and time.monotonic() > give_up_at:
+            msg = (
+                "the audit takes too long to be waited for. Name an app, or a shorter"
+                " period; minutehand audit takes as long as it takes"
+            )
+            raise UsageError(msg)
         if history.is_of_time:
             findings += audit_action(
                 history.uid,

@@ -88,6 +88,10 @@ _TROUBLES = ("failed", "missed", "uncertain")
 _LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
 
 
+#: The gauges are those of the process, which may serve them in two places.
+_READING = threading.Lock()
+
+
 class WorkMetrics(Collector):
     """
     Serves the metrics of work while this process leads.
@@ -119,7 +123,6 @@ class WorkMetrics(Collector):
         )
         self._leads = leads
         self._monotonic = monotonic
-        self._lock = threading.Lock()
         self._known: Sequence[Metric] = ()
         self._read_at = float("-inf")
 
@@ -133,13 +136,13 @@ class WorkMetrics(Collector):
         if not self._leads():
             return
         # While another thread reads, callers get the cached metrics.
-        if self._lock.acquire(blocking=not self._known):
+        if _READING.acquire(blocking=not self._known):
             try:
                 if self._monotonic() - self._read_at >= KEPT_S:
                     self._known = self._read()
                     self._read_at = self._monotonic()
             finally:
-                self._lock.release()
+                _READING.release()
         yield from self._known
 
     def close(self) -> None:

@@ -16,12 +16,14 @@ from api.routes import (
     events,
     keys,
     load,
+    mails,
     meta,
     operations,
     previews,
     reference,
     sign_in,
     stream,
+    system,
     users,
 )
 
@@ -42,8 +44,10 @@ ROUTERS = (
     events.router,
     keys.router,
     load.router,
+    mails.router,
     operations.router,
     previews.router,
     stream.router,
+    system.router,
     users.router,
 )

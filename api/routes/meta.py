@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from importlib.metadata import version
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from typing_extensions import TypedDict
 
 from api.answers import answer
+from api.problems import MEDIA_TYPE, RETRY_AFTER, make_problem
+from api.services import Services
+from models.door.action_schema import make_action_schema
 
 router = APIRouter(tags=["meta"])
+
+_PROBLEM = "#/components/schemas/ProblemJson"
 
 
 class VersionJson(TypedDict):
@@ -29,6 +35,60 @@ class LiveJson(TypedDict):
 async def read_liveness() -> Response:
     """Tell that the process answers; the database is not asked."""
     return answer({"status": "ok"})
+
+
+class SchemaResponse(JSONResponse):
+    """A JSON Schema."""
+
+    media_type = "application/schema+json"
+
+
+class ReadyJson(TypedDict):
+    """That requests can be served."""
+
+    status: str
+
+
+@router.get(
+    "/readyz",
+    response_model=ReadyJson,
+    responses={
+        503: {
+            "description": "Not now.",
+            "content": {MEDIA_TYPE: {"schema": {"$ref": _PROBLEM}}},
+        }
+    },
+)
+async def read_readiness(request: Request) -> Response:
+    """
+    Tell whether requests can be served: the database answers, and has our schema.
+
+    The database is asked at most once a second, however many ask.
+    """
+    services: Services = request.app.state.services
+    obstacle, _ = await services.obstacle.ask()
+    if obstacle is None:
+        return answer({"status": "ok"})
+    return make_problem(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        obstacle,
+        request.state.request_id,
+        headers={"Retry-After": str(RETRY_AFTER)},
+    )
+
+
+@router.get(
+    "/schemas/scheduled-action",
+    response_class=SchemaResponse,
+    responses={200: {"content": {SchemaResponse.media_type: {"schema": {}}}}},
+)
+async def read_action_schema() -> Response:
+    """
+    Return the JSON Schema (2020-12) of a scheduled action.
+
+    For editors; the server judges more than form.
+    """
+    return SchemaResponse(make_action_schema())
 
 
 @router.get("/version", response_model=VersionJson)

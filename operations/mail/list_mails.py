@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -42,6 +42,30 @@ class Kept(StrEnum):
     NO = "no"
 
 
+class MailState(StrEnum):
+    """The states in which a mail is found."""
+
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    UNCERTAIN = "uncertain"
+
+
+class MailCountsJson(TypedDict):
+    """How many mails there are, by state."""
+
+    counts: dict[str, int]
+    total: int
+
+
+def make_counts_json(counts: Mapping[str, int]) -> MailCountsJson:
+    """Return the documented object, which has every state."""
+    return {
+        "counts": {state.value: counts.get(state, 0) for state in MailState},
+        "total": sum(counts.values()),
+    }
+
+
 class MailJson(TypedDict):
     """A mail to one recipient; ``content`` tells whether it can be read."""
 
@@ -50,7 +74,7 @@ class MailJson(TypedDict):
     action_uid: str
     step: str
     recipient: str
-    state: DeliveryState
+    state: MailState
     error: str | None
     updated_at: datetime
     resolved_by: str | None
@@ -135,7 +159,7 @@ class Mail:
             "action_uid": self.action_uid,
             "step": self.step,
             "recipient": self.recipient,
-            "state": self.state,
+            "state": MailState(self.state.value),
             "error": self.error,
             "updated_at": self.updated_at,
             "resolved_by": self.resolved_by,
@@ -302,6 +326,15 @@ def count_mails(connection: sa.Connection, wanted: MailSelection) -> dict[str, i
         .group_by(_MARKS.state)
     )
     return {row[0]: row[1] for row in rows}
+
+
+def count_operations(connection: sa.Connection, wanted: MailSelection) -> int:
+    """Return how many operations have mails that are meant."""
+    return connection.execute(
+        sa.select(sa.func.count(_MARKS.operation_id.distinct()))
+        .join_from(deliveries, operations)
+        .where(*match_mails(wanted))
+    ).scalar_one()
 
 
 def match_mails(wanted: MailSelection) -> Iterator[sa.ColumnElement[bool]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -53,6 +53,34 @@ class Finding:
             "health": self.health,
             "detail": self.detail,
         }
+
+
+class DoctorJson(TypedDict):
+    """
+    What doctor found, and the worst of it.
+
+    However many ask, it looks again after ten seconds only: ``age_s`` is the age of
+    what it found.
+    """
+
+    health: Health
+    findings: list[FindingJson]
+    age_s: float
+
+
+def make_doctor_json(findings: Sequence[Finding], age_s: float) -> DoctorJson:
+    """Return the documented object; keys are only added."""
+    found = {each.health for each in findings}
+    worst = next(
+        each
+        for each in (Health.BAD, Health.DOUBTFUL, Health.GOOD)
+        if each in found or each is Health.GOOD
+    )
+    return {
+        "health": worst,
+        "findings": [each.as_json() for each in findings],
+        "age_s": round(age_s, 3),
+    }
 
 
 @dataclass(frozen=True, slots=True)

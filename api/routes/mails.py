@@ -1,0 +1,152 @@
+"""Mails: who was sent what, what it said, and sending it again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Context, Operator, Viewer
+from api.cursors import Paged
+from api.guarding import GuardedRoute, takes
+from models.fields.field_types import Instant
+from operations.mail.list_mails import (
+    Mail,
+    MailCountsJson,
+    MailJson,
+    MailSelection,
+    MailState,
+    ReadMailJson,
+    count_mails,
+    fetch_mail,
+    fetch_mails,
+    make_counts_json,
+)
+from operations.mail.mail_requests import (
+    ConfirmMailsModel,
+    ResendMailsModel,
+    resolve_asked,
+)
+from operations.mail.uncertain_mails import ResolvedJson
+from operations.ports import DeliveryState
+
+router = APIRouter(prefix=f"{ROOT}/mails", tags=["mails"], route_class=GuardedRoute)
+
+_OPERATION = "5e2f1f5c-6b0b-5a0e-9d0e-3f6f0a5a1d11"
+
+
+def _select(  # noqa: PLR0913 - the filters of the list
+    context: Viewer,
+    *,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    action: Annotated[
+        str | None, Query(description="Uid of a scheduled action.")
+    ] = None,
+    operation_id: Annotated[
+        UUID | None, Query(description="The operation that sends them.")
+    ] = None,
+    state: Annotated[
+        MailState | None, Query(description="Only mails in this state.")
+    ] = None,
+    recipient: Annotated[
+        str | None, Query(description="Id of a user; of notices, an address.")
+    ] = None,
+    since: Annotated[
+        Instant | None,
+        Query(alias="from", description="Of the last change, inclusive."),
+    ] = None,
+    until: Annotated[
+        Instant | None, Query(description="Of the last change, exclusive.")
+    ] = None,
+) -> MailSelection:
+    return MailSelection(
+        app=context.narrow(app),
+        action_uid=action,
+        operation_id=operation_id,
+        recipients=frozenset(() if recipient is None else {recipient}),
+        state=None if state is None else DeliveryState(state.value),
+        since=since,
+        until=until,
+    )
+
+
+_Selection = Annotated[MailSelection, Depends(_select)]
+
+
+@router.get("", response_model=ListJson[MailJson])
+def list_mails(context: Viewer, page: Paged, wanted: _Selection) -> Response:
+    """List mails, the latest change first."""
+    with context.reading() as connection:
+        part = fetch_mails(connection, wanted, page)
+    return answer_list(context, part, Mail.as_json)
+
+
+@router.get("/counts", response_model=MailCountsJson)
+def read_counts(context: Viewer, wanted: _Selection) -> Response:
+    """Count mails by state."""
+    with context.reading() as connection:
+        counts = count_mails(connection, wanted)
+    return answer(make_counts_json(counts))
+
+
+@router.get("/{operation_id}/{step}/{recipient}", response_model=ReadMailJson)
+def read_mail(
+    context: Viewer, operation_id: UUID, step: str, recipient: str
+) -> Response:
+    """
+    Return a mail with what it said, as it was handed over to the mail server.
+
+    `content` says whether it was kept. Show its HTML in a sandboxed frame only: it was
+    written by an admin of the app.
+    """
+    with context.reading() as connection:
+        found = fetch_mail(connection, operation_id, step, recipient, app=context.app)
+    return answer(found.as_json())
+
+
+@router.post("/resend", response_model=ResolvedJson)
+@takes(
+    ResendMailsModel,
+    examples={
+        "failed ones of an operation": {"operation_id": _OPERATION, "state": "failed"},
+        "how many are uncertain": {"dry_run": True},
+    },
+)
+def resend(context: Operator) -> Response:
+    """
+    Send uncertain or failed mails again, to their recipients alone.
+
+    Their operations are reopened for that, and return to their former states. Unless
+    one operation is named, say how many you expect: another count is refused with 409.
+    """
+    asked = context.read(ResendMailsModel, "the request")
+    return _resolve(context, asked, resend=True)
+
+
+@router.post("/confirm", response_model=ResolvedJson)
+@takes(
+    ConfirmMailsModel,
+    examples={
+        "one": {"operation_id": _OPERATION, "recipients": ["ada"]},
+        "how many are uncertain": {"dry_run": True},
+    },
+)
+def confirm(context: Operator) -> Response:
+    """Mark uncertain mails as sent, because you know that they arrived."""
+    asked = context.read(ConfirmMailsModel, "the request")
+    return _resolve(context, asked, resend=False)
+
+
+def _resolve(context: Context, asked: ConfirmMailsModel, *, resend: bool) -> Response:
+    author = context.caller.as_author(context.request_id)
+    resolved = resolve_asked(
+        context.services.engine,
+        asked,
+        app=context.narrow(asked.app),
+        resend=resend,
+        by=author,
+    )
+    return answer(resolved)

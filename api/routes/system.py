@@ -1,0 +1,134 @@
+"""The installation: what it does now, who works in it, and what is wrong with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Query
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import PlainTextResponse, Response
+
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.context import Context, Viewer
+from api.guarding import GuardedRoute, heavy
+from api.problems import ApiError
+from models.errors import ForbiddenError
+from models.fields.field_types import Instant
+from models.paging import Part
+from overview.app_status import AppStatusJson, fetch_app_status
+from overview.auditing import AuditJson, audit_all
+from overview.doctor.finding import DoctorJson, make_doctor_json
+from overview.status import StatusJson, fetch_status
+from overview.workers import WorkerAtWork, WorkerJson, fetch_workers
+
+router = APIRouter(tags=["system"], route_class=GuardedRoute)
+
+#: How long an audit may take; clients and proxies wait no longer.
+_AUDIT_WITHIN = timedelta(seconds=25)
+
+
+def _demand_installation(context: Context, what: str) -> None:
+    """Refuse keys of one small app; what they ask for exists, and is no secret."""
+    if context.app is not None:
+        msg = f"{what} is that of the installation: a key of it is needed"
+        raise ForbiddenError(msg)
+
+
+@router.get(f"{ROOT}/status", response_model=StatusJson | AppStatusJson)
+def read_status(
+    context: Viewer,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+) -> Response:
+    """
+    Tell who leads, what waits, what runs, what failed, and what is due next.
+
+    A key of one small app is told the part of that app; *app* asks for such a part.
+    """
+    app = context.narrow(app)
+    with context.reading() as connection:
+        if app is not None:
+            return answer(fetch_app_status(connection, app).as_json())
+        return answer(fetch_status(connection).as_json())
+
+
+@router.get(f"{ROOT}/workers", response_model=ListJson[WorkerJson])
+def list_workers(context: Viewer) -> Response:
+    """
+    List the workers, and what each of them runs now.
+
+    This needs a key of the installation.
+    """
+    _demand_installation(context, "the list of workers")
+    with context.reading() as connection:
+        found = fetch_workers(connection)
+    return answer_list(context, Part(found, None), WorkerAtWork.as_json)
+
+
+@router.get(f"{ROOT}/doctor", response_model=DoctorJson)
+@heavy
+async def examine(context: Viewer) -> Response:
+    """
+    Look for problems: of the leader, the queues, the broker, the hosts, the data.
+
+    At most once in ten seconds, however many ask. This needs a key of the installation.
+    """
+    _demand_installation(context, "what doctor finds")
+    findings, age_s = await context.services.doctor.ask()
+    return answer(make_doctor_json(findings, age_s))
+
+
+@router.get(f"{ROOT}/audit", response_model=AuditJson)
+@heavy
+async def audit(
+    context: Viewer,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+    since: Annotated[
+        Instant | None,
+        Query(alias="from", description="Inclusive; default: a day before *until*."),
+    ] = None,
+    until: Annotated[
+        Instant | None, Query(description="Exclusive; default: the last tick.")
+    ] = None,
+) -> Response:
+    """
+    Compare what was recorded with an independent reading of the rules.
+
+    One audit is made at a time, in 25 seconds at most.
+    """
+    services = context.services
+    run = partial(
+        audit_all,
+        services.engine,
+        since=since,
+        until=until,
+        app=context.narrow(app),
+        lookback=services.lookback,
+        at_most=_AUDIT_WITHIN,
+    )
+    if not services.auditing.available_tokens:
+        msg = "another audit is being made. Ask again when it is done."
+        headers = {"Retry-After": "10"}
+        raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, msg, headers=headers)
+    audited = await to_thread.run_sync(run, limiter=services.auditing)
+    return answer(audited.as_json())
+
+
+@router.get(
+    "/metrics",
+    status_code=200,
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def read_metrics(context: Viewer) -> Response:
+    """
+    Return the metrics of work, for Prometheus (docs/telemetry.md).
+
+    This needs a key of the installation.
+    """
+    _demand_installation(context, "what is measured")
+    metrics, _ = await context.services.metrics.ask()
+    return Response(metrics, media_type=CONTENT_TYPE_LATEST)

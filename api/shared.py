@@ -1,0 +1,67 @@
+"""
+Answers that are made once for all who ask: what is slow is not done twice at a time.
+
+Used in the event loop of the server alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from models.errors import MinutehandError
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made(Generic[_Answer]):
+    outcome: _Answer | MinutehandError
+    at: float
+
+
+@dataclass(slots=True)
+class Shared(Generic[_Answer]):
+    """
+    An answer that is kept for a while, and made again when somebody asks after that.
+
+    Args:
+        make: Called in a thread of its own, which is none of those of requests.
+
+        kept_for: How old the answer may be; errors are kept as well.
+    """
+
+    make: Callable[[], _Answer]
+    kept_for: timedelta
+    _made: _Made[_Answer] | None = None
+    _making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _thread: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+
+    async def ask(self) -> tuple[_Answer, float]:
+        """
+        Return the answer, and how many seconds old it is.
+
+        Raises:
+            MinutehandError: What *make* raised.
+        """
+        async with self._making:
+            loop = asyncio.get_running_loop()
+            made = self._made
+            if made is None or loop.time() - made.at >= self.kept_for.total_seconds():
+                outcome = await to_thread.run_sync(self._try, limiter=self._thread)
+                made = self._made = _Made(outcome, loop.time())
+            age_s = loop.time() - made.at
+        if isinstance(made.outcome, MinutehandError):
+            raise made.outcome
+        return made.outcome, age_s
+
+    def _try(self) -> _Answer | MinutehandError:
+        try:
+            return self.make()
+        except MinutehandError as error:
+            return error

@@ -1,0 +1,169 @@
+"""Mails over HTTP: listed, read, sent again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.tables import changes, deliveries, operation_steps
+from operations.claiming.claim import claim_operation
+from operations.mail.delivery_marks import DeliveryMarks
+from operations.mail.message import Mail
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import add_revision, edit, get, make_operation, record_all
+
+OURS, THEIRS = make_operation(0), make_operation(1)
+STEP = "send_email"
+
+
+@pytest.fixture(autouse=True)
+def _mailed(web: Web) -> None:
+    """Give both apps an operation that sent one mail, lost one, and failed with one."""
+    engine = web.engine
+    add_revision(engine, operations={"send_email": {"template": "hello"}})
+    record_all(engine, OURS, THEIRS)
+    for operation, app in ((OURS, APP), (THEIRS, OTHER)):
+        edit(engine, operation.id, app=app)
+        claim = claim_operation(engine, operation.id, worker="w")
+        assert claim is not None
+        marks = DeliveryMarks(engine, claim, STEP)
+        for recipient in ("ann", "ben", "cat"):
+            text = f"Hello {recipient} of {app}"
+            marks.start(recipient, Mail("i@m", "a@b", "", "Greetings", text, "<p>"))
+        marks.sent("ann")
+        marks.uncertain("ben", "lost")
+        marks.failed("cat", "550")
+        edit(engine, operation.id, state="succeeded", claim_token=None)
+
+
+def test_mails_of_the_app_are_listed(web: Web):
+    """
+    In parts, by state, and counted.
+    """
+    first = web.get("/mails?limit=2", role=Role.VIEWER)
+    cursor = first.json()["next_cursor"]
+    second = web.get(f"/mails?limit=2&cursor={cursor}", role=Role.VIEWER).json()
+    failed = web.get("/mails?state=failed", role=Role.VIEWER).json()["items"]
+    counts = web.get("/mails/counts", role=Role.VIEWER).json()
+
+    found = [*first.json()["items"], *second["items"]]
+    assert {"ann", "ben", "cat"} == {each["recipient"] for each in found}
+    assert {APP} == {each["app"] for each in found}
+    assert second["next_cursor"] is None
+    assert [("cat", "550", "yes")] == [
+        (each["recipient"], each["error"], each["content"]) for each in failed
+    ]
+    assert {
+        "counts": {"sending": 0, "sent": 1, "failed": 1, "uncertain": 1},
+        "total": 3,
+    } == counts
+
+
+def test_mail_is_read_as_it_was_sent(web: Web):
+    """
+    By who may read its operation.
+    """
+    found = web.get(f"/mails/{OURS.id}/{STEP}/ann", role=Role.VIEWER).json()
+
+    assert ("Greetings", f"Hello ann of {APP}", "<p>") == (
+        found["subject"],
+        found["text"],
+        found["html"],
+    )
+
+
+def test_mails_of_others_are_unknown(web: Web):
+    """
+    Read, listed or resent, as if they had never been.
+    """
+    read = web.get(f"/mails/{THEIRS.id}/{STEP}/ann")
+    listed = web.get(f"/mails?operation_id={THEIRS.id}").json()["items"]
+    resent = web.post("/mails/resend", {"operation_id": str(THEIRS.id)})
+    app = web.get(f"/mails?app={OTHER}")
+
+    assert [404, 404, 404] == [each.status_code for each in (read, resent, app)]
+    assert [] == listed
+
+
+@pytest.mark.parametrize(
+    ("body", "recipient"),
+    [
+        ({"operation_id": str(OURS.id)}, "ben"),
+        ({"operation_id": str(OURS.id), "state": "failed"}, "cat"),
+        ({"expected_count": 1}, "ben"),
+        ({"state": "failed", "recipients": ["cat"], "expected_count": 1}, "cat"),
+    ],
+)
+def test_mails_are_sent_again(
+    web: Web, engine: sa.Engine, body: dict[str, Any], recipient: str
+):
+    """
+    To these alone, by an operator, and the record of changes says who asked.
+    """
+    answer = web.post("/mails/resend", body, role=Role.OPERATOR)
+
+    assert (200, 1) == (answer.status_code, answer.json()["changed"])
+    assert "pending" == get(engine, OURS.id).state
+    assert "succeeded" == get(engine, THEIRS.id).state
+    with engine.connect() as connection:
+        query = sa.select(operation_steps.c.memo)
+        mine = query.where(operation_steps.c.operation_id == OURS.id)
+        memo = connection.execute(mine).scalar_one()
+        noted = connection.execute(
+            sa.select(changes).where(changes.c.kind == "mail")
+        ).one()
+    assert [recipient] == memo["resent"]["to"]
+    assert (APP, "sent again", answer.headers["x-request-id"]) == (
+        noted.app,
+        noted.change,
+        noted.request_id,
+    )
+
+
+def test_count_must_be_as_expected(web: Web, engine: sa.Engine):
+    """
+    A filter that matches more than one thinks would mail people for nothing.
+    """
+    dry = web.post("/mails/resend", {"dry_run": True}, role=Role.OPERATOR)
+    none = web.post("/mails/resend", {}, role=Role.OPERATOR)
+    wrong = web.post("/mails/resend", {"expected_count": 2}, role=Role.OPERATOR)
+
+    assert {"matched": 1, "changed": 0, "refused": {}, "dry_run": True} == dry.json()
+    assert 422 == none.status_code
+    assert "/expected_count" == none.json()["errors"][0]["pointer"]
+    assert 409 == wrong.status_code
+    assert "1 mails match, and 2 were expected" in wrong.json()["detail"]
+    assert "succeeded" == get(engine, OURS.id).state
+
+
+def test_uncertain_mails_are_confirmed(web: Web, engine: sa.Engine):
+    """
+    Nothing runs.
+    """
+    answer = web.post(
+        "/mails/confirm",
+        {"operation_id": str(OURS.id), "recipients": ["ben"]},
+        role=Role.OPERATOR,
+    )
+
+    assert 1 == answer.json()["changed"]
+    with engine.connect() as connection:
+        state = connection.execute(
+            sa.select(deliveries.c.state).where(
+                deliveries.c.operation_id == OURS.id, deliveries.c.recipient == "ben"
+            )
+        ).scalar_one()
+    assert "sent" == state
+
+
+@pytest.mark.parametrize("path", ["/mails/resend", "/mails/confirm"])
+def test_viewer_changes_nothing(web: Web, path: str):
+    """
+    Who may only read is refused.
+    """
+    body = {"operation_id": str(OURS.id)}
+
+    assert 403 == web.post(path, body, role=Role.VIEWER).status_code

@@ -1,0 +1,235 @@
+"""Status, workers, doctor, audit and metrics over HTTP; readiness and the schema."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import jsonschema
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from actions.leader import Leader, record_tick
+from api.app import make_app
+from api.limits import Limits
+from api.services import Services
+from api.shared import Shared
+from models.database.engine import make_engine, writing
+from models.errors import UnreachableError
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, OTHER, Web, make_settings
+from tests.presence import give_sign, make_worker
+from tests.scheduling import edit, get_now, make_document, make_operation, record_all
+
+OURS, THEIRS = make_operation(0), make_operation(1)
+
+
+@pytest.fixture(autouse=True)
+def _busy(web: Web) -> None:
+    """Give both apps an operation that runs, a leader that has ticked, and a worker."""
+    engine = web.engine
+    record_all(engine, OURS, THEIRS)
+    for operation, app in ((OURS, APP), (THEIRS, OTHER)):
+        edit(
+            engine,
+            operation.id,
+            app=app,
+            state="running",
+            worker="quick@host",
+            started_at=get_now(engine),
+        )
+    Leader(engine).hold()
+    with writing(engine) as connection:
+        record_tick(connection, get_now(engine))
+    give_sign(engine, make_worker("host", name="quick@host"))
+
+
+def test_key_of_all_sees_the_installation(web: Web):
+    """
+    With hosts and processes; a small app may be asked for.
+    """
+    whole = web.get("/status", app=None, role=Role.VIEWER).json()
+    part = web.get(f"/status?app={APP}", app=None, role=Role.VIEWER).json()
+
+    assert {str(OURS.id), str(THEIRS.id)} == {each["id"] for each in whole["running"]}
+    assert whole["leader"]["fence"] == 1
+    assert whole["tick_age_s"] >= 0
+    assert ["quick@host"] == [each["name"] for each in whole["processes"]]
+    assert [str(OURS.id)] == [each["id"] for each in part["running"]]
+
+
+def test_key_of_an_app_sees_its_part(web: Web):
+    """
+    Nothing of other apps, and no host.
+    """
+    answer = web.get("/status", role=Role.VIEWER)
+
+    assert [str(OURS.id)] == [each["id"] for each in answer.json()["running"]]
+    assert answer.json()["is_led"]
+    assert "host" not in answer.text
+
+
+def test_status_of_others_is_unknown(web: Web):
+    """
+    As that of an app that never was.
+    """
+    taken = web.get(f"/status?app={OTHER}")
+    never = web.get("/status?app=never")
+
+    assert (404, 404) == (taken.status_code, never.status_code)
+    assert taken.json()["detail"] == never.json()["detail"].replace("never", OTHER)
+
+
+def test_workers_are_listed_with_what_they_run(web: Web):
+    """
+    For keys of the installation.
+    """
+    (worker,) = web.get("/workers", app=None, role=Role.VIEWER).json()["items"]
+
+    assert ("quick@host", True, 4) == (
+        worker["name"],
+        worker["alive"],
+        worker["concurrency"],
+    )
+    assert {str(OURS.id), str(THEIRS.id)} == {each["id"] for each in worker["running"]}
+
+
+@pytest.mark.parametrize("path", ["/workers", "/doctor"])
+def test_what_is_of_the_installation_needs_its_key(web: Web, path: str):
+    """
+    Whoever may administer an app is told so.
+    """
+    answer = web.get(path, role=Role.ADMIN)
+
+    assert 403 == answer.status_code
+    assert "key of it is needed" in answer.json()["detail"]
+
+
+def test_doctor_is_asked_once_for_all(web: Web):
+    """
+    A second question within ten seconds has the first answer, and says how old it is.
+    """
+    first = web.get("/doctor", app=None, role=Role.VIEWER).json()
+    second = web.get("/doctor", app=None, role=Role.VIEWER).json()
+
+    assert first["findings"] == second["findings"]
+    assert second["age_s"] > first["age_s"]
+    found = {each["subject"]: each["health"] for each in first["findings"]}
+    assert ("ok", "bad") == (found["leader"], found["broker"])
+    assert "bad" == first["health"]
+
+
+def test_audit_compares_the_actions_of_an_app(web: Web):
+    """
+    Of the caller's, and of no other.
+    """
+    web.post("/actions", make_document())
+    web.post("/actions", make_document(), app=OTHER)
+
+    ours = web.get("/audit", role=Role.VIEWER).json()
+    all_ = web.get("/audit", app=None, role=Role.VIEWER).json()
+    taken = web.get(f"/audit?app={OTHER}", role=Role.VIEWER)
+
+    assert (1, 2) == (ours["audited"], all_["audited"])
+    assert [] == ours["faults"]
+    assert 404 == taken.status_code
+
+
+def test_metrics_are_those_of_work(web: Web):
+    """
+    As Prometheus reads them, for keys of the installation.
+    """
+    headers = {"Authorization": f"Bearer {web.keys[None, Role.VIEWER]}"}
+    answer = web.client.get("/metrics", headers=headers)
+    refused = web.client.get(
+        "/metrics", headers={"Authorization": f"Bearer {web.keys[APP, Role.ADMIN]}"}
+    )
+
+    assert 200 == answer.status_code
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert "minutehand_work_read 1.0" in answer.text
+    assert (401, 403) == (
+        web.client.get("/metrics").status_code,
+        refused.status_code,
+    )
+
+
+def test_readiness_is_told_to_anybody(web: Web):
+    """
+    Whoever balances load has no key.
+    """
+    answer = web.client.get("/readyz")
+
+    assert (200, {"status": "ok"}) == (answer.status_code, answer.json())
+
+
+def test_unready_server_lives(tmp_path: Path, engine: sa.Engine):
+    """
+    Without its database it says so, in words that name no host.
+    """
+    settings = make_settings(tmp_path, engine)
+    away = make_engine("postgresql://Quser@127.0.0.1:1/Qname")
+    services = Services(settings, away, Limits(clock=lambda: 0.0))
+    with TestClient(make_app(services)) as client:
+        ready, live = client.get("/readyz"), client.get("/livez")
+
+    assert (503, 200) == (ready.status_code, live.status_code)
+    assert "5" == ready.headers["retry-after"]
+    assert "does not answer" in ready.json()["detail"]
+    assert "Q" not in ready.text
+    assert "127.0.0.1" not in ready.text
+
+
+def test_schema_is_given_to_anybody(web: Web):
+    """
+    An editor fetches it without a key.
+    """
+    answer = web.client.get("/schemas/scheduled-action")
+
+    assert "application/schema+json" == answer.headers["content-type"]
+    jsonschema.Draft202012Validator(answer.json()).validate(make_document())
+
+
+# --- answers that are made once for all
+
+
+def test_many_who_ask_share_an_answer():
+    """
+    It is made once, and again when it is too old.
+    """
+    calls: list[int] = []
+
+    async def test(kept_for: timedelta) -> int:
+        calls.clear()
+        shared = Shared(lambda: calls.append(1), kept_for)
+        await asyncio.gather(*(shared.ask() for _ in range(20)))
+        return len(calls)
+
+    assert 1 == asyncio.run(test(timedelta(minutes=1)))
+    assert 20 == asyncio.run(test(timedelta(0)))
+
+
+def test_failure_is_shared_too():
+    """
+    Twenty who ask do not wait for twenty deadlines.
+    """
+    calls: list[int] = []
+
+    def fail() -> None:
+        calls.append(threading.get_ident())
+        msg = "away"
+        raise UnreachableError(msg)
+
+    async def test() -> list[BaseException | tuple[None, float]]:
+        shared = Shared(fail, timedelta(minutes=1))
+        return await asyncio.gather(
+            *(shared.ask() for _ in range(20)), return_exceptions=True
+        )
+
+    found = asyncio.run(test())
+
+    assert {UnreachableError} == {type(each) for each in found}
+    assert 1 == len(calls)
