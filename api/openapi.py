@@ -143,6 +143,8 @@ def _complete(
                 "example": "*",
             }
         )
+    elif any(each["name"] == "if-match" for each in described.get("parameters", ())):
+        statuses.append(HTTPStatus.PRECONDITION_FAILED.value)
     if method == "POST":
         described.setdefault("parameters", []).append(
             {

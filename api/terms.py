@@ -8,17 +8,13 @@ from fastapi import Query
 
 from actions.posting.edit import Editor, Terms
 from api.context import Context
-from models.action_requests import LONGEST_NOTE
+from models.action_requests import Note
 from models.errors import UsageError
 
 #: Why something is changed, beside a body that is a document.
 NoteQuery = Annotated[
-    str | None,
-    Query(
-        min_length=1,
-        max_length=LONGEST_NOTE,
-        description="Why; kept with the revision, and in the record of changes.",
-    ),
+    Note | None,
+    Query(description="Why; kept with the revision, and in the record of changes."),
 ]
 
 

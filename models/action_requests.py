@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from models.errors import RuleError
 from models.fields.field_types import Instant, Name
-from models.fields.strict_model import DocumentModel
+from models.fields.strict_model import DocumentModel, show
 
 #: The longest note, in characters: some sentences.
 LONGEST_NOTE = 1000
 
+
+def check_note(text: str) -> str:
+    """Refuse what a terminal or a list could not show."""
+    for character in text:
+        # Cc are control characters, Cs halves of one; Zl and Zp break lines.
+        if unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}:
+            msg = f"{show(text)} contains the control character {character!r}."
+            raise RuleError(msg, "Write it on one line, without tabs.")
+    return text
+
+
 #: Why somebody does something, in their words.
-Note = Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]
+Note = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_NOTE), AfterValidator(check_note)
+]
 
 #: The most steps of one run; an action has fewer kinds.
 _MOST_STEPS = 20

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from actions.lookup import get_action
 from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock
-from models.errors import ConflictError, Problem
+from models.errors import InvalidDocumentError, Problem
 from models.paging import Page, Part
 from models.recipients import EVERYONE, RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
@@ -162,7 +162,7 @@ def fetch_recipient_part(
     Raises:
         NotFoundError: There has never been such an action.
 
-        ConflictError: Its document can no longer be read.
+        InvalidDocumentError: Its document can no longer be read.
     """
     row = get_action(connection, uid, app=app)
     action = read_stored(uid, row.document)
@@ -214,16 +214,15 @@ def read_stored(uid: str, document: object) -> ScheduledActionModel:
     Return the stored document of an action.
 
     Raises:
-        ConflictError: It can no longer be read.
+        InvalidDocumentError: It can no longer be read.
     """
     try:
         return ScheduledActionModel.model_validate(document)
     except ValidationError:
-        msg = (
-            f"the document of action {uid!r} can no longer be read. Replace it, and ask"
-            " again"
-        )
-        raise ConflictError(msg) from None
+        message = f"The stored document of action {uid!r} can no longer be read."
+        raise InvalidDocumentError(
+            (Problem("", message, "Replace it, and ask again."),)
+        ) from None
 
 
 def _say(standing: Standing, who: RecipientFilterModel | None, user: User) -> str:

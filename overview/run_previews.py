@@ -118,9 +118,8 @@ def preview_run(
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
     Raises:
-        NotFoundError, UsageError, InvalidDocumentError: As ``run_now``.
-
-        ConflictError: The document of the action can no longer be read.
+        NotFoundError, UsageError, InvalidDocumentError: As ``run_now``; or the document
+            of the action can no longer be read.
     """
     row = get_action(connection, uid, app=app)
     if row.deleted_at is not None:

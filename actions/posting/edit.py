@@ -29,6 +29,9 @@ from models.occurrence import LOOKBACK
 from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
 
+#: The most actions of one text: some seconds of work.
+MOST_ACTIONS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -115,7 +118,7 @@ def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads w
 
         app: Uid of a small app.
 
-        text: A JSON list or JSON lines, at most 32 MiB; or one action.
+        text: A JSON list or JSON lines, at most MOST_ACTIONS and 32 MiB; or one action.
 
         terms: Of the installation.
 
@@ -132,7 +135,9 @@ def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads w
     """
     with reading(engine) as connection:
         zone = _get_zone(connection, app, terms)
-    read = read_actions(text, default_timezone=zone, task_rules=terms.task_rules)
+    read = read_actions(
+        text, default_timezone=zone, task_rules=terms.task_rules, most=MOST_ACTIONS
+    )
     with writing(engine, author=author) as connection:
         return post_all_with_outcomes(
             connection,

@@ -128,7 +128,12 @@ def create_action(
     return _answer_posted(outcome, HTTPStatus.CREATED)
 
 
-@router.post("/batch", status_code=201, response_model=PostedListJson)
+@router.post(
+    "/batch",
+    status_code=201,
+    response_model=PostedListJson,
+    responses={200: {"model": PostedListJson, "description": "Of a dry run"}},
+)
 @takes(
     {
         "type": "array",

@@ -118,6 +118,7 @@ def read_actions(
     *,
     default_timezone: str = "UTC",
     task_rules: TaskRules | None = None,
+    most: int | None = None,
 ) -> ScheduledActionModel | tuple[ScheduledActionModel, ...]:
     """
     Return the scheduled action, or the several, that *text* describes.
@@ -129,6 +130,8 @@ def read_actions(
         default_timezone: The zone of rules that name none.
 
         task_rules: As for ``read_action``.
+
+        most: Refuse more than this many before any of them is read. None: no bound.
 
     Raises:
         InvalidDocumentError: With every problem. If there are several actions,
@@ -143,6 +146,9 @@ def read_actions(
     value = _decode_many(text)
     if not isinstance(value, list):
         return read_one(decode_json(text))
+    if most is not None and len(value) > most:
+        message = f"The list has {len(value):,} actions; at most {most:,} are accepted."
+        raise InvalidDocumentError((Problem("", message, "Split it up."),))
 
     hint = 'Write {"name": "weekly update", "operations": {...}, "when": {...}}.'
     return read_each(value, read_one, "The list is empty.", hint)

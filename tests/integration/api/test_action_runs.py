@@ -71,6 +71,7 @@ def test_bad_run_records_nothing(web: Web):
     step = web.post(path, {"steps": ["publsh"]})
     assert (422, "/steps/0") == (step.status_code, step.json()["errors"][0]["pointer"])
     assert 422 == web.post(path, {"steps": []}).status_code
+    assert 422 == web.post(path, {"note": "\x1b[31mred"}).status_code
     assert 422 == web.post(path, {"stpes": ["run_task"]}).status_code
     assert 400 == web.post(path, {"user": "ada"}).status_code
     for query in ("", "?dry_run=true"):

@@ -183,6 +183,13 @@ def test_many_are_posted_or_none(web: Web):
         more.status_code,
     )
     assert "/1/when/cron_rule" == refused.json()["errors"][0]["pointer"]
+    many = web.post("/actions/batch", [{}] * 10_001)
+    assert (422, "at most 10,000") == (
+        many.status_code,
+        many.json()["detail"].partition("; ")[2][:14],
+    )
+    noted = web.post("/actions?note=%1B[31m", make_document(name="red"))
+    assert (422, "note") == (noted.status_code, noted.json()["errors"][0]["parameter"])
     assert 5 == len(web.get("/actions").json()["items"])
 
 
