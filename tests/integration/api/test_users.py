@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -228,3 +229,19 @@ def test_viewers_change_nothing(web: Web):
     for role in (Role.VIEWER, Role.OPERATOR):
         assert 403 == web.put(f"{USERS}/ada", {}, role=role).status_code
         assert 403 == web.delete(f"{USERS}/ada", role=role).status_code
+
+
+def test_of_two_changes_of_one_version_one_is_made(web: Web):
+    """
+    Whoever comes second is told what there is now, however close the two are.
+    """
+    tag = web.get(f"{USERS}/ada").headers["etag"]
+
+    def change(name: str) -> int:
+        body, headers = {"name": name}, {"If-Match": tag}
+        return web.patch(f"{USERS}/ada", body, headers=headers).status_code
+
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        codes = sorted(pool.map(change, "abcd"))
+
+    assert [200, 412, 412, 412] == codes
