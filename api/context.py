@@ -121,7 +121,9 @@ class Needs:
 
     role: Role
 
-    def __call__(self, request: Request) -> Context:
+    # It waits for nothing. But FastAPI would call it in a thread otherwise, and going
+    # there and back takes longer than the call.
+    async def __call__(self, request: Request) -> Context:
         """Return the context, which was made when the caller was let in."""
         context: Context = request.state.context
         return context

@@ -98,7 +98,8 @@ def _untag(kind: str, value: str | int) -> str | int | datetime | UUID:
     raise ValueError(msg)
 
 
-def _read_page(
+# It waits for nothing: see api/context.py.
+async def _read_page(
     request: Request,
     limit: Annotated[
         int, Query(ge=1, le=MOST, description="The most entries to return.")

@@ -140,7 +140,8 @@ class GuardedRoute(APIRoute):
                     handle, request, context, is_secret=self.is_secret
                 )
             response.headers.update(request.state.limit_headers)
-            await run_in_threadpool(_note_use, context)
+            if context.caller.use_is_due:
+                await run_in_threadpool(_note_use, context)
             return response
 
         return guard

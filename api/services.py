@@ -17,7 +17,7 @@ from api.limits import Limits
 from api.shared import Shared
 from api.stream import Hub, make_hub
 from api.waiting import Waiters, make_waiters
-from models.database.engine import Author, make_engine, reading, writing
+from models.database.engine import Author, make_engine, reading, reading_once, writing
 from models.fields.task_rules import TaskRules
 from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Finding
@@ -104,6 +104,12 @@ class Services:
     def reading(self) -> Iterator[sa.Connection]:
         """Give a connection that only reads."""
         with reading(self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def reading_once(self) -> Iterator[sa.Connection]:
+        """Give a connection for one query, without a transaction around it."""
+        with reading_once(self.engine) as connection:
             yield connection
 
     @contextmanager

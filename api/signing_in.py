@@ -125,7 +125,7 @@ def refuse_too_many(verdict: Verdict) -> None:
 
 
 def _find_key(services: Services, request: Request, text: str) -> Caller:
-    with services.reading() as connection:
+    with services.reading_once() as connection:
         found = recognize(connection, text)
     if isinstance(found, Refused):
         count_attempt(services, request)

@@ -258,6 +258,18 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection.execution_options(read_only=True)
 
 
+@contextmanager
+def reading_once(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """
+    Give a connection for one query.
+
+    There is no transaction around it, whose beginning and end would be two more round
+    trips to PostgreSQL. Nothing may be written: it could not be taken back.
+    """
+    with translating(), engine.connect() as connection:
+        yield connection.execution_options(read_only=True, isolation_level="AUTOCOMMIT")
+
+
 @dataclass(frozen=True, slots=True)
 class Author:
     """
