@@ -78,6 +78,22 @@ def test_parts_are_the_whole(engine: sa.Engine, limit: int, found: str):
     assert found == _find(engine, UserFilter(), limit)
 
 
+def test_part_ends_where_enough_was_looked_at(engine: sa.Engine):
+    """
+    It may be empty, and says where the list goes on.
+    """
+    wanted = UserFilter(text="zo")
+
+    with reading(engine) as connection:
+        first = fetch_user_part(connection, "shop", wanted, Page(), most=3)
+        page = Page(after=first.following)
+        second = fetch_user_part(connection, "shop", wanted, page, most=3)
+
+    assert ([], ("c",)) == (first.entries, first.following)
+    assert ["d"] == [each.row["id"] for each in second.entries]
+    assert second.following is None
+
+
 def test_groups_are_counted(engine: sa.Engine):
     """
     By name, part by part.
