@@ -57,7 +57,7 @@ def answer(
     if location is not None:
         given["Location"] = f"{ROOT}{location}"
     return Response(
-        write_json(value),
+        f"{write_json(value)}\n",
         status_code=status.value,
         headers=given,
         media_type="application/json",

@@ -178,7 +178,7 @@ def make_problem(
         **more,  # type: ignore[typeddict-item]  # its own members
     }
     return Response(
-        write_json(problem),
+        f"{write_json(problem)}\n",
         status_code=status.value,
         headers=dict(headers or {}),
         media_type=MEDIA_TYPE,

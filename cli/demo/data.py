@@ -43,7 +43,9 @@ _INACTIVE = {
     "subject": "{{ app.name }} misses you",
     "text": (
         "Hello {{ user.name }},\n\n"
-        "you were last seen on {{ event.at.strftime('%d %B at %H:%M') }} UTC.\n"
+        # A run by hand has no event.
+        "{% if event.at %}you were last seen on"
+        " {{ event.at.strftime('%d %B at %H:%M') }} UTC.\n{% endif %}"
         "Come back and look at {{ app.name }}.\n"
     ),
 }

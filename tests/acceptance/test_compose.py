@@ -31,8 +31,9 @@ from models.database.engine import make_engine, read_clock, writing
 from settings import PREFIX, Settings, read_settings
 from tests.servers import ROOT, find_free_port, run_process, run_redis, wait_until
 
-OURS = ("migrate", "scheduler", "worker-quick", "worker-heavy")
-LASTING = ("scheduler", "worker-quick", "worker-heavy")
+WORKERS = ("worker-quick", "worker-heavy")
+LASTING = ("scheduler", *WORKERS, "web")
+OURS = ("migrate", *LASTING)
 BIN = Path(sys.executable).parent
 
 Service = dict[str, Any]
@@ -232,7 +233,7 @@ def test_each_queue_has_a_worker(compose: dict[str, Any]) -> None:
         name: re.findall(
             r"--queues=(\S+)", " ".join(compose["services"][name]["command"])
         )
-        for name in LASTING[1:]
+        for name in WORKERS
     }
 
     assert queues == {"worker-quick": ["quick"], "worker-heavy": ["heavy,celery"]}
@@ -296,6 +297,7 @@ class Stack:
         self.folder = folder
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.metrics_port = str(find_free_port())
+        self.web_port = str(find_free_port())
         self.overrides = {
             "MINUTEHAND_HOME": str(folder / "data"),
             "MINUTEHAND_DATABASE_URL_FILE": self._write("database_url", database_url),
@@ -319,6 +321,8 @@ class Stack:
         environ = environment_of(self.services[name]) | self.overrides
         if "MINUTEHAND_METRICS_PORT" in environ:
             environ["MINUTEHAND_METRICS_PORT"] = self.metrics_port
+        if "MINUTEHAND_WEB_ADDRESS" in environ:
+            environ["MINUTEHAND_WEB_ADDRESS"] = f"127.0.0.1:{self.web_port}"
         return environ
 
     def command(self, name: str) -> list[str | Path]:

@@ -130,3 +130,43 @@ def test_up_survives_being_killed(tmp_path: Path):
     assert 5 == beside.returncode
     assert 0 == code
     assert "Traceback" not in log.read_text()
+
+
+def test_curl_lines_of_the_demo_work_as_pasted(tmp_path: Path):
+    """
+    They preview, post, run, watch and cancel both of the original actions.
+    """
+    home, log = tmp_path / "demo", tmp_path / "log"
+    environ = {"PATH": "/usr/bin:/bin"}
+    with run_process(
+        [*_MINUTEHAND, "demo", "--home", str(home)], log=log, environ=environ
+    ) as process:
+        wait_until(
+            lambda: "weekly update: succeeded" in log.read_text(),
+            timeout_s=60,
+            what="the first run",
+        )
+        lines = re.findall(
+            r"^  ((?:KEY|api|made|ACTION|RUN)\b.*)", log.read_text(), re.MULTILINE
+        )
+        done = subprocess.run(
+            ["/bin/sh", "-c", "\n".join(lines)],
+            env=environ,
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=150,
+        )
+        process.send_signal(signal.SIGINT)
+        process.wait(STOPS_WITHIN_S)
+
+    assert 0 == done.returncode, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    weekly, ran, canceled, inactive, mailed, ended = answers
+    assert weekly["sentence"] == "Mondays at 07:00, Europe/Paris"
+    assert inactive["recipients"]["on_event"] is True
+    assert ran["state"] == mailed["state"] == "succeeded"
+    assert canceled["state"] == "canceled"
+    # A mail may be gone before the next line is typed; then there is nothing to cancel.
+    assert ended.get("state") == "canceled" or ended["status"] == 409

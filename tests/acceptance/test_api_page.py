@@ -1,0 +1,116 @@
+"""
+docs/api.md: the clients that it shows do what it says, as they stand there.
+
+They talk to a ``minutehand up`` of their own, in processes of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers import ROOT, find_free_port, run_process, wait_until
+
+pytestmark = pytest.mark.integration
+
+PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+
+
+def read_blocks(language: str) -> list[str]:
+    """Return the fenced blocks of the page that are in *language*."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+#: How the first key is made, and one client in each language.
+KEY, CURL = read_blocks("sh")
+(PYTHON,) = read_blocks("python")
+(JAVASCRIPT,) = read_blocks("js")
+
+
+@pytest.fixture(scope="module")
+def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Give the environment of a client of a running installation, with its key."""
+    folder = tmp_path_factory.mktemp("api")
+    port = find_free_port()
+    settings = {
+        "MINUTEHAND_HOME": str(folder / "home"),
+        "MINUTEHAND_WEB_ADDRESS": f"127.0.0.1:{port}",
+        "PATH": f"{BIN}:/usr/bin:/bin",
+    }
+    log = folder / "up.log"
+    command = [sys.executable, "-m", "cli.main", "up"]
+    with run_process(command, log=log, environ=settings):
+        wait_until(
+            lambda: "The HTTP API answers at" in log.read_text(),
+            timeout_s=60,
+            what="the HTTP API",
+        )
+        run(["minutehand", "apps", "apply", "docs/examples"], settings)
+        script = KEY.replace("127.0.0.1:8400", f"127.0.0.1:{port}")
+        told = run(["sh", "-euc", f'{script}\necho "$WEB $KEY"'], settings)
+        web, key = told.split()
+        yield {**settings, "WEB": web, "KEY": key}
+
+
+def run(command: list[str], environ: dict[str, str]) -> str:
+    """Return what *command* prints, in the folder of the project; it must succeed."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**environ, "LANG": os.environ.get("LANG", "C.UTF-8")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def test_client_in_curl(environ: dict[str, str]):
+    """
+    It previews, posts, runs, waits and cancels.
+    """
+    told = run(["sh", "-euc", CURL], environ)
+
+    assert '"sentence"' in told
+    assert '"succeeded"' in told
+    assert '"canceled"' in told
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ([sys.executable, "-"], PYTHON),
+        (["node", "--input-type=module", "-"], JAVASCRIPT),
+    ],
+    ids=["python", "javascript"],
+)
+def test_client_in_a_program(environ: dict[str, str], program: list[str], text: str):
+    """
+    It prints when the action would run, and how the two runs ended.
+    """
+    assert shutil.which(program[0]), f"install {program[0]} (Debian: nodejs)"
+    done = subprocess.run(
+        program,
+        input=text,
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    sentence, ended, canceled = done.stdout.splitlines()
+    assert "Monday" in sentence
+    assert (ended, canceled) == ("succeeded", "canceled")
