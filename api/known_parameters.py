@@ -41,6 +41,8 @@ KNOWN: Mapping[str, Known] = {
     "key_id": Known("hW3k9TzQpL7v", "Id of a key: the part after mh_."),
     "user": Known("ada", "Id of a user of the small app."),
     "group": Known("manager", "Name of a group of the small app."),
+    "step": Known("send_email", "Name of a step that sends mails."),
+    "recipient": Known("ada", "Id of a user; of notices, an address."),
     "domain": Known("sales", "Name of a domain of the small app."),
     "from": Known("2026-01-05T00:00:00Z", "The first instant, inclusive."),
     "until": Known("2026-01-12T00:00:00Z", "The last instant, exclusive."),

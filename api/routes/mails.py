@@ -130,7 +130,7 @@ def resend(context: Operator) -> Response:
 @takes(
     ConfirmMailsModel,
     examples={
-        "one": {"operation_id": _OPERATION, "recipients": ["ada"]},
+        "those of an operation": {"operation_id": _OPERATION},
         "how many are uncertain": {"dry_run": True},
     },
 )

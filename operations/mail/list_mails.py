@@ -51,17 +51,28 @@ class MailState(StrEnum):
     UNCERTAIN = "uncertain"
 
 
-class MailCountsJson(TypedDict):
-    """How many mails there are, by state."""
+class MailCountJson(TypedDict):
+    """How many mails are in a state."""
 
-    counts: dict[str, int]
+    state: MailState
+    count: int
+
+
+class MailCountsJson(TypedDict):
+    """How many mails there are, by state; a state without any is left out."""
+
+    items: list[MailCountJson]
     total: int
 
 
 def make_counts_json(counts: Mapping[str, int]) -> MailCountsJson:
-    """Return the documented object, which has every state."""
+    """Return the documented object; keys are only added."""
     return {
-        "counts": {state.value: counts.get(state, 0) for state in MailState},
+        "items": [
+            {"state": state, "count": counts[state]}
+            for state in MailState
+            if state in counts
+        ],
         "total": sum(counts.values()),
     }
 

@@ -57,7 +57,11 @@ def test_mails_of_the_app_are_listed(web: Web):
         (each["recipient"], each["error"], each["content"]) for each in failed
     ]
     assert {
-        "counts": {"sending": 0, "sent": 1, "failed": 1, "uncertain": 1},
+        "items": [
+            {"state": "sent", "count": 1},
+            {"state": "failed", "count": 1},
+            {"state": "uncertain", "count": 1},
+        ],
         "total": 3,
     } == counts
 
