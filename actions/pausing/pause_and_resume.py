@@ -66,6 +66,7 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
     by: str | None = None,
     app: str | None = None,
     expected: str | None = None,
+    as_it_is: bool = True,
 ) -> bool:
     """
     Pause an action (its occurrences are not recorded), or resume it from now on.
@@ -90,6 +91,9 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
 
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
 
+        as_it_is: Whether a pause of its own stays as it is if neither *until* nor
+            *note* is given. Otherwise it loses those that are not given.
+
         expected: The ``tag_pause`` of the pause that the caller has seen. None: any.
 
     Returns:
@@ -112,7 +116,7 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
     _refuse_other_pause(row, expected)
     if paused:
         given = _begin(connection, until, note, by)
-        return _pause_one(connection, row, given)
+        return _pause_one(connection, row, given, as_it_is=as_it_is)
     # Before all else: an action that no tick has quarantined yet may be unreadable.
     schedule = _read_stored(row)
     if row.paused_at is None and row.quarantined_at is None:
@@ -157,10 +161,15 @@ def _begin(
     return Pause(now, until, by, note, scope)
 
 
-def _pause_one(connection: sa.Connection, row: sa.Row[Any], given: Pause) -> bool:
+def _pause_one(
+    connection: sa.Connection, row: sa.Row[Any], given: Pause, *, as_it_is: bool
+) -> bool:
     known = get_pause(row)
     if known is not None and known.scope is None:
-        if (given.until, given.note) in {(None, None), (known.until, known.note)}:
+        wanted = (given.until, given.note)
+        if wanted == (known.until, known.note):
+            return False
+        if as_it_is and wanted == (None, None):
             return False
         given = replace(given, at=known.at)  # it has been paused since then
     write_pause(connection, [row], given, by=given.by)

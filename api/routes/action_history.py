@@ -149,7 +149,13 @@ def list_occurrences(
 def explain(
     context: Viewer,
     uid: str,
-    at: Annotated[Instant, Query(description="The minute that is asked about.")],
+    at: Annotated[
+        Instant,
+        Query(
+            description="The minute that is asked about.",
+            examples=["2026-11-23T06:00:00Z"],
+        ),
+    ],
 ) -> Response:
     """Say why an action ran in a minute, or did not: past or future."""
     with context.reading() as connection:

@@ -99,7 +99,7 @@ def read_pause(context: Viewer, uid: str) -> Response:
 @takes(PauseModel, examples=PAUSES, required=False)
 def pause_action(context: Operator, uid: str) -> Response:
     """
-    Pause an action, or give its pause another end and note.
+    Pause an action; or give its pause this end and note, or none.
 
     Occurrences that come due during the pause are not recorded and never run. What was
     recorded before still runs.
@@ -132,6 +132,7 @@ def _switch(
             by=context.caller.name,
             app=context.app,
             expected=expected,
+            as_it_is=False,
         )
         found = fetch_pause_state(connection, uid, app=context.app)
     return answer(found.as_json(), etag=found.tag)

@@ -128,12 +128,7 @@ def create_action(
     return _answer_posted(outcome, HTTPStatus.CREATED)
 
 
-@router.post(
-    "/batch",
-    status_code=201,
-    response_model=PostedListJson,
-    responses={200: {"model": PostedListJson, "description": "Of a dry run"}},
-)
+@router.post("/batch", response_model=PostedListJson)
 @takes(
     {
         "type": "array",
@@ -167,10 +162,7 @@ def create_actions(
         author=context.caller.as_author(context.request_id),
         dry_run=dry_run,
     )
-    return answer(
-        {"items": [each.as_json(count=1) for each in outcomes]},
-        status=HTTPStatus.OK if dry_run else HTTPStatus.CREATED,
-    )
+    return answer({"items": [each.as_json(count=1) for each in outcomes]})
 
 
 @router.get("/{uid}", response_model=DetailedActionJson)
