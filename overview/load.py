@@ -9,7 +9,7 @@ their different rules.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -253,6 +253,7 @@ def forecast_load(
     left_out = _count_left_out(connection, app)
     deadline = monotonic() + patience.total_seconds()
     counting = Counting(begin, end, named=NAMED)
+    uids = _fetch_spread_uids(connection, app)
     counted = 0
     for group in _fetch_groups(connection, app):
         schedule = _parse(group.timing)
@@ -262,7 +263,7 @@ def forecast_load(
             left_out[TIME] += group.count
         else:
             if schedule.jitter:
-                group.uids = _fetch_uids(connection, group)
+                group.uids = uids[group.app, group.queue, group.timing]
             is_done = counting.add(group, schedule, lambda: monotonic() >= deadline)
             left_out[TIME] += 0 if is_done else group.count
             counted += group.count if is_done else 0
@@ -349,19 +350,21 @@ def _fetch_groups(connection: sa.Connection, app: str | None) -> list[Group]:
     return groups
 
 
-def _fetch_uids(connection: sa.Connection, group: Group) -> Sequence[str]:
-    return (
-        connection.execute(
-            sa.select(_kept.uid).where(
-                *_is_ticked(),
-                _kept.app == group.app,
-                _kept.queue == group.queue,
-                _kept.timing == group.timing,
-            )
-        )
-        .scalars()
-        .all()
+def _fetch_spread_uids(
+    connection: sa.Connection, app: str | None
+) -> dict[tuple[str, str, str], list[str]]:
+    """Return the actions that have jitter, by app, queue and rule."""
+    query = sa.select(_kept.app, _kept.queue, _kept.timing, _kept.uid).where(
+        # canonical JSON, which has the key only if there is a value
+        *_is_ticked(),
+        _kept.timing.contains('"jitter":"', autoescape=True),
     )
+    if app is not None:
+        query = query.where(_kept.app == app)
+    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for of_app, queue, timing, uid in connection.execute(query):
+        found[of_app, queue, timing].append(uid)
+    return found
 
 
 def _parse(timing: str) -> Schedule | None:

@@ -53,7 +53,10 @@ class Counting:
         """Count from *since*, a whole minute, to before *until*; name *named* uids."""
         self._since, self._until, self._named = since, until, named
         self.by_minute: dict[int, Counter[str]] = defaultdict(Counter)
+        # of the rule that was asked last: its minutes, and those of jitter with room
         self._latest: tuple[str, Counter[int]] | None = None
+        self._latest_spread: tuple[str, list[tuple[int, int]]] | None = None
+        self._late: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self.by_queue: Counter[str] = Counter()
         self.by_app: Counter[str] = Counter()
         self.groups: list[Group] = []
@@ -95,14 +98,17 @@ class Counting:
         self, group: Group, schedule: Schedule, is_over: Callable[[], bool]
     ) -> Mapping[int, int] | None:
         """Count actions of which jitter gives each its own minute."""
-        found = self._find(schedule, self._since - schedule.jitter, is_over)
-        if found is None:
-            return None
+        if self._latest_spread is None or self._latest_spread[0] != group.timing:
+            found = self._find(schedule, self._since - schedule.jitter, is_over)
+            if found is None:
+                return None
+            rooms = [(self._number(each), schedule.find_room(each)) for each in found]
+            self._latest_spread = group.timing, rooms
+        _timing, firsts = self._latest_spread
         counts: Counter[int] = Counter()
         last = self._number(self._until - _SECOND)
-        for occurrence in found:
-            first = self._number(occurrence)
-            for minutes, count in _spread(group, schedule, occurrence).items():
+        for first, room in firsts:
+            for minutes, count in _spread(group, room).items():
                 if 0 <= first + minutes <= last:
                     counts[first + minutes] += count
         return counts
@@ -131,17 +137,26 @@ class Counting:
         ]
 
     def _share(self, group: Group, number: int) -> Share:
-        schedule = parse_timing(group.timing)
-        if not schedule.jitter:
+        if not group.uids:
             return Share(group, group.count * group.repeats.get(number, 1))
-        at = self._since + number * _MINUTE
         count, uids = 0, []
-        for occurrence in find_each(schedule, at - schedule.jitter, at + _MINUTE):
-            late = number - self._number(occurrence)
-            room = schedule.find_room(occurrence)
-            count += _spread(group, schedule, occurrence)[late]
+        for late, room in self._find_late(group.timing, number):
+            count += _spread(group, room)[late]
             uids += [uid for uid in group.uids if share_minutes(room, uid) == late]
         return Share(group, count, tuple(sorted(uids)[: self._named]))
+
+    def _find_late(self, timing: str, number: int) -> list[tuple[int, int]]:
+        """Return how late, and with how much room, occurrences come in a minute."""
+        found = self._late.get((timing, number))
+        if found is None:
+            schedule = parse_timing(timing)
+            at = self._since + number * _MINUTE
+            found = [
+                (number - self._number(each), schedule.find_room(each))
+                for each in find_each(schedule, at - schedule.jitter, at + _MINUTE)
+            ]
+            self._late[timing, number] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +168,8 @@ class Share:
     uids: tuple[str, ...] = ()
 
 
-def _spread(group: Group, schedule: Schedule, occurrence: datetime) -> Counter[int]:
-    """Return how many of a group are due how many minutes after *occurrence*."""
-    room = schedule.find_room(occurrence)
+def _spread(group: Group, room: int) -> Counter[int]:
+    """Return how many of a group are due how late, if jitter has *room* minutes."""
     spread = group.spreads.get(room)
     if spread is None:
         spread = Counter(share_minutes(room, uid) for uid in group.uids)

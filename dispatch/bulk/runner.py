@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 import structlog
 
-from actions.pausing.pause_and_resume import set_paused
+from actions.pausing.pause_many import Refusal, pause_many, resume_many
 from dispatch.bulk.selecting import (
     ActionsChosen,
     ChosenAction,
@@ -43,13 +43,11 @@ from models.database.journal import note_change
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
 from models.errors import (
     ConflictError,
-    InvalidDocumentError,
     MinutehandError,
     NotFoundError,
     UnreachableError,
-    UsageError,
 )
-from operations.bulk import CHANGED, Changed, change_page, keep_leader_out
+from operations.bulk import Changed, change_page, keep_leader_out
 from operations.selecting import Change, Selection, fetch_page
 from telemetry import Event
 
@@ -58,10 +56,13 @@ log = structlog.get_logger()
 #: How long a claim lasts; each batch, which takes less than a second, renews it.
 CLAIM_FOR = timedelta(seconds=30)
 
-#: Operations, and actions, in one batch. Each action takes some ten statements, while
-#: the leader waits.
+#: Operations, and actions to pause or resume, in one batch, for which the leader
+#: waits: some tenth of a second.
 OPERATIONS_AT_ONCE = 500
-ACTIONS_AT_ONCE = 25
+ACTIONS_AT_ONCE = 200
+
+#: Actions that are run in one batch, each in a transaction of its own.
+RUNS_AT_ONCE = 25
 
 #: Seconds between two looks while there is nothing to do.
 PAUSE_S = 1.0
@@ -69,13 +70,21 @@ PAUSE_S = 1.0
 _bulk = bulk_changes.c
 
 
-@dataclass(slots=True)
-class _Batch:
-    """What one batch did, and the last one that it looked at."""
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """
+    The operations or actions of one batch.
 
-    changed: Changed
+    Args:
+        position: Of the last of them, where the next batch begins.
+
+        is_last: Whether none can follow.
+    """
+
     position: Mapping[str, Any] | None
     is_last: bool
+    operations: Sequence[sa.Row[Any]] = ()
+    actions: Sequence[ChosenAction] = ()
 
 
 class BulkRunner:
@@ -171,25 +180,23 @@ class BulkRunner:
 
     def _do_batch(self, row: sa.Row[Any]) -> None:
         kind = BulkKind(row.kind)
+        with reading(self._engine) as connection:
+            page = _fetch_page(connection, row, kind)
         if kind is BulkKind.RUN:
-            batch = self._run_page(row)
+            changed = self._run_page(row, page)
             with writing(self._engine, author=_get_author(row)) as connection:
                 if self._hold(connection, row.id):
-                    _note(connection, row, batch)
+                    _note(connection, row, page, changed)
             return
         with writing(self._engine, author=_get_author(row)) as connection:
             # The leader's transactions lock the lease first, and many rows after it.
             keep_leader_out(connection)
-            if not self._hold(connection, row.id):
-                return
-            batch = _change_page(connection, row, kind)
-            _note(connection, row, batch)
+            if self._hold(connection, row.id):
+                _note(connection, row, page, _change_page(connection, row, kind, page))
 
-    def _run_page(self, row: sa.Row[Any]) -> _Batch:
-        with reading(self._engine) as connection:
-            page = _fetch_actions(connection, row)
+    def _run_page(self, row: sa.Row[Any], page: _Page) -> Changed:
         changed = Changed()
-        for action in page:
+        for action in page.actions:
             if action.event is not None:
                 changed.refused[_OF_EVENTS] += 1
                 continue
@@ -201,11 +208,19 @@ class BulkRunner:
                     note=(row.arguments or {}).get("note"),
                     author=_get_author(row),
                 )
-            except (ConflictError, NotFoundError, UsageError) as error:
-                changed.refused[_name_refusal(BulkKind.RUN, error)] += 1
+            except ConflictError:
+                changed.refused[_ALREADY_RUNNING] += 1
+            except NotFoundError:
+                changed.refused[Refusal.GONE] += 1
             else:
                 changed.done += 1
-        return _Batch(changed, _place(page), len(page) < ACTIONS_AT_ONCE)
+        return changed
+
+
+#: Why an action is not run. Whoever asks for a single run of one that events drive is
+#: asked back.
+_ALREADY_RUNNING = "already running"
+_OF_EVENTS = "driven by events, so a run would be for all its recipients"
 
 
 def _get_author(row: sa.Row[Any]) -> Author:
@@ -221,52 +236,33 @@ def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> Selection:
     return choose_operations(connection, BulkKind(row.kind), wanted, row.app)
 
 
-def _fetch_actions(
-    connection: sa.Connection, row: sa.Row[Any]
-) -> Sequence[ChosenAction]:
-    return fetch_action_page(
-        connection,
-        _read_actions(row),
-        at=row.created_at,
-        after=row.position,
-        limit=ACTIONS_AT_ONCE,
-    )
-
-
-def _place(page: Sequence[ChosenAction]) -> Mapping[str, Any] | None:
-    return {"uid": page[-1].uid} if page else None
-
-
-#: Why an action is not run: whoever asks for one run of it is asked first.
-_OF_EVENTS = "driven by events, so a run would be for all its recipients"
-
-
-def _change_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> _Batch:
-    """Change the next ones in the transaction of *connection*."""
+def _fetch_page(connection: sa.Connection, row: sa.Row[Any], kind: BulkKind) -> _Page:
+    """Return the next ones; nobody else moves on while the claim is ours."""
     if kind.is_of_operations:
-        change = Change(kind.value)
-        page = fetch_page(
+        found = fetch_page(
             connection,
             _read_operations(connection, row),
-            change,
+            Change(kind.value),
             at=row.created_at,
             after=_read_position(row.position),
             limit=OPERATIONS_AT_ONCE,
         )
-        changed = change_page(connection, page, change)
-        place = None
-        if page:
-            last = page[-1]
-            place = {
-                "recorded_at": last.recorded_at.isoformat(),
-                "id": str(last.id),
-            }
-        return _Batch(changed, place, len(page) < OPERATIONS_AT_ONCE)
-    actions = _fetch_actions(connection, row)
-    changed = Changed()
-    for action in actions:
-        _switch(connection, row, kind, action.uid, changed)
-    return _Batch(changed, _place(actions), len(actions) < ACTIONS_AT_ONCE)
+        is_last = len(found) < OPERATIONS_AT_ONCE
+        if not found:
+            return _Page(row.position, is_last)
+        recorded_at, id_ = found[-1].recorded_at, found[-1].id
+        place = {"recorded_at": recorded_at.isoformat(), "id": str(id_)}
+        return _Page(place, is_last, operations=found)
+    limit = RUNS_AT_ONCE if kind is BulkKind.RUN else ACTIONS_AT_ONCE
+    actions = fetch_action_page(
+        connection,
+        _read_actions(row),
+        at=row.created_at,
+        after=row.position,
+        limit=limit,
+    )
+    position = {"uid": actions[-1].uid} if actions else row.position
+    return _Page(position, len(actions) < limit, actions=actions)
 
 
 def _read_position(position: Mapping[str, Any] | None) -> tuple[datetime, UUID] | None:
@@ -275,70 +271,44 @@ def _read_position(position: Mapping[str, Any] | None) -> tuple[datetime, UUID] 
     return datetime.fromisoformat(position["recorded_at"]), UUID(position["id"])
 
 
-def _switch(
-    connection: sa.Connection,
-    row: sa.Row[Any],
-    kind: BulkKind,
-    uid: str,
-    changed: Changed,
-) -> None:
-    """Pause or resume one action; what is refused leaves nothing behind."""
+def _change_page(
+    connection: sa.Connection, row: sa.Row[Any], kind: BulkKind, page: _Page
+) -> Changed:
+    """Change them in the transaction of *connection*, which keeps the leader out."""
+    if kind.is_of_operations:
+        return change_page(connection, page.operations, Change(kind.value))
     arguments = row.arguments or {}
-    until = arguments.get("until")
-    try:
-        with connection.begin_nested():
-            is_done = set_paused(
-                connection,
-                uid,
-                paused=kind is BulkKind.PAUSE,
-                until=None if until is None else datetime.fromisoformat(until),
-                note=arguments.get("note"),
-                by=row.requested_by,
-            )
-    except (ConflictError, NotFoundError, UsageError, InvalidDocumentError) as error:
-        changed.refused[_name_refusal(kind, error)] += 1
-        return
-    if is_done:
-        changed.done += 1
+    note, by = arguments.get("note"), row.requested_by
+    uids = [action.uid for action in page.actions]
+    if kind is BulkKind.PAUSE:
+        until = arguments.get("until")
+        switched = pause_many(
+            connection,
+            uids,
+            until=None if until is None else datetime.fromisoformat(until),
+            note=note,
+            by=by,
+        )
     else:
-        changed.refused[_ALREADY[kind]] += 1
+        switched = resume_many(connection, uids, note=note, by=by)
+    return Changed(switched.done, switched.refused)
 
 
-_ALREADY = {BulkKind.PAUSE: "already paused", BulkKind.RESUME: "not paused"}
-
-
-def _name_refusal(kind: BulkKind, error: MinutehandError) -> str:
-    """Return in a few words, the same for all, why one was refused."""
-    match error:
-        case NotFoundError():
-            return CHANGED  # it was deleted
-        case InvalidDocumentError():
-            return "its rule cannot be read"
-        case UsageError():
-            return "the end of the pause has passed"
-    match kind:
-        case BulkKind.RUN:
-            return "already running"
-        case BulkKind.RESUME | BulkKind.PAUSE:
-            return "paused with its app or the installation"
-        case BulkKind.CANCEL | BulkKind.RETRY:
-            return CHANGED
-    assert_never(kind)
-
-
-def _note(connection: sa.Connection, row: sa.Row[Any], batch: _Batch) -> None:
+def _note(
+    connection: sa.Connection, row: sa.Row[Any], page: _Page, changed: Changed
+) -> None:
     """Write what a batch did; the row is locked."""
-    refused = Counter(row.refused or {}) + batch.changed.refused
+    refused = Counter(row.refused or {}) + changed.refused
     connection.execute(
         sa.update(bulk_changes)
         .where(_bulk.id == row.id)
         .values(
-            done=_bulk.done + batch.changed.done,
+            done=_bulk.done + changed.done,
             refused=dict(refused),
-            position=batch.position or row.position,
+            position=page.position,
         )
     )
-    if batch.is_last:
+    if page.is_last:
         _finish(connection, row.id)
 
 

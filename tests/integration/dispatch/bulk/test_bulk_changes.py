@@ -48,6 +48,7 @@ def _apps(engine: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     add_app(engine, "shop")
     add_app(engine, "books")
     monkeypatch.setattr(runner, "ACTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(runner, "RUNS_AT_ONCE", 2)
     monkeypatch.setattr(runner, "OPERATIONS_AT_ONCE", 2)
 
 
