@@ -247,15 +247,19 @@ def forecast_load(
         UsageError: The period is empty or too long.
     """
     find_filtered(connection, app=app, action=None)
-    begin = (since or read_clock(connection)).replace(second=0, microsecond=0)
+    now = read_clock(connection).replace(second=0, microsecond=0)
+    begin = (since or now).replace(second=0, microsecond=0)
     end = until or begin + DEFAULT_PERIOD
     _refuse_period(begin, end)
     left_out = _count_left_out(connection, app)
     deadline = monotonic() + patience.total_seconds()
     counting = Counting(begin, end, named=NAMED)
     uids = _fetch_spread_uids(connection, app)
-    counted = 0
-    for group in _fetch_groups(connection, app):
+    # Most actions have nothing to do for days. What is past may be decided already, so
+    # there it does not matter when they are due next.
+    before = end if begin >= now else None
+    counted = 0 if before is None else _count_later(connection, app, before)
+    for group in _fetch_groups(connection, app, before):
         schedule = _parse(group.timing)
         if schedule is None:
             left_out[UNREADABLE] += group.count
@@ -328,8 +332,30 @@ def _count_left_out(connection: sa.Connection, app: str | None) -> Counter[str]:
     return Counter({PAUSED: of_pauses, EVENTS: of_events})
 
 
-def _fetch_groups(connection: sa.Connection, app: str | None) -> list[Group]:
-    """Return all groups, those of the rules with the most actions first."""
+def _count_later(connection: sa.Connection, app: str | None, before: datetime) -> int:
+    """Return how many actions are due, but not *before* an instant."""
+    query = sa.select(sa.func.count()).where(
+        *_is_ticked(), _kept.timing.is_not(None), _kept.next_due_at >= before
+    )
+    if app is not None:
+        query = query.where(_kept.app == app)
+    count: int = connection.execute(query).scalar_one()
+    return count
+
+
+def _fetch_groups(
+    connection: sa.Connection, app: str | None, before: datetime | None
+) -> list[Group]:
+    """
+    Return the groups, those of the rules with the most actions first.
+
+    Args:
+        connection: Any.
+
+        app: Uid of the only small app that counts. None: all.
+
+        before: Only actions that are due before this instant. None: all.
+    """
     query = (
         sa.select(_kept.app, _kept.queue, _kept.timing, sa.func.count())
         .where(
@@ -341,6 +367,8 @@ def _fetch_groups(connection: sa.Connection, app: str | None) -> list[Group]:
     )
     if app is not None:
         query = query.where(_kept.app == app)
+    if before is not None:
+        query = query.where(_kept.next_due_at < before)
     groups = [Group(*row) for row in connection.execute(query)]
     of_rule: Counter[str] = Counter()
     for group in groups:

@@ -224,6 +224,33 @@ def test_a_single_rule_is_not_waited_for_either(engine: sa.Engine):
     assert (0, {"time": 1}, []) == (found.actions, found.left_out, found.minutes)
 
 
+def test_what_is_not_due_in_the_period_takes_no_time(engine: sa.Engine):
+    """
+    Its rule is not even looked at, but it is among those that were counted.
+    """
+    post_many(engine, 2, when={"due_date": "2031-02-01T00:00:00"})
+    post(engine, "shop", name="other", when={"cron_rule": "0 * * * *"})
+    ticking: Callable[[], float] = count().__next__
+
+    found = forecast(engine, patience=timedelta(seconds=1.5), monotonic=ticking)
+
+    assert (3, {}) == (found.actions, found.left_out)
+    assert 24 == found.total
+
+
+def test_what_is_past_is_counted_by_its_rules(engine: sa.Engine):
+    """
+    Whether or not an action is due again.
+    """
+    post_many(engine, 1, when={"due_date": "2031-02-01T00:00:00"})
+    post(engine, "shop", name="other", when={"cron_rule": "0 0 * * *"})
+    past = datetime(2025, 1, 6, tzinfo=UTC)
+
+    found = forecast(engine, since=past)
+
+    assert (2, 1) == (found.actions, found.total)
+
+
 def test_it_begins_with_this_minute(engine: sa.Engine):
     """
     Unless somebody says otherwise.
