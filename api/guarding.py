@@ -9,9 +9,9 @@ one that was answered before. Whatever the route raises leaves as a problem.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
 
@@ -65,6 +65,8 @@ class Body:
         types: Media types.
 
         required: Whether there must be one.
+
+        others: Examples of media types that take others than the first, by type.
     """
 
     schema: type[DocumentModel] | dict[str, Any]
@@ -72,6 +74,7 @@ class Body:
     largest: int = LARGEST_TEXT
     types: tuple[str, ...] = ("application/json",)
     required: bool = True
+    others: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def takes(
@@ -81,11 +84,14 @@ def takes(
     largest: int = LARGEST_TEXT,
     types: tuple[str, ...] = ("application/json",),
     required: bool = True,
+    others: Mapping[str, dict[str, Any]] | None = None,
 ) -> Callable[[_Route], _Route]:
     """Say what a route takes as its body: see ``Body``."""
 
     def mark(route: _Route) -> _Route:
-        route.takes = Body(schema, examples, largest, types, required)  # type: ignore[attr-defined]
+        route.takes = Body(  # type: ignore[attr-defined]
+            schema, examples, largest, types, required, others or {}
+        )
         return route
 
     return mark

@@ -46,5 +46,6 @@ KNOWN: Mapping[str, Known] = {
     "domain": Known("sales", "Name of a domain of the small app."),
     "from": Known("2026-01-05T00:00:00Z", "The first instant, inclusive."),
     "until": Known("2026-01-12T00:00:00Z", "The last instant, exclusive."),
+    "at": Known("2026-01-05T07:00:00Z", "An instant."),
     "limit": Known(50, "The most entries to return."),
 }

@@ -184,7 +184,8 @@ def _name(described: dict[str, Any], route: APIRoute) -> None:
             parameter["example"] = given[0]
         if known := KNOWN.get(parameter["name"]):
             parameter.setdefault("description", known.description)
-            if "examples" not in parameter:
+            # An empty list says that no example would work at all times.
+            if "examples" not in parameter and given is None:
                 parameter.setdefault("example", known.example)
 
 
@@ -211,11 +212,17 @@ def _describe_body(body: Body, schemas: dict[str, Any]) -> dict[str, Any]:
         model = schema
         _add_schema(schemas, model.__name__, model.model_json_schema)
         schema = {"$ref": _REFERENCE.format(model=model.__name__)}
-    examples = {name: {"value": value} for name, value in body.examples.items()}
     return {
         "required": body.required,
         "content": {
-            kind: {"schema": schema, "examples": examples} for kind in body.types
+            kind: {
+                "schema": schema,
+                "examples": {
+                    name: {"value": value}
+                    for name, value in body.others.get(kind, body.examples).items()
+                },
+            }
+            for kind in body.types
         },
     }
 

@@ -45,6 +45,7 @@ MANY = {
 REPLACEMENT = {
     "an hour later": {
         **WEEKLY,
+        "name": "weekly report",
         "when": {"cron_rule": "0 8 * * 1", "timezone": "Europe/Paris"},
     }
 }

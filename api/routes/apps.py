@@ -192,7 +192,7 @@ def resume_app(context: Operator, app: str) -> Response:
 
 
 @router.get("/pause", response_model=TargetPauseJson)
-def read_pause(context: Viewer) -> Response:
+def read_pause_of_all(context: Viewer) -> Response:
     """Return the pause of the whole installation, if there is one."""
     return _read_pause(context, None)
 

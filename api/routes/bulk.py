@@ -40,10 +40,10 @@ router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=GuardedRout
             "filter": {"state": ["failed"], "reason": "step failed"},
             "dry_run": True,
         },
-        "pause all that is heavy": {
+        "pause what was counted": {
             "kind": "pause",
-            "filter": {"queue": "heavy", "state": "active"},
-            "expected_count": 0,
+            "filter": {"text": "yearly closing", "state": "active"},
+            "expected_count": 1,
             "note": "the data source moves",
         },
     },

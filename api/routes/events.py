@@ -67,6 +67,12 @@ def _describe() -> dict[str, Any]:
     # The others carry the data of a CloudEvent whose attributes are in the headers.
     types=("application/json", ONE, BATCH, "application/octet-stream"),
     required=False,
+    others={
+        ONE: {"one event": _CLOUD},
+        BATCH: {"a batch": [_CLOUD, {**_CLOUD, "id": "A234-1234-1235"}]},
+        # Of any form; its attributes are headers.
+        "application/octet-stream": {},
+    },
 )
 def send_events(context: Operator, app: str) -> Response:
     """

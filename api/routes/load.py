@@ -26,7 +26,10 @@ def read_load(
     ] = None,
     until: Annotated[
         Instant | None,
-        Query(description="Exclusive, at most 7 days later. Left out: a day later."),
+        Query(
+            description="Exclusive, at most 7 days later. Left out: a day later.",
+            examples=[],
+        ),
     ] = None,
 ) -> Response:
     """

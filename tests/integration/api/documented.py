@@ -117,11 +117,14 @@ class Route:
 
     def _make_bodies(self) -> Iterator[tuple[str, dict[str, str], bytes | None]]:
         contents = self.told.get("requestBody", {}).get("content", {})
+        seen = set()
         for kind, content in contents.items():
-            for name, example in content["examples"].items():
+            for name, example in content.get("examples", {}).items():
                 value = example["value"]
                 text = value if isinstance(value, str) else json.dumps(value)
-                yield name, {"Content-Type": kind}, text.encode()
+                if text not in seen:
+                    seen.add(text)
+                    yield name, {"Content-Type": kind}, text.encode()
         if not contents:
             yield "as it is", {}, None
 

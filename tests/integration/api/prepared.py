@@ -146,7 +146,7 @@ def _apply(engine: sa.Engine, home: Path, made: Prepared, author: Author) -> Non
                 "id": name,
                 "email": f"{name}.{mark}@example.org",
                 "name": f"{name} {mark}",
-                "groups": ["manager"],
+                "groups": ["manager"] if name != "zoe" else [],
                 "activated_at": "2026-01-01T00:00:00Z",
                 "last_seen_at": "2026-01-01T00:00:00Z",
             }
@@ -175,6 +175,7 @@ def _apply(engine: sa.Engine, home: Path, made: Prepared, author: Author) -> Non
                 source_id=f"id {mark}",
             )
         )
+    made.others["zoe"] = "zoe"
     made.ids |= {
         "app": made.app,
         "user": "ada",
@@ -198,6 +199,10 @@ _ACTIONS: Mapping[str, dict[str, Any]] = {
         "operations": {"refresh": {"domains": ["sales"]}, "publish": {"data": True}},
         "when": {"cron_rule": "0 5 * * *"},
     },
+    "publishing": {
+        "operations": {"publish": {"data": True}},
+        "when": {"cron_rule": "0 5 * * *"},
+    },
     "paused": {
         "operations": {"run_task": {"name": "reports.make"}},
         "when": {"cron_rule": "0 5 * * *"},
@@ -210,7 +215,7 @@ _ACTIONS: Mapping[str, dict[str, Any]] = {
         "operations": {"run_task": {"name": "reports.make"}},
         "when": {"cron_rule": "0 5 * * *"},
     },
-    "spare": {
+    "yearly closing": {
         "operations": {"run_task": {"name": "reports.make"}},
         "when": {"cron_rule": "0 5 * * *"},
     },
@@ -220,7 +225,7 @@ _ACTIONS: Mapping[str, dict[str, Any]] = {
 def _post_actions(engine: sa.Engine, made: Prepared, author: Author) -> None:
     """Post actions of each kind, one of them twice."""
     for kind, document in _ACTIONS.items():
-        uid = f"{made.app}-{kind}"
+        uid = f"{made.app}-{kind}".replace(" ", "-")
         if kind == "report":
             uid = made.ids.get("uid", uid)
         made.actions[kind] = uid
@@ -309,6 +314,43 @@ def _record_operations(engine: sa.Engine, made: Prepared) -> None:
             )
             if is_started:
                 _add_details(connection, made, wanted, state)
+    heavy = make_operation(
+        100,
+        action_uid=made.actions["heavy"],
+        app=made.app,
+        triggered_by=f"Scheduled action {made.mark}",
+        queue=Queue.HEAVY,
+    )
+    record_all(engine, heavy)
+    made.others["failed heavy"] = str(heavy.id)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(operations)
+            .where(operations.c.id == heavy.id)
+            .values(
+                state="failed",
+                reason=Reason.STEP_FAILED,
+                error=f"no such file: {made.mark}",
+                send_at=now,
+                sent_at=now,
+                started_at=now,
+                finished_at=now,
+                attempt=1,
+            )
+        )
+        connection.execute(
+            sa.insert(operation_steps),
+            [
+                {
+                    "operation_id": heavy.id,
+                    "position": position,
+                    "name": name,
+                    "state": "failed" if name == "refresh" else "pending",
+                    "attempt": int(name == "refresh"),
+                }
+                for position, name in enumerate(("refresh", "publish"))
+            ],
+        )
     made.ids["operation_id"] = str(made.operations[OperationState.SUCCEEDED])
     made.ids["operation"] = made.ids["operation_id"]
 
@@ -443,6 +485,9 @@ def _record_rest(engine: sa.Engine, made: Prepared, author: Author) -> None:
                 created_at=now,
                 total=1,
                 refused={},
+                # Another process is at it.
+                claim_token=_make_id(made, "claim"),
+                lease_expires_at=now + timedelta(days=1),
             )
         )
         connection.execute(

@@ -198,6 +198,8 @@ def test_path_tells_all_its_methods(free_web: Web):
     assert {path: each.status_code for path, each in answers.items()} == dict.fromkeys(
         paths, 405
     )
-    assert {
-        path: set(each.headers["allow"].split(", ")) for path, each in answers.items()
-    } == paths
+    assert [
+        path
+        for path, each in answers.items()
+        if not paths[path] <= set(each.headers["allow"].split(", "))
+    ] == []

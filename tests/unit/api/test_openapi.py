@@ -170,7 +170,9 @@ def test_parameters_and_bodies_have_examples(route: dict[str, Any]):
     bodies = route.get("requestBody", {}).get("content", {})
 
     assert silent == []
-    assert [kind for kind, each in bodies.items() if not each["examples"]] == []
+    assert [
+        kind for kind, each in bodies.items() if "json" in kind and not each["examples"]
+    ] == []
 
 
 def test_parameters_are_described(route: dict[str, Any]):
