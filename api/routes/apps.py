@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
@@ -33,6 +33,7 @@ from models.app_requests import SmallAppBodyModel
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
 from models.errors import ForbiddenError
+from models.small_app import SmallAppModel
 from overview.apps import (
     AppJson,
     DetailedAppJson,
@@ -156,7 +157,7 @@ def delete_app(context: Admin, app: str) -> Response:
     return answer(deleted.as_json())
 
 
-@router.get("/apps/{app}/document", response_model=dict[str, Any])
+@router.get("/apps/{app}/document", response_model=SmallAppModel)
 @heavy
 def export_app(context: Editor, app: str) -> Response:
     """

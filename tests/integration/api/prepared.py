@@ -389,16 +389,16 @@ def _add_details(
         connection.execute(
             sa.insert(mail_contents).values(digest=digest, used_at=MONDAY, **content)
         )
-    for name, mail_state in {
-        "ada": "sent",
+    for recipient, mail_state in {
+        "ada": "uncertain",
         "ben": "failed",
-        "zoe": "uncertain",
+        "zoe": "sent",
     }.items():
         connection.execute(
             sa.insert(deliveries).values(
                 operation_id=operation_id,
                 step="send_email",
-                recipient=f"{name}.{mark}@example.org",
+                recipient=recipient,
                 state=mail_state,
                 error=None if mail_state == "sent" else f"refused by {mark}",
                 updated_at=MONDAY,
@@ -418,7 +418,7 @@ def _add_details(
                 text=f"line {number} {mark}",
             )
         )
-    made.ids |= {"step": "send_email", "recipient": f"ada.{mark}@example.org"}
+    made.ids |= {"step": "send_email", "recipient": "ada"}
 
 
 def _stage_data(engine: sa.Engine, home: Path, made: Prepared) -> None:
