@@ -39,8 +39,6 @@ KNOWN: Mapping[str, Known] = {
     "bulk_id": Known("7d9f2b52-3a44-4b0a-9f0f-51b5c8e6b202", "Id of a bulk change."),
     "event_id": Known("c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03", "Id of an event."),
     "key_id": Known("hW3k9TzQpL7v", "Id of a key: the part after mh_."),
-    "step": Known("send_email", "Name of a step of the operation."),
-    "recipient": Known("ada", "Id of the user whom the mail is for."),
     "user": Known("ada", "Id of a user of the small app."),
     "group": Known("manager", "Name of a group of the small app."),
     "step": Known("send_email", "Name of a step that sends mails."),
