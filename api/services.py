@@ -19,6 +19,10 @@ from api.stream import Hub, make_hub
 from api.waiting import Waiters, make_waiters
 from models.database.engine import Author, make_engine, reading, reading_once, writing
 from models.fields.task_rules import TaskRules
+from operations.adapters.app_users import RealDirectory
+from operations.adapters.renderer import ChildRenderer
+from operations.adapters.smtp import make_mailer
+from operations.mail.trial import Trials
 from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Finding
 from overview.metrics import WorkMetrics
@@ -63,6 +67,10 @@ class Services:
         metrics: The same, as Prometheus reads them.
 
         auditing: One audit at a time.
+
+        trials: Sends test mails.
+
+        trying: One test mail at a time.
     """
 
     settings: Settings
@@ -75,6 +83,8 @@ class Services:
     work: WorkMetrics = field(init=False)
     metrics: Shared[bytes] = field(init=False)
     auditing: CapacityLimiter = field(init=False)
+    trials: Trials = field(init=False)
+    trying: CapacityLimiter = field(init=False)
 
     def __post_init__(self) -> None:
         """Give it what no other web process has."""
@@ -89,11 +99,19 @@ class Services:
             ("work", work),
             ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
             ("auditing", CapacityLimiter(1)),
+            ("trials", self._make_trials()),
+            ("trying", CapacityLimiter(1)),
         ):
             object.__setattr__(self, name, value)
 
     def _examine(self) -> list[Finding]:
         return list(find_trouble(self.engine, self.settings))
+
+    def _make_trials(self) -> Trials:
+        settings = self.settings
+        mailer = make_mailer(settings.smtp_url, sender=settings.mail_sender)
+        directory = RealDirectory(self.engine)
+        return Trials(self.engine, directory, ChildRenderer(), mailer)
 
     def send_away(self) -> None:
         """End what has no end of its own; the server is ending."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Query
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.context import Context, Operator, Viewer
 from api.cursors import Paged
-from api.guarding import GuardedRoute, takes
+from api.guarding import GuardedRoute, heavy, takes
 from models.fields.field_types import Instant
 from operations.mail.list_mails import (
     Mail,
@@ -30,6 +34,7 @@ from operations.mail.mail_requests import (
     ResendMailsModel,
     resolve_asked,
 )
+from operations.mail.trial import TestMailJson, TestMailModel
 from operations.mail.uncertain_mails import ResolvedJson
 from operations.ports import DeliveryState
 
@@ -138,6 +143,37 @@ def confirm(context: Operator) -> Response:
     """Mark uncertain mails as sent, because you know that they arrived."""
     asked = context.read(ConfirmMailsModel, "the request")
     return _resolve(context, asked, resend=False)
+
+
+@router.post("/test", response_model=TestMailJson)
+@takes(
+    TestMailModel,
+    examples={"to a user": {"app": "shop", "template": "report", "to": "ada"}},
+)
+@heavy
+async def send_test_mail(context: Operator) -> Response:
+    """
+    Mail a template to one person, to be looked at.
+
+    Only to users of the app and to addresses that get its notices. The answer has what
+    the mail said, and whether the mail server took it.
+    """
+    asked = context.read(TestMailModel, "the request")
+    services = context.services
+    name = await run_in_threadpool(_name_app, context, context.narrow(asked.app) or "")
+    send = partial(
+        services.trials.send,
+        *name,
+        asked,
+        by=context.caller.as_author(context.request_id),
+    )
+    return answer(await to_thread.run_sync(send, limiter=services.trying))
+
+
+def _name_app(context: Context, app: str) -> tuple[str, str]:
+    with context.reading() as connection:
+        found = fetch_app(connection, app)
+    return app, found.name
 
 
 def _resolve(context: Context, asked: ConfirmMailsModel, *, resend: bool) -> Response:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+
 from models.errors import StepError
 from models.operation import SendEmailModel
 from operations.mail.deliver import deliver, freeze_recipients, make_message_id
@@ -61,6 +64,25 @@ def _get_template(context: StepContext, name: str) -> Template:
 
 
 def _values(context: StepContext, user: User, app_name: str) -> dict[str, object]:
+    return make_values(
+        user,
+        app={"uid": context.app, "name": app_name},
+        action={"uid": context.action_uid, "name": context.action_name},
+        event={"name": context.event, "at": context.event_at},
+        occurrence=context.occurrence,
+        now=context.now,
+    )
+
+
+def make_values(
+    user: User,
+    *,
+    app: Mapping[str, object],
+    action: Mapping[str, object],
+    event: Mapping[str, object],
+    occurrence: datetime | None,
+    now: datetime,
+) -> dict[str, object]:
     """Return the values that a template may use; docs/steps.md lists them."""
     return {
         "user": {
@@ -73,9 +95,9 @@ def _values(context: StepContext, user: User, app_name: str) -> dict[str, object
             "activated_at": user.activated_at,
             "last_seen_at": user.last_seen_at,
         },
-        "app": {"uid": context.app, "name": app_name},
-        "action": {"uid": context.action_uid, "name": context.action_name},
-        "event": {"name": context.event, "at": context.event_at},
-        "occurrence": context.occurrence,
-        "now": context.now,
+        "app": app,
+        "action": action,
+        "event": event,
+        "occurrence": occurrence,
+        "now": now,
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from models.database.tables import changes, deliveries, operation_steps
+from models.database.engine import writing
+from models.database.tables import changes, deliveries, operation_steps, templates
 from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
@@ -171,3 +173,75 @@ def test_viewer_changes_nothing(web: Web, path: str):
     body = {"operation_id": str(OURS.id)}
 
     assert 403 == web.post(path, body, role=Role.VIEWER).status_code
+
+
+@pytest.fixture
+def _templates(web: Web) -> None:
+    """Give the app two templates, one of which cannot be rendered."""
+    with writing(web.engine) as connection:
+        for name, text in (("report", "Hi {{ user.id }}"), ("wrong", "{{ nobody }}")):
+            values = {"app": APP, "name": name, "subject": "For you", "text": text}
+            connection.execute(sa.insert(templates).values(values))
+
+
+@pytest.mark.usefixtures("_templates")
+def test_template_is_mailed_to_be_looked_at(web: Web, tmp_path: Path):
+    """
+    To a user of the app, with a mark in its subject; that it was asked is on record.
+    """
+    answer = web.post("/mails/test", {"template": "report", "to": "ada"})
+
+    assert 200 == answer.status_code
+    told = answer.json()
+    assert ("sent", "[Test] For you", "Hi ada") == (
+        told["outcome"],
+        told["subject"],
+        told["text"],
+    )
+    (mail,) = (tmp_path / "mails").glob("**/*.eml")
+    assert "[Test] For you" in mail.read_text()
+    with web.engine.connect() as connection:
+        noted = connection.execute(
+            sa.select(changes).where(changes.c.kind == "mail")
+        ).one()
+    assert (APP, "mail", "tested", {"template": "report", "to": "ada"}) == (
+        noted.app,
+        noted.kind,
+        noted.change,
+        noted.after,
+    )
+
+
+@pytest.mark.usefixtures("_templates")
+@pytest.mark.parametrize(
+    ("template", "to", "pointer"),
+    [
+        ("reprot", "ada", "/template"),
+        ("wrong", "ada", "/template"),
+        ("report", "stranger@example.com", "/to"),
+        ("report", "nobody", "/to"),
+    ],
+)
+def test_test_mails_go_to_nobody_else(
+    web: Web, tmp_path: Path, template: str, to: str, pointer: str
+):
+    """
+    Whoever may write templates cannot mail anything to anybody.
+    """
+    answer = web.post("/mails/test", {"template": template, "to": to})
+
+    assert (422, pointer) == (
+        answer.status_code,
+        answer.json()["errors"][0]["pointer"],
+    )
+    assert [] == [*tmp_path.glob("mails/**/*.eml")]
+
+
+@pytest.mark.usefixtures("_templates")
+def test_templates_of_others_are_unknown(web: Web):
+    """
+    As is their app.
+    """
+    body = {"app": APP, "template": "report", "to": "ada"}
+
+    assert 404 == web.post("/mails/test", body, app=OTHER).status_code

@@ -103,6 +103,7 @@ RESOURCES: Mapping[str, str] = {
         GET /mails/{operation_id}/{step}/{recipient}
         POST /mails/resend
         POST /mails/confirm
+        POST /mails/test
     """,
     "the system": """
         GET /status

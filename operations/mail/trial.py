@@ -1,0 +1,177 @@
+"""
+A template, mailed to one person to be looked at.
+
+Only users of the small app and the addresses that get its notices can be sent one, so
+that nobody who may write templates can mail anything to anybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+from uuid import uuid4
+
+import sqlalchemy as sa
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from models.database.engine import Author, read_clock, reading, writing
+from models.database.journal import note_change
+from models.database.tables import small_apps, users
+from models.errors import InvalidDocumentError, Problem, StepError
+from models.fields.field_types import Name, Uid
+from models.fields.strict_model import DocumentModel, suggest
+from operations.adapters.app_users import fetch_users
+from operations.mail.message import Mail, Outcome, Rendered, Template
+from operations.ports import Directory, Mailer, Renderer
+from operations.recipients import User
+from operations.steps.send_email import make_values
+
+#: Begins the subject, so that nobody takes it for the real one.
+_MARK = "[Test] "
+
+
+class TestMailModel(DocumentModel):
+    """A mail that somebody wants to look at."""
+
+    __test__ = False  # its name means no test of ours
+
+    app: Uid | None = Field(
+        default=None, description="The small app; absent: that of the key."
+    )
+    template: Name = Field(
+        description="Name of a template of the app.", examples=["report"]
+    )
+    to: Name = Field(
+        description="Id or address of a user of the app, or an address that gets its"
+        " notices.",
+        examples=["ada"],
+    )
+
+
+class TestMailJson(TypedDict):
+    """What became of a test mail, and what it said."""
+
+    recipient: str
+    template: str
+    outcome: Outcome
+    detail: str
+    message_id: str
+    subject: str
+    text: str | None
+    html: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """
+    Sends such mails; what it uses is that of the workers.
+
+    Args:
+        engine: Only what is asked is written, to the record of changes.
+    """
+
+    engine: sa.Engine
+    directory: Directory
+    renderer: Renderer
+    mailer: Mailer
+
+    def send(
+        self, app: str, app_name: str, asked: TestMailModel, *, by: Author
+    ) -> TestMailJson:
+        """
+        Render the template for one user as a step would, and send it.
+
+        Args:
+            app: Uid of the small app, which exists.
+
+            app_name: Its name.
+
+            asked: Which template, and to whom.
+
+            by: Who asks; it is in the record of changes.
+
+        Raises:
+            InvalidDocumentError: There is no such template or user, or the template
+                cannot be rendered.
+        """
+        template = self._find_template(app, asked.template)
+        with reading(self.engine) as connection:
+            now = read_clock(connection)
+        user = self._find_user(app, asked.to)
+        rendered = self._render(template, user, app, app_name, now)
+        mail = Mail(
+            message_id=f"{uuid4()}@minutehand",
+            address=user.email,
+            name=user.name,
+            subject=f"{_MARK}{rendered.subject}",
+            text=rendered.text,
+            html=rendered.html,
+        )
+        with writing(self.engine, author=by) as connection:
+            note_change(
+                connection,
+                "mail",
+                mail.message_id,
+                "tested",
+                app=app,
+                after={"template": template.name, "to": user.id},
+            )
+        with self.mailer.session() as send:
+            sending = send(mail, now=now)
+        return {
+            "recipient": user.id,
+            "template": template.name,
+            "outcome": sending.outcome,
+            "detail": sending.detail,
+            "message_id": mail.message_id,
+            "subject": mail.subject,
+            "text": mail.text,
+            "html": mail.html,
+        }
+
+    def _find_template(self, app: str, name: str) -> Template:
+        template = self.directory.get_template(app, name)
+        if template is None:
+            names = self.directory.fetch_template_names(app)
+            hint = suggest(name, names) if names else "The app has no templates."
+            _refuse("/template", f"{name!r} is not a template of {app!r}.", hint)
+        return template
+
+    def _find_user(self, app: str, to: str) -> User:
+        with reading(self.engine) as connection:
+            mine = users.c.app == app
+            known = sa.or_(users.c.id == to, users.c.email == to)
+            query = sa.select(users.c.id).where(mine, known).order_by(users.c.id)
+            ids = connection.execute(query.limit(1)).scalars().all()
+            found = fetch_users(connection, app, ids)
+            noticed = sa.select(small_apps.c.notices).where(small_apps.c.uid == app)
+            notices = connection.execute(noticed).scalar_one_or_none() or {}
+        if found and found[0].email:
+            return found[0]
+        if to not in notices.get("mail", ()):
+            hint = "Write the id or address of one, or an address of the app's notices."
+            _refuse("/to", f"{to!r} is not a user of {app!r} with an address.", hint)
+        return User(id=to, email=to)
+
+    def _render(
+        self, template: Template, user: User, app: str, app_name: str, now: datetime
+    ) -> Rendered:
+        values = make_values(
+            user,
+            app={"uid": app, "name": app_name},
+            action={"uid": "test", "name": "Test"},
+            event={"name": None, "at": None},
+            occurrence=now,
+            now=now,
+        )
+        try:
+            (rendered,) = self.renderer.render(template, [values])
+        except StepError as error:
+            _refuse("/template", f"{error}.".replace("..", "."), "Correct it.")
+        return rendered
+
+
+def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
+    raise InvalidDocumentError((Problem(pointer, message, hint),))
