@@ -378,6 +378,12 @@ class Prune(Protocol):
     def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* links and sessions that expired before *before*."""
 
+    def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* bulk changes that ended before *before*."""
+
+    def prune_backfills(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* backfills that ended before *before*."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:

@@ -15,6 +15,8 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import (
+    backfills,
+    bulk_changes,
     deliveries,
     events,
     idempotency_keys,
@@ -243,6 +245,29 @@ class DatabasePrune:
             return connection.execute(
                 sa.delete(sign_ins).where(sign_ins.c.digest.in_(digests))
             ).rowcount
+
+    def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* bulk changes that ended before *before*."""
+        return self._prune_ended(bulk_changes, before, limit)
+
+    def prune_backfills(self, *, before: datetime, limit: int) -> int:
+        """Remove at most *limit* backfills that ended before *before*."""
+        return self._prune_ended(backfills, before, limit)
+
+    def _prune_ended(self, table: sa.Table, before: datetime, limit: int) -> int:
+        kept = table.c
+        old = (
+            sa.select(kept.id)
+            # What ended was made before; the index is of when it was made.
+            .where(kept.created_at < before, kept.finished_at < before)
+            .order_by(kept.created_at)
+            .limit(limit)
+        )
+        with writing(self._engine) as connection:
+            ids = connection.execute(old).scalars().all()
+            if not ids:
+                return 0
+            return connection.execute(sa.delete(table).where(kept.id.in_(ids))).rowcount
 
 
 def _longest(delay: str) -> timedelta:

@@ -16,6 +16,9 @@ from operations.ports import StepContext, StepResult
 #: Rows or files that one transaction removes, in well below a second.
 BATCH = 500
 
+#: The same for backfills, each of which has up to ten thousand occurrences.
+BACKFILLS = 5
+
 #: A file without a version is younger than this while a refresh writes it.
 DRAFT_AGE = timedelta(days=1)
 
@@ -72,12 +75,25 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
             lambda: prune.prune_answers(before=now - ANSWER_AGE, limit=BATCH),
         ),
         ("sign_ins", lambda: prune.prune_sign_ins(before=now, limit=BATCH)),
+        (
+            "bulk_changes",
+            lambda: prune.prune_bulk_changes(
+                before=now - retention.operations, limit=BATCH
+            ),
+        ),
+        (
+            "backfills",
+            lambda: prune.prune_backfills(
+                before=now - retention.operations, limit=BACKFILLS
+            ),
+        ),
     )
     removed: dict[str, int] = {}
     for done, (name, prune_batch) in enumerate(tasks):
         removed[name] = 0
         batch = BATCH
-        while batch >= BATCH:
+        most = BACKFILLS if name == "backfills" else BATCH
+        while batch >= most:
             context.progress(done, len(tasks) + 1, f"{name}: {removed[name]}")
             batch = prune_batch()
             removed[name] += batch

@@ -410,6 +410,8 @@ class FakePrune:
     leases: int = 0
     answers: int = 0
     sign_ins: int = 0
+    bulk_changes: int = 0
+    backfills: int = 0
     cutoffs: dict[str, datetime] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
 
@@ -438,6 +440,20 @@ class FakePrune:
         self.cutoffs["answers"] = before
         removed = min(limit, self.answers)
         self.answers -= removed
+        return removed
+
+    def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        self.cutoffs["bulk_changes"] = before
+        removed = min(limit, self.bulk_changes)
+        self.bulk_changes -= removed
+        return removed
+
+    def prune_backfills(self, *, before: datetime, limit: int) -> int:
+        """Remove a batch."""
+        self.cutoffs["backfills"] = before
+        removed = min(limit, self.backfills)
+        self.backfills -= removed
         return removed
 
     def prune_sign_ins(self, *, before: datetime, limit: int) -> int:

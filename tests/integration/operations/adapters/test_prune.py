@@ -9,6 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import (
+    backfills,
+    bulk_changes,
     events,
     idempotency_keys,
     leases,
@@ -258,3 +260,43 @@ def test_sign_ins_go_when_they_have_expired(engine: sa.Engine):
     with engine.connect() as connection:
         left = set(connection.execute(sa.select(sign_ins.c.digest)).scalars())
     assert ([3, 1, 0], {"link -1", "session -1"}) == (counts, left)
+
+
+@pytest.mark.parametrize("table", [bulk_changes, backfills], ids=lambda t: t.name)
+def test_requests_go_when_they_ended_long_ago(engine: sa.Engine, table: sa.Table):
+    """
+    Not those that are still under way, however old they are.
+    """
+    day = timedelta(days=1)
+    own = {
+        "bulk_changes": {"kind": "cancel", "filter": {}, "total": 1},
+        "backfills": {
+            "app": "shop",
+            "action_uid": "a",
+            "from_at": NOW - 9 * day,
+            "until_at": NOW - 8 * day,
+            "which": "all",
+            "at_once": 1,
+            "total": 1,
+        },
+    }[table.name]
+    ids = {name: uuid4() for name in ("older", "old", "new", "open")}
+    ends = {"older": NOW - 4 * day, "old": NOW - 3 * day, "new": NOW, "open": None}
+    with engine.begin() as connection:
+        for name, id_ in ids.items():
+            connection.execute(
+                table.insert().values(
+                    id=id_,
+                    requested_by="ada",
+                    created_at=NOW - 5 * day,
+                    finished_at=ends[name],
+                    **own,
+                )
+            )
+    prune_batch = getattr(DatabasePrune(engine), f"prune_{table.name}")
+
+    counts = [prune_batch(before=NOW - day, limit=1) for _ in range(3)]
+
+    with engine.connect() as connection:
+        left = set(connection.execute(sa.select(table.c.id)).scalars())
+    assert ([1, 1, 0], {ids["new"], ids["open"]}) == (counts, left)

@@ -138,6 +138,7 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
     world.prune.operations, world.prune.events, world.prune.leases = 2 * BATCH, 7, 1
     world.workspace.old_versions, world.workspace.stray_files = 3, 2
     world.prune.answers, world.prune.sign_ins = BATCH + 4, 5
+    world.prune.bulk_changes, world.prune.backfills = 3, 12
     world.prune.mail_contents = 5
 
     result = maintenance(world.make_context(), YES)
@@ -152,6 +153,8 @@ def test_maintenance_removes_everything_old_in_batches(world: World):
             "files": 2,
             "answers": BATCH + 4,
             "sign_ins": 5,
+            "bulk_changes": 3,
+            "backfills": 12,
             "leases": 1,
         }
     } == result
@@ -164,7 +167,7 @@ def test_progress_of_maintenance_ends_with_everything_done(world: World):
     """
     maintenance(world.make_context(), YES)
 
-    assert (9, 9, "") == world.progress.points[-1]
+    assert (11, 11, "") == world.progress.points[-1]
 
 
 def test_maintenance_keeps_what_the_settings_say(world: World):
