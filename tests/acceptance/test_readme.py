@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from cli.main import main
 from settings import read_settings
-from tests.servers import ROOT, run_process
+from tests.servers import ROOT, find_free_port, is_listening, run_process, wait_until
 
 # Two tests start dozens of processes, one after the other.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -189,20 +190,23 @@ def test_production_commands_do_what_they_say(
     From an empty database to a heavy and a quick operation that each worker did.
     """
     commands = map(strip_comment, PRODUCTION)
-    export, more, migrate, scheduler, quick, heavy, status = commands
+    export, more, migrate, scheduler, quick, heavy, web, status = commands
     words = shlex.split(export)[1:] + shlex.split(more)[1:]
     exported = dict(each.split("=", 1) for each in words)
     read_settings(exported, env_file=None)  # would refuse what is no setting
     mails, workspace = str(home.folder / "mails"), str(home.folder / "workspace")
     ours = (unmigrated_url, redis_url, mails, workspace)
     home.environ.update(zip(exported, ours, strict=True))
+    # Another test may have the port that the comment names.
+    port = find_free_port()
+    home.environ["MINUTEHAND_WEB_ADDRESS"] = f"127.0.0.1:{port}"
     document = json.loads((EXAMPLES / "action.json").read_text())
     document["name"], document["operations"] = "summary", {"send_execsum": True}
     (home.folder / "quick.json").write_text(json.dumps(document))
 
     with ExitStack() as processes:
         home.run(migrate)
-        for command in (scheduler, quick, heavy):
+        for command in (scheduler, quick, heavy, web):
             processes.enter_context(home.start(command, cwd=ROOT))
         home.run(f"minutehand apps apply {EXAMPLES}")
         states = {}
@@ -212,6 +216,9 @@ def test_production_commands_do_what_they_say(
             shown = home.run(f"minutehand operations show {operation_id} --json")
             states[json.loads(shown)["queue"]] = json.loads(shown)["state"]
         told = home.run(status)
+        wait_until(lambda: is_listening(port), timeout_s=60, what="the HTTP API")
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+            assert answer.status == 200
 
     assert {"heavy": "succeeded", "quick": "succeeded"} == states
     assert re.search(r"^leader +\S+ \(pid \d+\)", told, re.MULTILINE)
