@@ -110,7 +110,7 @@ def test_what_a_document_says_is_text(document: dict[str, Any]):
 
 def test_line_for_a_shell_quotes(document: dict[str, Any]):
     """
-    An apostrophe in an example does not end the argument.
+    An apostrophe in an example does not end the argument; other examples follow.
     """
     route = {
         "operationId": "make_it",
@@ -123,13 +123,19 @@ def test_line_for_a_shell_quotes(document: dict[str, Any]):
             "content": {
                 "application/json": {
                     "schema": {},
-                    "examples": {"one": {"value": {"name": "it's"}}},
+                    "examples": {
+                        "one": {"value": {"name": "it's"}},
+                        "other": {"value": {"name": "b"}},
+                    },
                 }
             }
         },
     }
     page = render_reference({**document, "paths": {"/x/{id}": {"post": route}}})
     (line,) = re.findall(r"curl -sS[^<]*", page)
+    others = re.findall(r"<summary>([^<]*)</summary>", page)
+
+    assert others == ["Body: other"]
 
     assert line.splitlines() == [
         "curl -sS -X POST \\",
