@@ -1,420 +1,325 @@
 """
-Read which scheduled actions there are, for people and programs.
+The list of scheduled actions: filtered, in parts, without their documents.
 
-Nothing here writes, and the tick uses nothing of it.
+In the order of small app and name, which the index of names serves; states that few
+actions are in, and what is in trouble, have indexes of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
-from typing_extensions import TypedDict
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from actions.occurrences import Due, find_due, parse_timing
+from actions.read_actions import ActionState
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import (
+    DELETED_ACTIONS,
+    IDLE_ACTIONS,
+    TROUBLED,
     operations,
-    scheduled_action_revisions,
     scheduled_actions,
 )
-from models.errors import RuleError
-from models.fields.duration import Duration
-from models.fields.zone import load_zone
-from models.operation_state import OperationState
+from models.operation_state import OperationState, Queue
+from models.paging import Page, Part, Position
+from models.when import KINDS
 
-#: Later than any occurrence.
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+#: How many of the latest failed and missed operations are looked at for actions in
+#: trouble. Finding out which of them are their action's last run takes 10 µs each.
+TROUBLES_LOOKED_AT = 2000
 
-#: How many of an action's latest operations are searched for its last success.
-LOOKED_BACK = 1000
+#: How many actions one part looks at for a text, a kind or a queue, which no index
+#: serves: some 20 ms. If there are more, the part may have few entries or none, and
+#: the list goes on all the same.
+ACTIONS_LOOKED_AT = 10_000
+
+#: The longest text that is searched for.
+LONGEST_TEXT = 200
+
+#: The members of a document that say when the action runs.
+WHEN_KEYS = ("when", "starts_at", "ends_at", "except", "jitter")
 
 _kept = scheduled_actions.c
 
+#: The order of the list.
+_KEY = (_kept.app, _kept.name, _kept.uid)
 
-class ActionState(StrEnum):
-    """Whether an action runs; if several of these hold, the last of them counts."""
-
-    ACTIVE = "active"
-    INACTIVE = "inactive"
-    PAUSED = "paused"
-    QUARANTINED = "quarantined"
-    DELETED = "deleted"
+#: What an action is looked into for, beside its name and uid.
+_LOOKED_INTO = (_kept.queue, _kept.event, _kept.delay, _kept.timing)
 
 
-def fetch_actions(
-    connection: sa.Connection, *, app: str | None = None, deleted: bool = False
-) -> list[sa.Row[Any]]:
-    """Return the actions of *app* (None: of all apps), the next due first."""
-    query = sa.select(scheduled_actions)
-    if app is not None:
-        query = query.where(_kept.app == app)
-    if not deleted:
-        query = query.where(_kept.deleted_at.is_(None))
-    return list(
-        connection.execute(
-            query.order_by(_kept.next_due_at.nulls_last(), _kept.app, _kept.name)
-        )
-    )
+class Trouble(StrEnum):
+    """What is wrong with an action."""
+
+    ANY = "any"
+    FAILED = "failed"  # its last run failed
+    MISSED = "missed"  # its last occurrences were missed
+    QUARANTINED = "quarantined"  # its rule cannot be read
 
 
-def fetch_rows(
-    connection: sa.Connection, uids: Sequence[str]
-) -> dict[str, sa.Row[Any]]:
-    """Return the rows of *uids*, by uid, without their documents."""
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
-    rows = connection.execute(
-        sa.select(*(each for each in _kept if each.name != "document")).where(
-            _kept.uid.in_(sa.select(given.c.uid))
-        ),
-        {"given": make_rows_json([{"uid": uid} for uid in uids])},
-    )
-    return {row.uid: row for row in rows}
-
-
-class LastRunJson(TypedDict):
-    """The latest operation of an action."""
-
-    operation: UUID
-    state: OperationState
-    reason: str | None
-    occurrence: datetime | None
-    finished_at: datetime | None
+#: The kinds of ``when``, by the key that names them in a document.
+ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class LastRun:
+class ActionFilter:
     """
-    The latest operation of an action, and when it last succeeded.
+    Which actions are meant; None matches everything that is not deleted.
 
     Args:
-        operation_id: The latest by occurrence, whatever its state.
+        app: Uid of a small app.
 
-        succeeded_at: None: none of the latest LOOKED_BACK operations succeeded.
+        state: Also the only way to get deleted actions.
+
+        kind: The key of ``when`` that they have, alone or in a list.
+
+        queue: That carries their operations.
+
+        text: Part of their name or uid, whatever the case of its letters.
+
+        trouble: What is wrong with them. FAILED and MISSED look at the latest
+            TROUBLES_LOOKED_AT failed and missed operations (of *app*, if given).
     """
 
-    operation_id: UUID
-    state: str
-    reason: str | None
-    occurrence: datetime | None
-    finished_at: datetime | None
-    succeeded_at: datetime | None
-
-    def as_json(self) -> LastRunJson:
-        """Return what ``--json`` prints of it."""
-        return {
-            "operation": self.operation_id,
-            "state": OperationState(self.state),
-            "reason": self.reason,
-            "occurrence": self.occurrence,
-            "finished_at": self.finished_at,
-        }
+    app: str | None = None
+    state: ActionState | None = None
+    kind: str | None = None
+    queue: Queue | None = None
+    text: str | None = None
+    trouble: Trouble | None = None
 
 
-def fetch_last_runs(
-    connection: sa.Connection, uids: Collection[str]
-) -> dict[str, LastRun]:
-    """Return the latest operation of each of *uids* that has one, in one query."""
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
-    latest = (
-        sa.select(operations.c.id)
-        .where(operations.c.action_uid == given.c.uid)
-        .order_by(operations.c.occurrence.desc())
-    )
-    # Bounded: an action that has failed each minute for a year has half a million rows.
-    recent = (
-        sa.select(operations.c.state, operations.c.finished_at, operations.c.occurrence)
-        .where(operations.c.action_uid == given.c.uid)
-        .order_by(operations.c.occurrence.desc())
-        .limit(LOOKED_BACK)
-        .correlate(given)
-        .subquery()
-    )
-    succeeded = (
-        sa.select(recent.c.finished_at)
-        .where(recent.c.state == OperationState.SUCCEEDED)
-        .order_by(recent.c.occurrence.desc())
-        .limit(1)
-    )
-    asked = sa.select(
-        given.c.uid,
-        latest.limit(1).scalar_subquery().label("latest_id"),
-        succeeded.scalar_subquery().label("succeeded_at"),
-    ).subquery()
-    kept = operations.c
-    rows = connection.execute(
-        sa.select(
-            asked.c.uid,
-            kept.id,
-            kept.state,
-            kept.reason,
-            kept.occurrence,
-            kept.finished_at,
-            asked.c.succeeded_at,
-        ).join_from(asked, operations, kept.id == asked.c.latest_id),
-        {"given": make_rows_json([{"uid": uid} for uid in uids])},
-    )
-    return {row[0]: LastRun(*row[1:]) for row in rows}
+def select_part(
+    connection: sa.Connection,
+    wanted: ActionFilter,
+    page: Page,
+    *,
+    looked_at: int = ACTIONS_LOOKED_AT,
+) -> Part[sa.Row[Any]]:
+    """
+    Return a part of the list of actions: their rows, without documents.
 
+    Args:
+        connection: Any.
 
-class RevisionJson(TypedDict):
-    """A revision of an action: what was changed, when, by whom, and their note."""
+        wanted: Which actions.
 
-    revision: int
-    change: str
-    recorded_at: datetime
-    changed_by: str | None
-    note: str | None
+        page: Its position is that of ``Part.following``: app, name and uid.
 
+        looked_at: The most actions to look at.
 
-@dataclass(frozen=True, slots=True)
-class RevisionNote:
-    """What was changed of an action, when (aware UTC), by whom, and what they said."""
-
-    revision: int
-    change: str
-    recorded_at: datetime
-    changed_by: str | None
-    note: str | None
-
-    def as_json(self) -> RevisionJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "revision": self.revision,
-            "change": self.change,
-            "recorded_at": self.recorded_at,
-            "changed_by": self.changed_by,
-            "note": self.note,
-        }
-
-
-def fetch_revisions(
-    connection: sa.Connection, uid: str, *, limit: int, before: int | None = None
-) -> list[RevisionNote]:
-    """Return the latest *limit* revisions of an action, before *before* if given."""
-    kept = scheduled_action_revisions.c
+    Returns:
+        Fewer than asked for, although the list goes on, if *looked_at* actions were
+        looked at.
+    """
+    after = page.read_after(str, str, str)
+    where = _match_quickly(connection, wanted)
+    if after is not None:
+        where.append(sa.tuple_(*_KEY) > sa.tuple_(*after))
+    chosen, end = where, None
+    if _match_slowly(wanted, _kept):
+        uids, end = _look_at_each(
+            connection, wanted, where, looked_at=looked_at, limit=page.limit
+        )
+        chosen = [_kept.uid.in_(uids)]
     query = (
-        sa.select(
-            kept.revision, kept.change, kept.recorded_at, kept.changed_by, kept.note
-        )
-        .where(kept.uid == uid)
-        .order_by(kept.revision.desc())
-        .limit(limit)
+        sa.select(*(each for each in _kept if each.name != "document"))
+        .where(*chosen)
+        .order_by(*_KEY)
+        .limit(page.limit + 1)
     )
-    if before is not None:
-        query = query.where(kept.revision < before)
-    rows = connection.execute(query)
-    return [RevisionNote(*row) for row in rows]
+    rows = connection.execute(query).all()
+    shown = rows[: page.limit]
+    if len(rows) > page.limit:
+        end = tuple(getattr(shown[-1], each.name) for each in _KEY)
+    return Part(shown, end)
 
 
-def get_action_state(row: sa.Row[Any]) -> ActionState:
-    """Return why *row* (an action) does not run; ACTIVE if it does."""
-    if row.deleted_at is not None:
-        return ActionState.DELETED
-    if row.quarantined_at is not None:
-        return ActionState.QUARANTINED
-    if row.paused_at is not None:
-        return ActionState.PAUSED
-    return ActionState.ACTIVE if row.active else ActionState.INACTIVE
-
-
-def find_problem(row: sa.Row[Any]) -> str | None:
-    """Return why the rule of *row* (an action) cannot be read; None if it can."""
-    try:
-        if row.timing is not None:
-            parse_timing(row.timing)
-        else:
-            load_zone(row.zone)
-            Duration.parse(row.delay or "PT0S")
-    except RuleError as error:
-        return str(error)
-    return None
-
-
-def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:
-    """Return the next *count* occurrences of *row* (an action) if it can be read."""
-    return [each.occurrence for each in find_next_due(row, count=count)]
-
-
-def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
+def _look_at_each(
+    connection: sa.Connection,
+    wanted: ActionFilter,
+    where: Sequence[sa.ColumnElement[bool] | sa.TextClause],
+    *,
+    looked_at: int,
+    limit: int,
+) -> tuple[list[str], Position | None]:
     """
-    Return the next *count* occurrences of *row* (an action), and when each is sent.
+    Look at the first *looked_at* actions *where* an index finds them.
 
-    If the action is paused, those after the end of the pause; none if the pause has no
-    end, or the rule cannot be read.
+    Returns:
+        The uids of those that are wanted, *limit* plus one at most; and the position up
+        to which the actions were looked at, if there may be more.
     """
-    start, effective_from = row.next_due_at, row.effective_from
-    if get_action_state(row) is ActionState.PAUSED and row.paused_until is not None:
-        is_out = not row.active
-        start = effective_from = max(row.paused_until, effective_from)
-    else:
-        is_out = get_action_state(row) is not ActionState.ACTIVE
-    if row.timing is None or start is None or is_out or find_problem(row) is not None:
-        return []
-    return find_due(
-        parse_timing(row.timing),
-        row.uid,
-        start=start,
-        now=_END_OF_TIME,
-        limit=count,
-        effective_from=effective_from,
+    place = sa.func.row_number().over(order_by=_KEY).label("place")
+    seen = (
+        sa.select(*_KEY, *_LOOKED_INTO, place)
+        .where(*where)
+        .order_by(*_KEY)
+        .limit(looked_at)
+        .subquery("seen")
     )
-
-
-def fetch_documents(
-    connection: sa.Connection, keys: Collection[tuple[str, int]]
-) -> Mapping[tuple[str, int], dict[str, Any]]:
-    """Return the documents of revisions, by (uid of the action, revision)."""
-    kept = scheduled_action_revisions.c
+    fits = sa.and_(*_match_slowly(wanted, seen.c))
     rows = connection.execute(
-        sa.select(kept.uid, kept.revision, kept.document).where(
-            sa.tuple_(kept.uid, kept.revision).in_(list(keys))
-        )
-    )
-    return {(row.uid, row.revision): row.document for row in rows}
+        sa.select(seen.c.app, seen.c.name, seen.c.uid, seen.c.place, fits.label("fits"))
+        .where(sa.or_(fits, seen.c.place == looked_at))
+        .order_by(seen.c.app, seen.c.name, seen.c.uid)
+        .limit(limit + 1)
+    ).all()
+    end = None
+    if rows and rows[-1].place == looked_at:
+        end = rows[-1].app, rows[-1].name, rows[-1].uid
+    return [row.uid for row in rows if row.fits], end
 
 
-class NextDueJson(TypedDict):
-    """An action that is due next; ``event`` is what it waits for, if anything."""
-
-    uid: str
-    app: str
-    name: str
-    next_due_at: datetime
-    occurrence: datetime | None
-    event: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NextDue:
+def fetch_schedules(
+    connection: sa.Connection, uids: Sequence[str]
+) -> dict[str, dict[str, Any]]:
     """
-    An action that is due next.
+    Return the parts of documents that say when, by uid of the action.
+
+    The rest of a document may be long, and is not read.
+    """
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    rows = connection.execute(
+        sa.select(
+            _kept.uid, *(_kept.document[key].label(key) for key in WHEN_KEYS)
+        ).where(_kept.uid.in_(sa.select(given.c.uid))),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    )
+    return {
+        uid: {
+            key: part
+            for key, part in zip(WHEN_KEYS, parts, strict=True)
+            if part is not None
+        }
+        for uid, *parts in rows
+    }
+
+
+def match(
+    connection: sa.Connection, wanted: ActionFilter
+) -> list[sa.ColumnElement[bool] | sa.TextClause]:
+    """
+    Return the conditions on ``scheduled_actions`` that *wanted* means.
 
     Args:
-        next_due_at: When the tick looks at it next, aware UTC.
+        connection: Which actions are in trouble is looked up first: the database would
+            look at every action for it.
 
-        event: What it waits for; None: it is driven by time.
-
-        due: The occurrence that comes next, and when it is sent; None: it is driven by
-            an event.
+        wanted: Which actions.
     """
-
-    uid: str
-    app: str
-    name: str
-    next_due_at: datetime
-    event: str | None
-    due: Due | None
-
-    def as_json(self) -> NextDueJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "app": self.app,
-            "name": self.name,
-            "next_due_at": self.next_due_at,
-            "occurrence": None if self.due is None else self.due.occurrence,
-            "event": self.event,
-        }
+    return [*_match_quickly(connection, wanted), *_match_slowly(wanted, _kept)]
 
 
-def fetch_next_due(
-    connection: sa.Connection, *, limit: int, app: str | None = None
-) -> list[NextDue]:
-    """Return the actions (of *app*) that are due next, oldest first."""
-    query: sa.Select[Any] = (
-        sa.select(
-            _kept.uid,
-            _kept.app,
-            _kept.name,
-            _kept.next_due_at,
-            _kept.event,
-            _kept.timing,
-            _kept.zone,
-            _kept.delay,
-            _kept.active,
-            _kept.paused_at,
-            _kept.quarantined_at,
-            _kept.deleted_at,
-            _kept.effective_from,
+def _match_quickly(
+    connection: sa.Connection, wanted: ActionFilter
+) -> list[sa.ColumnElement[bool] | sa.TextClause]:
+    """Return the conditions that an index serves."""
+    conditions = _match_state(wanted.state)
+    if wanted.app is not None:
+        conditions.append(_kept.app == wanted.app)
+    if wanted.trouble is not None:
+        conditions.append(_match_trouble(connection, wanted.trouble, wanted.app))
+    return conditions
+
+
+def _match_slowly(
+    wanted: ActionFilter, kept: ReadOnlyColumnCollection[str, Any]
+) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions for which each row is looked at."""
+    conditions = []
+    if wanted.queue is not None:
+        conditions.append(kept.queue == wanted.queue)
+    if wanted.kind is not None:
+        conditions.append(_match_kind(wanted.kind, kept))
+    if wanted.text:
+        part = wanted.text[:LONGEST_TEXT]
+        conditions.append(
+            sa.or_(
+                kept.name.icontains(part, autoescape=True),
+                kept.uid.icontains(part, autoescape=True),
+            )
         )
-        .where(
-            _kept.next_due_at.is_not(None),
-            _kept.active,
-            _kept.paused_at.is_(None),
-            _kept.quarantined_at.is_(None),
-            _kept.deleted_at.is_(None),
-            *(() if app is None else (_kept.app == app,)),
+    return conditions
+
+
+def _match_trouble(
+    connection: sa.Connection, trouble: Trouble, app: str | None
+) -> sa.ColumnElement[bool]:
+    chosen: set[str] = set()
+    if trouble is not Trouble.QUARANTINED:
+        chosen.update(_fetch_troubled(connection, trouble, app))
+    if trouble in {Trouble.QUARANTINED, Trouble.ANY}:
+        query = (
+            sa.select(_kept.uid)
+            .where(*_match_state(ActionState.QUARANTINED))
+            .order_by(_kept.app, _kept.name)
+            .limit(TROUBLES_LOOKED_AT)
         )
-        .order_by(_kept.next_due_at)
-        .limit(limit)
+        if app is not None:
+            query = query.where(_kept.app == app)
+        chosen.update(connection.execute(query).scalars())
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "chosen")
+    rows = make_rows_json([{"uid": uid} for uid in sorted(chosen)])
+    return _kept.uid.in_(sa.select(given.c.uid).params(chosen=rows))
+
+
+def _match_state(
+    state: ActionState | None,
+) -> list[sa.ColumnElement[bool] | sa.TextClause]:
+    table = scheduled_actions.name
+    alive = _kept.deleted_at.is_(None)
+    if state is None:
+        return [alive]
+    if state is ActionState.DELETED:
+        return [DELETED_ACTIONS.of(table)]
+    if state is ActionState.ACTIVE:
+        return [alive, sa.text(f"NOT {IDLE_ACTIONS.of(table)}")]
+    held, bad = _kept.paused_at.is_not(None), _kept.quarantined_at.is_not(None)
+    state_is = {
+        ActionState.QUARANTINED: bad,
+        ActionState.PAUSED: sa.and_(held, ~bad),
+        ActionState.INACTIVE: ~sa.or_(held, bad),
+    }
+    return [alive, IDLE_ACTIONS.of(table), state_is[state]]
+
+
+def _match_kind(
+    kind: str, kept: ReadOnlyColumnCollection[str, Any]
+) -> sa.ColumnElement[bool]:
+    """Match the columns that are derived from ``when``; no document is read."""
+    if kind == "on":
+        return sa.and_(kept.event.is_not(None), kept.delay.is_(None))
+    if kind == "after":
+        return sa.and_(kept.event.is_not(None), kept.delay.is_not(None))
+    # Canonical JSON, whose values have no quotes in them. In event-driven ones, null.
+    found: sa.ColumnElement[bool] = kept.timing.contains(f'"{kind}":"', autoescape=True)
+    return sa.func.coalesce(found, sa.false())
+
+
+def _fetch_troubled(
+    connection: sa.Connection, trouble: Trouble, app: str | None
+) -> list[str]:
+    """Return the uids of actions whose latest operation failed or was missed."""
+    kept = operations.c
+    latest = sa.select(kept.action_uid, kept.occurrence, kept.state).where(
+        TROUBLED.of()
     )
-    return [
-        NextDue(
-            row.uid,
-            row.app,
-            row.name,
-            row.next_due_at,
-            row.event,
-            next(iter(find_next_due(row, count=1)), None),
-        )
-        for row in connection.execute(query)
-    ]
-
-
-class QuarantinedJson(TypedDict):
-    """An action that could not be read, and is left out until it is edited."""
-
-    uid: str
-    app: str
-    name: str
-    quarantined_at: datetime
-    quarantine_reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """An action that the tick leaves out: since when (aware UTC), and why."""
-
-    uid: str
-    app: str
-    name: str
-    quarantined_at: datetime
-    quarantine_reason: str | None
-
-    def as_json(self) -> QuarantinedJson:
-        """Return the documented object; keys are only added."""
-        return {
-            "uid": self.uid,
-            "app": self.app,
-            "name": self.name,
-            "quarantined_at": self.quarantined_at,
-            "quarantine_reason": self.quarantine_reason,
-        }
-
-
-def fetch_quarantined(
-    connection: sa.Connection, *, app: str | None = None
-) -> list[Quarantined]:
-    """Return the actions (of *app*) that the tick leaves out as unreadable."""
-    rows = connection.execute(
-        sa.select(
-            _kept.uid,
-            _kept.app,
-            _kept.name,
-            _kept.quarantined_at,
-            _kept.quarantine_reason,
-        )
-        .where(
-            _kept.quarantined_at.is_not(None),
-            _kept.deleted_at.is_(None),
-            *(() if app is None else (_kept.app == app,)),
-        )
-        .order_by(_kept.quarantined_at)
+    if app is not None:
+        latest = latest.where(kept.app == app)
+    found = (
+        latest.order_by(kept.finished_at.desc()).limit(TROUBLES_LOOKED_AT)
+    ).subquery("found")
+    later = operations.alias("later")
+    is_latest = ~sa.exists().where(
+        later.c.action_uid == found.c.action_uid,
+        later.c.occurrence > found.c.occurrence,
     )
-    return [Quarantined(*row) for row in rows]
+    query = sa.select(found.c.action_uid).where(is_latest).distinct()
+    if trouble is not Trouble.ANY:
+        query = query.where(found.c.state == OperationState(trouble.value))
+    return list(connection.execute(query).scalars())

@@ -8,8 +8,8 @@ from fastapi import Query
 
 from actions.posting.edit import Editor, Terms
 from api.context import Context
-from models.action_requests import Note
 from models.errors import UsageError
+from models.requests.actions import Note
 
 #: Why something is changed, beside a body that is a document.
 NoteQuery = Annotated[

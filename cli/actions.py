@@ -11,10 +11,10 @@ import typer
 from rich.syntax import Syntax
 from rich.text import Text
 
-from actions.list_actions import LastRun, RevisionNote
 from actions.lookup import find_action
 from actions.pausing.pause_state import APP, INSTALLATION, Pause
 from actions.posting.post import delete_action
+from actions.read_actions import LastRun, RevisionNote
 from cli.connection import get_actor, read_database, write_database
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import (

@@ -35,9 +35,9 @@ from cli.output import (
 )
 from dispatch.backfills.planning import Plan, Recorded, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
-from models.backfill import DEFAULT_AT_ONCE, Which
 from models.errors import NotFoundError
 from models.paging import Page
+from models.requests.backfills import DEFAULT_AT_ONCE, Which
 from overview.backfills import (
     ShownBackfill,
     fetch_backfilled_occurrences,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from actions.leader import Holder, SendFailure
-from actions.list_actions import NextDue
+from actions.read_actions import NextDue
 from cli.connection import read_database
 from cli.options import JsonOption
 from cli.output import (

@@ -13,13 +13,18 @@ import sqlalchemy as sa
 from pydantic import JsonValue, ValidationError
 from typing_extensions import TypedDict
 
-from actions.action_list import (
+from actions.list_actions import (
     WHEN_KEYS,
     ActionFilter,
     fetch_schedules,
     select_part,
 )
-from actions.list_actions import (
+from actions.lookup import fetch_app, find_action, get_action
+from actions.occurrences import Due
+from actions.pausing.pause_state import Pause, PauseJson, get_pause
+from actions.posting.revisions import fetch_document_revisions
+from actions.previews.sentences import describe
+from actions.read_actions import (
     ActionState,
     LastRun,
     LastRunJson,
@@ -32,11 +37,6 @@ from actions.list_actions import (
     find_problem,
     get_action_state,
 )
-from actions.lookup import fetch_app, find_action, get_action
-from actions.occurrences import Due
-from actions.pausing.pause_state import Pause, PauseJson, get_pause
-from actions.posting.revisions import fetch_document_revisions
-from actions.previews.sentences import describe
 from models.errors import MinutehandError
 from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel

@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.leader import fetch_leader, get_last_tick_at
-from actions.list_actions import (
+from actions.lookup import fetch_app
+from actions.pausing.pause_state import Pause, PauseJson, fetch_app_pauses
+from actions.read_actions import (
     NextDue,
     NextDueJson,
     Quarantined,
@@ -23,8 +25,6 @@ from actions.list_actions import (
     fetch_next_due,
     fetch_quarantined,
 )
-from actions.lookup import fetch_app
-from actions.pausing.pause_state import Pause, PauseJson, fetch_app_pauses
 from models.database.engine import read_clock
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_processes

@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 
 from dispatch.backfills.outcomes import LEFT, TAKEN
 from dispatch.backfills.progress import find_wait
-from models.backfill import Which
 from models.database.engine import Identifier, UtcDateTime
 from models.database.tables import (
     backfill_occurrences,
@@ -25,6 +24,7 @@ from models.database.tables import (
 )
 from models.errors import NotFoundError
 from models.paging import Page, Part
+from models.requests.backfills import Which
 
 #: Occurrences that wait for their turn, those that were left as they were, and those
 #: whose operation has been pruned; the others count by the state of their operation.

@@ -12,11 +12,11 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from models.bulk_change import BulkKind
 from models.database.engine import Identifier, UtcDateTime
 from models.database.tables import bulk_changes
 from models.errors import NotFoundError
 from models.paging import Page, Part
+from models.requests.bulk_changes import BulkKind
 from operations.selecting import Counted
 
 

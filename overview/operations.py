@@ -17,7 +17,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import fetch_documents
+from actions.read_actions import fetch_documents
 from models.operation import OperationModel
 from models.operation_state import (
     FINAL_STATES,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import ActionState, get_action_state
 from actions.lookup import get_action
 from actions.pausing.pause_state import Pause, PauseJson, get_pause, tag_pause
 from actions.posting.revisions import refuse_action
+from actions.read_actions import ActionState, get_action_state
 
 
 class PauseStateJson(TypedDict):

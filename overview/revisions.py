@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from actions.list_actions import RevisionJson, RevisionNote, fetch_revisions
 from actions.lookup import get_action
 from actions.posting.edit import fetch_document
+from actions.read_actions import RevisionJson, RevisionNote, fetch_revisions
 from models.door.differences import DifferenceJson, ValueDifference, find_differences
 from models.paging import Page, Part
 

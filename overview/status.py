@@ -19,7 +19,8 @@ from actions.leader import (
     get_last_tick_at,
     get_send_failure,
 )
-from actions.list_actions import (
+from actions.pausing.pause_state import Pause, PauseJson, fetch_pauses
+from actions.read_actions import (
     NextDue,
     NextDueJson,
     Quarantined,
@@ -27,7 +28,6 @@ from actions.list_actions import (
     fetch_next_due,
     fetch_quarantined,
 )
-from actions.pausing.pause_state import Pause, PauseJson, fetch_pauses
 from models.database.engine import read_clock
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import Role, Seen, fetch_processes

@@ -16,7 +16,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.list_actions import find_problem
 from actions.lookup import refuse_app
 from actions.occurrences import Schedule, parse_timing
 from actions.pausing.noting import note_pause, note_pause_of_all
@@ -40,6 +39,7 @@ from actions.posting.revisions import (
     get_app_of,
     lock_action,
 )
+from actions.read_actions import find_problem
 from models.database.engine import read_clock
 from models.database.tables import installation, leases, scheduled_actions, small_apps
 from models.errors import (

@@ -18,10 +18,10 @@ from typing import Any, Final, Literal
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import find_problem
 from actions.occurrences import parse_timing
 from actions.posting.effective_from import start_from
 from actions.posting.revisions import change_actions
+from actions.read_actions import find_problem
 from models.database.engine import read_clock
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.fields.instants import format_instant

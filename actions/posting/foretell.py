@@ -15,7 +15,6 @@ from typing import Any
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import ActionState, fetch_rows, find_next, get_action_state
 from actions.lookup import find_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting.changes import (
@@ -26,6 +25,7 @@ from actions.posting.changes import (
 )
 from actions.posting.post import Posted, fetch_holidays, post_action, post_actions
 from actions.posting.references import References, find_unknown
+from actions.read_actions import ActionState, fetch_rows, find_next, get_action_state
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.errors import NotFoundError, Problem, RuleError

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from actions.explaining.why import AnswerJson
-from actions.list_actions import RevisionJson, RevisionNote
 from actions.posting.edit import roll_back
 from actions.posting.foretell import PostedJson
+from actions.read_actions import RevisionJson, RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.context import Editor, Viewer
 from api.cursors import Paged

@@ -16,7 +16,7 @@ from api.guarding import GuardedRoute, takes
 from api.routes.action_examples import PAUSES, RUNS
 from api.terms import NoteQuery
 from dispatch.manual_runs import run_now
-from models.action_requests import PauseModel, RunModel
+from models.requests.actions import PauseModel, RunModel
 from overview.operations import OperationJson, fetch_shown_operation
 from overview.pauses import PauseStateJson, fetch_pause_state
 from overview.recipients import (

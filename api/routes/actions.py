@@ -9,8 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from actions.action_list import LONGEST_TEXT, ActionFilter, ActionKind, Trouble
-from actions.list_actions import ActionState
+from actions.list_actions import LONGEST_TEXT, ActionFilter, ActionKind, Trouble
 from actions.posting.edit import (
     patch_text,
     post_all_text,
@@ -19,6 +18,7 @@ from actions.posting.edit import (
 )
 from actions.posting.foretell import Outcome, PostedJson
 from actions.posting.post import delete_action
+from actions.read_actions import ActionState
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.context import Editor, Viewer
 from api.cursors import Paged

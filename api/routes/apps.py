@@ -28,11 +28,11 @@ from api.context import Admin, Context, Editor, Operator, Viewer
 from api.cursors import Paged
 from api.guarding import GuardedRoute, heavy, takes
 from api.preconditions import read_revision
-from models.action_requests import PauseModel
-from models.app_requests import SmallAppBodyModel
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
 from models.errors import ForbiddenError
+from models.requests.actions import PauseModel
+from models.requests.apps import SmallAppBodyModel
 from models.small_app import SmallAppModel
 from overview.apps import (
     AppJson,

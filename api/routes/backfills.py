@@ -15,7 +15,7 @@ from api.cursors import Paged
 from api.guarding import GuardedRoute, takes
 from dispatch.backfills.planning import PlanJson, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
-from models.backfill import BackfillModel
+from models.requests.backfills import BackfillModel
 from overview.backfills import (
     BackfilledOccurrence,
     BackfilledOccurrenceJson,

@@ -13,7 +13,7 @@ from api.context import Operator, Viewer
 from api.cursors import Paged
 from api.guarding import GuardedRoute, takes
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
-from models.bulk_change import BulkChangeModel
+from models.requests.bulk_changes import BulkChangeModel
 from overview.bulk import (
     BulkJson,
     CountedJson,

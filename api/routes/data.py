@@ -12,7 +12,7 @@ from api.context import Editor, Viewer
 from api.cursors import Paged
 from api.guarding import GuardedRoute, takes
 from dispatch.refresh_now import BegunRefreshJson, refresh_now
-from models.app_requests import MoveRequestModel, RefreshRequestModel
+from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import MovedJson, publish_now, roll_back_now
 from overview.data import (
     DataDifferenceJson,

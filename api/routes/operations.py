@@ -19,8 +19,8 @@ from api.cursors import Paged
 from api.guarding import GuardedRoute, takes
 from api.problems import ApiError
 from models.fields.field_types import Instant
-from models.operation_change import CancelModel, RetryModel
 from models.operation_state import OperationState, Queue, Reason, Trigger
+from models.requests.operations import CancelModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.count_states import count_states
 from operations.list_operations import OperationFilter

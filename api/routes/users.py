@@ -34,9 +34,9 @@ from api.cursors import Paged
 from api.guarding import GuardedRoute, heavy, takes
 from api.preconditions import read_revision
 from api.routes.apps import DryRun, RaiseEvents
-from models.app_requests import UserBodyModel
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
+from models.requests.apps import UserBodyModel
 from models.small_app import DirectoryModel
 
 router = APIRouter(

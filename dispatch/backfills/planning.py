@@ -14,10 +14,9 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.list_actions import find_problem, get_action_state
 from actions.occurrences import Schedule, parse_timing
+from actions.read_actions import find_problem, get_action_state
 from actions.when.searching import find_occurrences
-from models.backfill import Which
 from models.database.engine import (
     Identifier,
     json_rows,
@@ -29,6 +28,7 @@ from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState
+from models.requests.backfills import Which
 
 #: The most occurrences of one backfill.
 MOST_OCCURRENCES = 10_000

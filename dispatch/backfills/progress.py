@@ -18,11 +18,10 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader
-from actions.list_actions import find_problem, get_action_state
 from actions.occurrences import parse_timing
+from actions.read_actions import find_problem, get_action_state
 from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
 from dispatch.backfills.planning import RUNS
-from models.backfill import Which
 from models.database.engine import (
     Identifier,
     UtcDateTime,
@@ -44,6 +43,7 @@ from models.database.tables import (
 )
 from models.decision import NewOperation, make_backfilled_by
 from models.operation_state import OperationState, Overlap, Queue, Trigger
+from models.requests.backfills import Which
 from operations.cancel_and_retry import REOPENED
 from operations.fleet.processes import has_older_worker
 from operations.record import count_live, record

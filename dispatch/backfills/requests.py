@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from actions.posting.revisions import lock_action
 from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
 from dispatch.backfills.planning import Plan, PlannedOccurrence, plan_backfill
-from models.backfill import DEFAULT_AT_ONCE, Which
 from models.database.engine import (
     Identifier,
     UtcDateTime,
@@ -30,6 +29,7 @@ from models.database.tables import (
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import OperationState, Reason
+from models.requests.backfills import DEFAULT_AT_ONCE, Which
 from operations.running.step_records import skip_steps_of
 from operations.selecting import refuse_other_count
 

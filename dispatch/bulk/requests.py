@@ -14,12 +14,12 @@ from dispatch.bulk.selecting import (
     count_actions,
     count_operations,
 )
-from models.bulk_change import BulkChangeModel, OperationFilterModel
 from models.database.engine import db_now, get_author, read_clock
 from models.database.journal import note_change
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.instants import format_instant
+from models.requests.bulk_changes import BulkChangeModel, OperationFilterModel
 from operations.selecting import Counted, refuse_other_count
 
 #: Who asks if nobody is named.

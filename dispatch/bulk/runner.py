@@ -31,7 +31,6 @@ from dispatch.bulk.selecting import (
     fetch_action_page,
 )
 from dispatch.manual_runs import run_now
-from models.bulk_change import ActionFilterModel, BulkKind, OperationFilterModel
 from models.database.engine import (
     Author,
     Identifier,
@@ -46,6 +45,11 @@ from models.errors import (
     MinutehandError,
     NotFoundError,
     UnreachableError,
+)
+from models.requests.bulk_changes import (
+    ActionFilterModel,
+    BulkKind,
+    OperationFilterModel,
 )
 from operations.bulk import Changed, change_page, keep_leader_out
 from operations.selecting import Change, Selection, fetch_page

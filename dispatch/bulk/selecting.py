@@ -10,16 +10,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.action_list import ActionFilter, Trouble, match
-from actions.list_actions import ActionState
+from actions.list_actions import ActionFilter, Trouble, match
 from actions.lookup import find_filtered
-from models.bulk_change import (
+from actions.read_actions import ActionState
+from models.database.engine import json_rows, make_rows_json
+from models.database.tables import scheduled_actions
+from models.requests.bulk_changes import (
     ActionFilterModel,
     BulkKind,
     OperationFilterModel,
 )
-from models.database.engine import json_rows, make_rows_json
-from models.database.tables import scheduled_actions
 from operations.selecting import (
     Change,
     Counted,

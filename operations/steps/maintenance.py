@@ -34,8 +34,31 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
         How many of each were removed.
     """
     now, retention = context.now, context.ports.retention
+    tasks = _list_tasks(context)
+    removed: dict[str, int] = {}
+    for done, (name, prune_batch) in enumerate(tasks):
+        removed[name] = 0
+        batch = BATCH
+        most = BACKFILLS if name == "backfills" else BATCH
+        while batch >= most:
+            context.progress(done, len(tasks) + 1, f"{name}: {removed[name]}")
+            batch = prune_batch()
+            removed[name] += batch
+    context.progress(len(tasks), len(tasks) + 1, "leases")
+    removed["leases"] = context.ports.prune.prune_leases(
+        before=now - retention.operations
+    )
+    told = ", ".join(f"{count:,} {name}" for name, count in removed.items() if count)
+    context.say(f"removed {told or 'nothing'}")
+    context.progress(len(tasks) + 1, len(tasks) + 1)
+    return {"removed": dict(removed)}
+
+
+def _list_tasks(context: StepContext) -> tuple[tuple[str, Callable[[], int]], ...]:
+    """Return what is pruned, in this order: its name, and what prunes a batch of it."""
+    now, retention = context.now, context.ports.retention
     prune, workspace = context.ports.prune, context.ports.workspace
-    tasks: tuple[tuple[str, Callable[[], int]], ...] = (
+    return (
         (
             "operations",
             lambda: prune.prune_operations(
@@ -88,18 +111,3 @@ def maintenance(context: StepContext, asked: Literal[True]) -> StepResult:  # no
             ),
         ),
     )
-    removed: dict[str, int] = {}
-    for done, (name, prune_batch) in enumerate(tasks):
-        removed[name] = 0
-        batch = BATCH
-        most = BACKFILLS if name == "backfills" else BATCH
-        while batch >= most:
-            context.progress(done, len(tasks) + 1, f"{name}: {removed[name]}")
-            batch = prune_batch()
-            removed[name] += batch
-    context.progress(len(tasks), len(tasks) + 1, "leases")
-    removed["leases"] = prune.prune_leases(before=now - retention.operations)
-    told = ", ".join(f"{count:,} {name}" for name, count in removed.items() if count)
-    context.say(f"removed {told or 'nothing'}")
-    context.progress(len(tasks) + 1, len(tasks) + 1)
-    return {"removed": dict(removed)}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from actions.list_actions import fetch_quarantined
+from actions.read_actions import fetch_quarantined
 from models.operation_state import OperationState, Queue
 from models.units import format_age, show_instant
 from operations.fleet.processes import Role, Seen, fetch_processes

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, explain
-from actions.list_actions import find_next
 from actions.lookup import find_action
 from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
 from actions.pausing.pause_and_resume import (
@@ -23,6 +22,7 @@ from actions.pausing.pause_and_resume import (
     set_paused,
 )
 from actions.pausing.pause_state import APP, INSTALLATION, fetch_pauses, get_pause
+from actions.read_actions import find_next
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError

@@ -12,10 +12,10 @@ from actions.leader import Leader
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import start_backfill
-from models.backfill import Which
 from models.database.engine import Author, reading, writing
 from models.database.tables import backfill_occurrences, backfills
 from models.occurrence import make_operation_id
+from models.requests.backfills import Which
 from tests.scheduling import (
     MONDAY,
     at,

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from actions.posting.post import delete_action
 from dispatch.backfills import planning
 from dispatch.backfills.planning import Recorded
-from models.backfill import Which
 from models.database.engine import writing
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_missed_id
+from models.requests.backfills import Which
 from tests.integration.dispatch.backfills.backfilling import (
     DAY,
     SEVENS,

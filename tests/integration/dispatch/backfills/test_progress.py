@@ -17,11 +17,11 @@ from dispatch.backfills import progress
 from dispatch.backfills.progress import AT_A_LOOK, Backfiller, find_wait
 from dispatch.backfills.requests import cancel_backfill
 from dispatch.upkeep import BACKFILL_EVERY_S
-from models.backfill import Which
 from models.database.engine import reading, writing
 from models.database.tables import processes
 from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
+from models.requests.backfills import Which
 from operations.cancel_and_retry import cancel, reopen
 from tests.integration.dispatch.backfills.backfilling import (
     ANN,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.list_actions import fetch_last_runs
+from actions.read_actions import fetch_last_runs
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.operation_state import Queue

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.bulk_change import BulkChangeModel
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError
+from models.requests.bulk_changes import BulkChangeModel
 
 
 def read(**given: Any) -> BulkChangeModel:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.action_list import ActionFilter, Trouble, select_part
-from actions.list_actions import ActionState
+from actions.list_actions import ActionFilter, Trouble, select_part
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
+from actions.read_actions import ActionState
 from models.database.engine import reading, writing
 from models.operation_state import OperationState, Queue
 from models.paging import Page

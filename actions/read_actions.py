@@ -1,0 +1,420 @@
+"""
+Read which scheduled actions there are, for people and programs.
+
+Nothing here writes, and the tick uses nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.occurrences import Due, find_due, parse_timing
+from models.database.engine import json_rows, make_rows_json
+from models.database.tables import (
+    operations,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
+from models.errors import RuleError
+from models.fields.duration import Duration
+from models.fields.zone import load_zone
+from models.operation_state import OperationState
+
+#: Later than any occurrence.
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+#: How many of an action's latest operations are searched for its last success.
+LOOKED_BACK = 1000
+
+_kept = scheduled_actions.c
+
+
+class ActionState(StrEnum):
+    """Whether an action runs; if several of these hold, the last of them counts."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    PAUSED = "paused"
+    QUARANTINED = "quarantined"
+    DELETED = "deleted"
+
+
+def fetch_actions(
+    connection: sa.Connection, *, app: str | None = None, deleted: bool = False
+) -> list[sa.Row[Any]]:
+    """Return the actions of *app* (None: of all apps), the next due first."""
+    query = sa.select(scheduled_actions)
+    if app is not None:
+        query = query.where(_kept.app == app)
+    if not deleted:
+        query = query.where(_kept.deleted_at.is_(None))
+    return list(
+        connection.execute(
+            query.order_by(_kept.next_due_at.nulls_last(), _kept.app, _kept.name)
+        )
+    )
+
+
+def fetch_rows(
+    connection: sa.Connection, uids: Sequence[str]
+) -> dict[str, sa.Row[Any]]:
+    """Return the rows of *uids*, by uid, without their documents."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    rows = connection.execute(
+        sa.select(*(each for each in _kept if each.name != "document")).where(
+            _kept.uid.in_(sa.select(given.c.uid))
+        ),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    )
+    return {row.uid: row for row in rows}
+
+
+class LastRunJson(TypedDict):
+    """The latest operation of an action."""
+
+    operation: UUID
+    state: OperationState
+    reason: str | None
+    occurrence: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """
+    The latest operation of an action, and when it last succeeded.
+
+    Args:
+        operation_id: The latest by occurrence, whatever its state.
+
+        succeeded_at: None: none of the latest LOOKED_BACK operations succeeded.
+    """
+
+    operation_id: UUID
+    state: str
+    reason: str | None
+    occurrence: datetime | None
+    finished_at: datetime | None
+    succeeded_at: datetime | None
+
+    def as_json(self) -> LastRunJson:
+        """Return what ``--json`` prints of it."""
+        return {
+            "operation": self.operation_id,
+            "state": OperationState(self.state),
+            "reason": self.reason,
+            "occurrence": self.occurrence,
+            "finished_at": self.finished_at,
+        }
+
+
+def fetch_last_runs(
+    connection: sa.Connection, uids: Collection[str]
+) -> dict[str, LastRun]:
+    """Return the latest operation of each of *uids* that has one, in one query."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    latest = (
+        sa.select(operations.c.id)
+        .where(operations.c.action_uid == given.c.uid)
+        .order_by(operations.c.occurrence.desc())
+    )
+    # Bounded: an action that has failed each minute for a year has half a million rows.
+    recent = (
+        sa.select(operations.c.state, operations.c.finished_at, operations.c.occurrence)
+        .where(operations.c.action_uid == given.c.uid)
+        .order_by(operations.c.occurrence.desc())
+        .limit(LOOKED_BACK)
+        .correlate(given)
+        .subquery()
+    )
+    succeeded = (
+        sa.select(recent.c.finished_at)
+        .where(recent.c.state == OperationState.SUCCEEDED)
+        .order_by(recent.c.occurrence.desc())
+        .limit(1)
+    )
+    asked = sa.select(
+        given.c.uid,
+        latest.limit(1).scalar_subquery().label("latest_id"),
+        succeeded.scalar_subquery().label("succeeded_at"),
+    ).subquery()
+    kept = operations.c
+    rows = connection.execute(
+        sa.select(
+            asked.c.uid,
+            kept.id,
+            kept.state,
+            kept.reason,
+            kept.occurrence,
+            kept.finished_at,
+            asked.c.succeeded_at,
+        ).join_from(asked, operations, kept.id == asked.c.latest_id),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    )
+    return {row[0]: LastRun(*row[1:]) for row in rows}
+
+
+class RevisionJson(TypedDict):
+    """A revision of an action: what was changed, when, by whom, and their note."""
+
+    revision: int
+    change: str
+    recorded_at: datetime
+    changed_by: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionNote:
+    """What was changed of an action, when (aware UTC), by whom, and what they said."""
+
+    revision: int
+    change: str
+    recorded_at: datetime
+    changed_by: str | None
+    note: str | None
+
+    def as_json(self) -> RevisionJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "revision": self.revision,
+            "change": self.change,
+            "recorded_at": self.recorded_at,
+            "changed_by": self.changed_by,
+            "note": self.note,
+        }
+
+
+def fetch_revisions(
+    connection: sa.Connection, uid: str, *, limit: int, before: int | None = None
+) -> list[RevisionNote]:
+    """Return the latest *limit* revisions of an action, before *before* if given."""
+    kept = scheduled_action_revisions.c
+    query = (
+        sa.select(
+            kept.revision, kept.change, kept.recorded_at, kept.changed_by, kept.note
+        )
+        .where(kept.uid == uid)
+        .order_by(kept.revision.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(kept.revision < before)
+    rows = connection.execute(query)
+    return [RevisionNote(*row) for row in rows]
+
+
+def get_action_state(row: sa.Row[Any]) -> ActionState:
+    """Return why *row* (an action) does not run; ACTIVE if it does."""
+    if row.deleted_at is not None:
+        return ActionState.DELETED
+    if row.quarantined_at is not None:
+        return ActionState.QUARANTINED
+    if row.paused_at is not None:
+        return ActionState.PAUSED
+    return ActionState.ACTIVE if row.active else ActionState.INACTIVE
+
+
+def find_problem(row: sa.Row[Any]) -> str | None:
+    """Return why the rule of *row* (an action) cannot be read; None if it can."""
+    try:
+        if row.timing is not None:
+            parse_timing(row.timing)
+        else:
+            load_zone(row.zone)
+            Duration.parse(row.delay or "PT0S")
+    except RuleError as error:
+        return str(error)
+    return None
+
+
+def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:
+    """Return the next *count* occurrences of *row* (an action) if it can be read."""
+    return [each.occurrence for each in find_next_due(row, count=count)]
+
+
+def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
+    """
+    Return the next *count* occurrences of *row* (an action), and when each is sent.
+
+    If the action is paused, those after the end of the pause; none if the pause has no
+    end, or the rule cannot be read.
+    """
+    start, effective_from = row.next_due_at, row.effective_from
+    if get_action_state(row) is ActionState.PAUSED and row.paused_until is not None:
+        is_out = not row.active
+        start = effective_from = max(row.paused_until, effective_from)
+    else:
+        is_out = get_action_state(row) is not ActionState.ACTIVE
+    if row.timing is None or start is None or is_out or find_problem(row) is not None:
+        return []
+    return find_due(
+        parse_timing(row.timing),
+        row.uid,
+        start=start,
+        now=_END_OF_TIME,
+        limit=count,
+        effective_from=effective_from,
+    )
+
+
+def fetch_documents(
+    connection: sa.Connection, keys: Collection[tuple[str, int]]
+) -> Mapping[tuple[str, int], dict[str, Any]]:
+    """Return the documents of revisions, by (uid of the action, revision)."""
+    kept = scheduled_action_revisions.c
+    rows = connection.execute(
+        sa.select(kept.uid, kept.revision, kept.document).where(
+            sa.tuple_(kept.uid, kept.revision).in_(list(keys))
+        )
+    )
+    return {(row.uid, row.revision): row.document for row in rows}
+
+
+class NextDueJson(TypedDict):
+    """An action that is due next; ``event`` is what it waits for, if anything."""
+
+    uid: str
+    app: str
+    name: str
+    next_due_at: datetime
+    occurrence: datetime | None
+    event: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NextDue:
+    """
+    An action that is due next.
+
+    Args:
+        next_due_at: When the tick looks at it next, aware UTC.
+
+        event: What it waits for; None: it is driven by time.
+
+        due: The occurrence that comes next, and when it is sent; None: it is driven by
+            an event.
+    """
+
+    uid: str
+    app: str
+    name: str
+    next_due_at: datetime
+    event: str | None
+    due: Due | None
+
+    def as_json(self) -> NextDueJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "app": self.app,
+            "name": self.name,
+            "next_due_at": self.next_due_at,
+            "occurrence": None if self.due is None else self.due.occurrence,
+            "event": self.event,
+        }
+
+
+def fetch_next_due(
+    connection: sa.Connection, *, limit: int, app: str | None = None
+) -> list[NextDue]:
+    """Return the actions (of *app*) that are due next, oldest first."""
+    query: sa.Select[Any] = (
+        sa.select(
+            _kept.uid,
+            _kept.app,
+            _kept.name,
+            _kept.next_due_at,
+            _kept.event,
+            _kept.timing,
+            _kept.zone,
+            _kept.delay,
+            _kept.active,
+            _kept.paused_at,
+            _kept.quarantined_at,
+            _kept.deleted_at,
+            _kept.effective_from,
+        )
+        .where(
+            _kept.next_due_at.is_not(None),
+            _kept.active,
+            _kept.paused_at.is_(None),
+            _kept.quarantined_at.is_(None),
+            _kept.deleted_at.is_(None),
+            *(() if app is None else (_kept.app == app,)),
+        )
+        .order_by(_kept.next_due_at)
+        .limit(limit)
+    )
+    return [
+        NextDue(
+            row.uid,
+            row.app,
+            row.name,
+            row.next_due_at,
+            row.event,
+            next(iter(find_next_due(row, count=1)), None),
+        )
+        for row in connection.execute(query)
+    ]
+
+
+class QuarantinedJson(TypedDict):
+    """An action that could not be read, and is left out until it is edited."""
+
+    uid: str
+    app: str
+    name: str
+    quarantined_at: datetime
+    quarantine_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """An action that the tick leaves out: since when (aware UTC), and why."""
+
+    uid: str
+    app: str
+    name: str
+    quarantined_at: datetime
+    quarantine_reason: str | None
+
+    def as_json(self) -> QuarantinedJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "app": self.app,
+            "name": self.name,
+            "quarantined_at": self.quarantined_at,
+            "quarantine_reason": self.quarantine_reason,
+        }
+
+
+def fetch_quarantined(
+    connection: sa.Connection, *, app: str | None = None
+) -> list[Quarantined]:
+    """Return the actions (of *app*) that the tick leaves out as unreadable."""
+    rows = connection.execute(
+        sa.select(
+            _kept.uid,
+            _kept.app,
+            _kept.name,
+            _kept.quarantined_at,
+            _kept.quarantine_reason,
+        )
+        .where(
+            _kept.quarantined_at.is_not(None),
+            _kept.deleted_at.is_(None),
+            *(() if app is None else (_kept.app == app,)),
+        )
+        .order_by(_kept.quarantined_at)
+    )
+    return [Quarantined(*row) for row in rows]
