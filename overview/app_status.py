@@ -36,6 +36,8 @@ from overview.figures import (
     Trouble,
     count_uncertain,
     fetch_backlog,
+    fetch_data_updated,
+    fetch_last_success,
     fetch_running,
     fetch_troubles,
     find_oldest,
@@ -84,6 +86,8 @@ class AppStatusJson(TypedDict):
     queues: dict[str, QueueJson]
     running: list[RunningJson]
     working: WorkingJson | None
+    last_success_at: datetime | None
+    data_updated_at: datetime | None
     last_hour: list[TroubleJson]
     uncertain_mails: int
     quarantined: list[QuarantinedJson]
@@ -117,6 +121,8 @@ class AppStatus:
     quarantined: Sequence[Quarantined]
     paused: tuple[Pause | None, Pause | None, int]
     next_due: Sequence[NextDue]
+    last_success_at: datetime | None
+    data_updated_at: datetime | None
 
     def as_json(self) -> AppStatusJson:
         """Return the documented object; keys are only added."""
@@ -149,6 +155,8 @@ class AppStatus:
             },
             "running": [each.as_json() for each in self.running],
             "working": None if self.working is None else self.working.as_json(),
+            "last_success_at": self.last_success_at,
+            "data_updated_at": self.data_updated_at,
             "last_hour": [make_trouble_json(each) for each in self.troubles],
             "uncertain_mails": self.uncertain,
             "quarantined": [each.as_json() for each in self.quarantined],
@@ -192,4 +200,6 @@ def fetch_app_status(connection: sa.Connection, app: str) -> AppStatus:
         quarantined=fetch_quarantined(connection, app=app),
         paused=(whole, own, actions),
         next_due=fetch_next_due(connection, limit=_NEXT, app=app),
+        last_success_at=fetch_last_success(connection, app=app),
+        data_updated_at=fetch_data_updated(connection, app=app),
     )

@@ -27,6 +27,7 @@ from models.database.tables import (
     TROUBLED,
     UNCERTAIN,
     deliveries,
+    domains,
     operations,
     scheduled_actions,
 )
@@ -39,6 +40,9 @@ from models.operation_state import (
     Trigger,
 )
 from operations.fleet.processes import Role, Seen
+
+#: Operations among which the last success is looked for.
+_LATEST = 1_000
 
 #: How far "lately" reaches back.
 LATELY = timedelta(hours=1)
@@ -278,6 +282,37 @@ def fetch_running(
         Running(**{**row._mapping, "trigger": Trigger(row.trigger)})  # noqa: SLF001 - SQLAlchemy's public name for it
         for row in rows
     ]
+
+
+def fetch_last_success(
+    connection: sa.Connection, *, app: str | None = None
+) -> datetime | None:
+    """Return when an operation (of *app*) last succeeded, among the latest thousand."""
+    kept = operations.c
+    latest = (
+        sa.select(kept.state, kept.finished_at)
+        .where(*_of(app))
+        .order_by(kept.recorded_at.desc())
+        .limit(_LATEST)
+        .subquery()
+    )
+    found: datetime | None = connection.execute(
+        sa.select(sa.func.max(latest.c.finished_at)).where(
+            latest.c.state == OperationState.SUCCEEDED
+        )
+    ).scalar_one()
+    return found
+
+
+def fetch_data_updated(
+    connection: sa.Connection, *, app: str | None = None
+) -> datetime | None:
+    """Return when data (of *app*) were last published; None: never."""
+    query = sa.select(sa.func.max(domains.c.published_at))
+    if app is not None:
+        query = query.where(domains.c.app == app)
+    found: datetime | None = connection.execute(query).scalar_one()
+    return found
 
 
 class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own

@@ -38,6 +38,8 @@ from overview.figures import (
     Trouble,
     count_uncertain,
     fetch_backlog,
+    fetch_data_updated,
+    fetch_last_success,
     fetch_running,
     fetch_troubles,
     find_oldest,
@@ -219,7 +221,8 @@ class StatusJson(TypedDict):
 
     ``tick_age_s`` is the age of the last tick; ``lag_s`` how long the oldest operation
     that no worker has taken waits (0: none does). ``backlog`` is the count of live
-    operations by queue and state.
+    operations by queue and state. ``last_success_at`` is looked for among the latest
+    thousand operations; ``data_updated_at`` is when data were last published.
     """
 
     now: datetime
@@ -235,6 +238,8 @@ class StatusJson(TypedDict):
     queues: dict[str, QueueJson]
     backlog_by_app: list[BacklogJson]
     running: list[RunningJson]
+    last_success_at: datetime | None
+    data_updated_at: datetime | None
     last_hour: list[TroubleJson]
     uncertain_mails: int
     processes: list[ProcessJson]
@@ -271,6 +276,10 @@ class Status:
         next_due: The actions that are due next, at most five.
 
         running: Operations that workers run, the longest running first, at most twenty.
+
+        last_success_at: When an operation last succeeded, among the latest thousand.
+
+        data_updated_at: When data were last published. None: never.
     """
 
     now: datetime
@@ -286,6 +295,8 @@ class Status:
     quarantined: Sequence[Quarantined]
     next_due: Sequence[NextDue]
     running: Sequence[Running] = ()
+    last_success_at: datetime | None = None
+    data_updated_at: datetime | None = None
 
     def group_by_queue(self) -> list[Waiting]:
         """Return the live operations of each queue, including empty queues."""
@@ -331,6 +342,8 @@ class Status:
             },
             "backlog_by_app": [self._make_backlog_json(each) for each in self.backlog],
             "running": [each.as_json() for each in self.running],
+            "last_success_at": self.last_success_at,
+            "data_updated_at": self.data_updated_at,
             "last_hour": [make_trouble_json(each) for each in self.troubles],
             "uncertain_mails": self.uncertain,
             "processes": [make_process_json(each) for each in self.processes],
@@ -373,6 +386,8 @@ def fetch_status(connection: sa.Connection) -> Status:
         quarantined=fetch_quarantined(connection),
         next_due=fetch_next_due(connection, limit=_NEXT),
         running=fetch_running(connection, limit=_RUNNING),
+        last_success_at=fetch_last_success(connection),
+        data_updated_at=fetch_data_updated(connection),
     )
 
 
