@@ -136,4 +136,8 @@ async def _answer_defect(request: Request, error: Exception) -> Response:
         exc_info=error,
     )
     detail = "this is a defect of Minutehand; its log has more under the request_id"
-    return make_problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail, request_id)
+    # This is answered outside of the envelope.
+    headers = {name.decode(): value.decode() for name, value in _HEADERS}
+    headers["x-request-id"] = request_id
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return make_problem(status, detail, request_id, headers=headers)

@@ -213,8 +213,10 @@ async def _answer_once(
     engine = context.services.engine
     key = context.idempotency_key
     assert key is not None  # by the caller
-    parts = (request.method.encode(), str(request.url).encode(), context.body)
-    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()
+    told = [f"{name}: {text}" for name, text in request.headers.items() if _tells(name)]
+    parts = (request.method, str(request.url), *sorted(told))
+    head = "\n".join(parts).encode()
+    digest = hashlib.sha256(head + b"\0" + context.body).hexdigest()
     try:
         begun = await run_in_threadpool(
             begin, engine, context.caller.owner, key, digest
@@ -230,6 +232,11 @@ async def _answer_once(
     finally:
         # Also when the client is gone, and when the route met a defect.
         await run_in_threadpool(_keep, engine, begun, response, is_secret)
+
+
+def _tells(header: str) -> bool:
+    """Tell whether a header is part of what is asked, as those of a CloudEvent are."""
+    return header == "content-type" or header.startswith("ce-")
 
 
 def _repeat(begun: Repeated | StillRunning | OtherBody) -> Response:
@@ -271,7 +278,9 @@ def _keep(
             abandon(engine, begun)
             return
         headers = {name: response.headers[name] for name in _KEPT & {*response.headers}}
-        body = None if is_secret else bytes(response.body).decode()
+        # A refusal has no secret in it.
+        is_shown = not is_secret or response.status_code >= HTTPStatus.BAD_REQUEST
+        body = bytes(response.body).decode() if is_shown else None
         finish(engine, begun, status=response.status_code, headers=headers, body=body)
 
 

@@ -292,7 +292,7 @@ def _find_base(
     """Return conditions that an index serves and few operations meet; or none."""
     named = None if wanted.text is None else _read_id(wanted.text)
     # Also the uid of an action may look like an id.
-    if named is not None and fetch_operation(connection, named) is not None:
+    if named is not None and fetch_operation(connection, named, app=wanted.app):
         return [operations.c.id == named]
     bases: list[Conditions] = []
     if wanted.action_uid is not None:

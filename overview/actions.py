@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -176,6 +176,10 @@ class ShownAction:
             "deleted_at": self.deleted_at,
         }
 
+    def seen_by(self, app: str | None) -> ShownAction:
+        """Return it as somebody may see it who sees *app* alone; None: all apps."""
+        return replace(self, pause=self.pause and self.pause.seen_by(app))
+
 
 @dataclass(frozen=True, slots=True)
 class ListedAction:
@@ -183,6 +187,10 @@ class ListedAction:
 
     action: ShownAction
     last: LastRun | None
+
+    def seen_by(self, app: str | None) -> ListedAction:
+        """Return it as somebody may see it who sees *app* alone; None: all apps."""
+        return replace(self, action=self.action.seen_by(app))
 
     def as_json(self) -> ListedActionJson:
         """Return the documented object; keys are only added."""
@@ -201,6 +209,10 @@ class DetailedAction:
     action: ShownAction
     last: LastRun | None
     revisions: tuple[RevisionNote, ...]
+
+    def seen_by(self, app: str | None) -> DetailedAction:
+        """Return it as somebody may see it who sees *app* alone; None: all apps."""
+        return replace(self, action=self.action.seen_by(app))
 
     def as_json(self) -> DetailedActionJson:
         """Return the documented object; keys are only added."""

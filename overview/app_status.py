@@ -8,7 +8,7 @@ the last tick was, and how many workers there are. It names no host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -180,9 +180,6 @@ def fetch_app_status(connection: sa.Connection, app: str) -> AppStatus:
     processes = fetch_processes(connection)
     takers = {queue: find_takers(processes, queue) for queue in Queue}
     whole, own, actions = fetch_app_pauses(connection, app)
-    if whole is not None:
-        # who it was is the name of an operator, and of a host
-        whole = replace(whole, by=None)
     return AppStatus(
         now=read_clock(connection),
         app=app,
@@ -198,7 +195,7 @@ def fetch_app_status(connection: sa.Connection, app: str) -> AppStatus:
         troubles=fetch_troubles(connection, app=app),
         uncertain=count_uncertain(connection, app=app),
         quarantined=fetch_quarantined(connection, app=app),
-        paused=(whole, own, actions),
+        paused=(whole and whole.seen_by(app), own, actions),
         next_due=fetch_next_due(connection, limit=_NEXT, app=app),
         last_success_at=fetch_last_success(connection, app=app),
         data_updated_at=fetch_data_updated(connection, app=app),

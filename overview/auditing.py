@@ -21,7 +21,7 @@ from actions.explaining.expected_events import Keeps
 from actions.explaining.history import fetch_histories
 from actions.leader import get_last_tick_at
 from models.database.engine import read_clock, reading
-from models.errors import UsageError
+from models.errors import UnreachableError
 from models.recipients import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import User, keeps_triggering_user
@@ -111,7 +111,7 @@ def audit_all(
         at_most: How long it may take. None: as long as it takes.
 
     Raises:
-        UsageError: It takes longer than *at_most*.
+        UnreachableError: It takes longer than *at_most*.
     """
     give_up_at = None if at_most is None else time.monotonic() + at_most.total_seconds()
     with reading(engine) as connection:
@@ -132,7 +132,7 @@ def audit_all(
                 "the audit takes too long to be waited for. Name an app, or a shorter"
                 " period; minutehand audit takes as long as it takes"
             )
-            raise UsageError(msg)
+            raise UnreachableError(msg)
         if history.is_of_time:
             findings += audit_action(
                 history.uid,

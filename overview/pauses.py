@@ -23,16 +23,19 @@ class PauseStateJson(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PauseState:
-    """The pause of an action; None if it has none."""
+    """
+    The pause of an action, as the caller may see it.
+
+    Args:
+        pause: None: it has none.
+
+        tag: What tells this pause from another, and from none.
+    """
 
     uid: str
     state: ActionState
     pause: Pause | None
-
-    @property
-    def tag(self) -> str:
-        """What tells this pause from another, and from none."""
-        return tag_pause(self.pause)
+    tag: str
 
     def as_json(self) -> PauseStateJson:
         """Return the documented object; keys are only added."""
@@ -55,4 +58,7 @@ def fetch_pause_state(
     row = get_action(connection, uid, app=app)
     if row.deleted_at is not None:
         refuse_action(uid)
-    return PauseState(uid, get_action_state(row), get_pause(row))
+    pause = get_pause(row)
+    return PauseState(
+        uid, get_action_state(row), pause and pause.seen_by(app), tag_pause(pause)
+    )

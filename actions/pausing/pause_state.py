@@ -82,6 +82,17 @@ class Pause:
         """The note of the revision that begins the pause."""
         return say_pause(self.scope, self.until, self.note)
 
+    def seen_by(self, app: str | None) -> Pause:
+        """
+        Return it as somebody may see it who sees the small app *app* alone.
+
+        Who paused the whole installation is an operator, whose name and host are
+        nothing to tell a tenant. None: somebody who sees all apps.
+        """
+        if app is None or self.scope != INSTALLATION:
+            return self
+        return replace(self, by=None)
+
     def as_columns(self) -> dict[str, object]:
         """Return the columns of a small app, or of the installation."""
         return {

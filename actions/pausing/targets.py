@@ -21,6 +21,7 @@ from actions.pausing.pause_state import (
     APP,
     Pause,
     PauseJson,
+    fetch_app_pauses,
     fetch_pauses,
     get_pause,
     tag_pause,
@@ -91,7 +92,7 @@ class ResumedTarget:
 
         apps: The pauses of small apps, by uid.
 
-        still_paused: How many actions of the installation are, for whatever pause.
+        still_paused: How many actions are, of the app or of all, for whatever pause.
     """
 
     app: str | None
@@ -161,10 +162,12 @@ def resume_target(
     _refuse_other(connection, app, expected)
     if app is None:
         count = resume_installation(connection, by=by)
-    else:
-        fetch_app(connection, app)
-        count = resume_app(connection, app, by=by)
-    return ResumedTarget(app, count, *fetch_pauses(connection))
+        return ResumedTarget(app, count, *fetch_pauses(connection))
+    fetch_app(connection, app)
+    count = resume_app(connection, app, by=by)
+    whole, own, still_paused = fetch_app_pauses(connection, app)
+    apps = {} if own is None else {app: own}
+    return ResumedTarget(app, count, whole, apps, still_paused)
 
 
 def fetch_target_pause(connection: sa.Connection, app: str | None) -> Pause | None:

@@ -31,7 +31,6 @@ from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from overview.actions import (
     DetailedActionJson,
-    ListedAction,
     ListedActionJson,
     fetch_action_part,
     fetch_detailed_action,
@@ -104,7 +103,7 @@ def list_actions(
     """
     with context.reading() as connection:
         part = fetch_action_part(connection, wanted, page)
-    return answer_list(context, part, ListedAction.as_json)
+    return answer_list(context, part, lambda each: each.seen_by(context.app).as_json())
 
 
 @router.post("", status_code=201, response_model=PostedJson)
@@ -181,7 +180,8 @@ def read_action(context: Viewer, uid: str) -> Response:
             revisions=_REVISIONS,
             is_uid=True,
         )
-    return answer(found.as_json(), etag=found.action.document_revision)
+    shown = found.seen_by(context.app).as_json()
+    return answer(shown, etag=found.action.document_revision)
 
 
 @router.put("/{uid}", response_model=PostedJson)

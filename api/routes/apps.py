@@ -222,7 +222,7 @@ def _refuse_tenant(context: Context) -> None:
 def _read_pause(context: Context, app: str | None) -> Response:
     with context.reading() as connection:
         pause = fetch_target_pause(connection, app)
-    told = None if pause is None else pause.as_json()
+    told = None if pause is None else pause.seen_by(context.app).as_json()
     return answer({"pause": told}, etag=tag_pause(pause))
 
 
