@@ -7,6 +7,7 @@ gets. What belongs to another app is unknown to it, exactly like what does not e
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,25 @@ class Context:
     request_id: str
     body: bytes = b""
     idempotency_key: str | None = None
+
+    @property
+    def repeatable(self) -> str | None:
+        """
+        Digest of what a repeat of the request has in common with it.
+
+        The answer of the first one may be unknown, or an error of ours, although its
+        work was done: work that is named after this is found again.
+
+        None: there was no Idempotency-Key.
+        """
+        if self.idempotency_key is None:
+            return None
+        parts = (
+            self.caller.owner.encode(),
+            self.idempotency_key.encode(),
+            self.body,
+        )
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
     @property
     def app(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,6 +14,7 @@ from actions.lookup import find_action, refuse_unknown_user
 from actions.posting.revisions import lock_action
 from models.database.engine import Author, read_clock, writing
 from models.database.journal import note_change
+from models.database.tables import operations
 from models.decision import NewOperation, make_triggered_by
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.fields.strict_model import show
@@ -23,6 +25,9 @@ from operations.claiming.obstacles import STEPS_KEY
 from operations.fleet.processes import Role, fetch_processes
 from operations.list_operations import fetch_operation
 from operations.record import record
+
+#: How long a repeated request is the same run; as long as its answer is repeated.
+SAME_FOR = timedelta(days=1)
 
 #: The newest schema of the first version whose workers run chosen steps only.
 _KNOWS_STEPS = "0003"
@@ -75,6 +80,7 @@ def run_now(  # noqa: PLR0913 - all but two have a default
     action_uid: str,
     *,
     key: str | None = None,
+    request: str | None = None,
     user_id: str | None = None,
     force: bool = False,
     steps: Sequence[str] | None = None,
@@ -91,6 +97,9 @@ def run_now(  # noqa: PLR0913 - all but two have a default
         action_uid: Paused and inactive actions run too: somebody asked for it.
 
         key: Idempotency key: the same key is the same run. None: a new run.
+
+        request: Digest of a request that may be repeated: within SAME_FOR, the same
+            request is the same run, even if it got no answer. Not beside *key*.
 
         user_id: The user who triggers the run; for event-driven actions only.
 
@@ -128,7 +137,11 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             details["force"] = True
         if note is not None:
             details["note"] = note
-        operation_id = make_manual_id(action_uid, key or str(uuid4()))
+        now = read_clock(connection)
+        if request is None:
+            operation_id = make_manual_id(action_uid, key or str(uuid4()))
+        else:
+            operation_id = find_requested_id(connection, action_uid, request, now)
         new = NewOperation(
             id=operation_id,
             action_uid=action_uid,
@@ -136,14 +149,14 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             app=action.app,
             trigger=Trigger.MANUAL,
             triggered_by=make_triggered_by(action.name),
-            occurrence=read_clock(connection).replace(microsecond=0),
+            occurrence=now.replace(microsecond=0),
             queue=Queue(action.queue),
             overlap=Overlap(action.overlap),
             user_id=user_id,
             details=details or None,
         )
         if not record(connection, [new]):
-            return operation_id  # the same key was used before
+            return operation_id  # the same was asked for before
         row = fetch_operation(connection, operation_id)
         assert row is not None  # we have just recorded it
         if row.state != OperationState.PENDING:
@@ -159,6 +172,34 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             note=note,
         )
     return operation_id
+
+
+def find_requested_id(
+    connection: sa.Connection, action_uid: str, request: str, now: datetime
+) -> UUID:
+    """
+    Return the id of the run for a request: that of its first run within SAME_FOR.
+
+    An id cannot forget, but a client may use an Idempotency-Key again another day. So
+    the day is part of the id, and yesterday's run counts while it is young enough.
+
+    Args:
+        connection: Has locked the action.
+
+        action_uid: Of that action.
+
+        request: Digest of who asks, their Idempotency-Key, and the body.
+
+        now: By the clock of the database.
+    """
+    before, today = (
+        make_manual_id(action_uid, f"{request} | {day.date()}")
+        for day in (now - SAME_FOR, now)
+    )
+    is_young = sa.select(operations.c.id).where(
+        operations.c.id == before, operations.c.recorded_at > now - SAME_FOR
+    )
+    return today if connection.execute(is_young).first() is None else before
 
 
 def _check(

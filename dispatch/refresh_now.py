@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from actions.lookup import fetch_app
 from actions.posting.post import post_action
 from actions.small_apps.list_apps import fetch_domains
+from dispatch.manual_runs import find_requested_id
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.database.tables import scheduled_actions
@@ -62,6 +63,7 @@ def refresh_now(
     *,
     by: str,
     force: bool = False,
+    request: str | None = None,
 ) -> BegunRefresh:
     """
     Record an operation that refreshes data of *app*; it waits for others of the app.
@@ -76,6 +78,8 @@ def refresh_now(
         by: Who asks for it.
 
         force: Refresh even sources that have not changed.
+
+        request: As for ``run_now``: within a day, the same request is the same run.
 
     Raises:
         NotFoundError: No such small app or domain.
@@ -93,7 +97,11 @@ def refresh_now(
         raise ConflictError(msg)
     asked = RefreshModel(domains=None if names is None else tuple(dict.fromkeys(names)))
     uid, revision = _ensure_action(connection, app, asked, by)
-    operation_id = make_manual_id(uid, str(uuid4()))
+    now = read_clock(connection)
+    if request is None:
+        operation_id = make_manual_id(uid, str(uuid4()))
+    else:
+        operation_id = find_requested_id(connection, uid, request, now)
     new = NewOperation(
         id=operation_id,
         action_uid=uid,
@@ -101,12 +109,14 @@ def refresh_now(
         app=app,
         trigger=Trigger.MANUAL,
         triggered_by=make_triggered_by(REFRESH_NAME),
-        occurrence=read_clock(connection).replace(microsecond=0),
+        occurrence=now.replace(microsecond=0),
         queue=Queue.HEAVY,
         overlap=Overlap.QUEUE,
         details={"force": True} if force else None,
     )
     states = record(connection, [new])
+    if not states:
+        return BegunRefresh(operation_id)  # the same was asked for before
     if states[operation_id] is not OperationState.PENDING:
         msg = f"small app {app!r} has too many refreshes that wait. Wait for those."
         raise ConflictError(msg)  # which rolls back: a refusal leaves no row

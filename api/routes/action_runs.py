@@ -71,6 +71,7 @@ def run_action(
     operation_id = run_now(
         context.services.engine,
         uid,
+        request=context.repeatable,
         user_id=wanted.user,
         force=wanted.force,
         steps=wanted.steps,

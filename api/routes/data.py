@@ -78,6 +78,7 @@ def refresh_data(context: Editor, app: str) -> Response:
             asked.domains,
             by=context.caller.name,
             force=asked.force,
+            request=context.repeatable,
         )
     return answer(
         begun.as_json(),

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from api.routes.action_examples import PAUSES
-from models.database.engine import reading
-from models.database.tables import changes
+from models.database.engine import reading, writing
+from models.database.tables import changes, idempotency_keys
 from tests.integration.api.conftest import APP, Web
 from tests.integration.api.test_actions import create
 from tests.scheduling import REFRESH
@@ -43,6 +43,26 @@ def test_run_is_recorded_and_can_be_read(web: Web):
         noted = row.one()
     assert (f"admin of {APP}", "mended", uid) == (noted.by, noted.note, noted.subject)
     assert noted.request_id == first.headers["x-request-id"]
+
+
+def test_run_whose_answer_got_lost_is_not_run_twice(web: Web):
+    """
+    The server failed after the commit, or was killed: no answer is kept for the key.
+    """
+    uid = create(web, operations=MAIL, overlap="queue")
+    headers = {"Idempotency-Key": "monthly"}
+
+    def run(body: dict[str, object]) -> str:
+        answer = web.post(f"/actions/{uid}/runs", body, headers=headers)
+        assert 202 == answer.status_code
+        with writing(web.engine) as connection:
+            connection.execute(sa.delete(idempotency_keys))
+        return str(answer.json()["id"])
+
+    first = run({"note": "end of month"})
+
+    assert first == run({"note": "end of month"})
+    assert first != run({"note": "another"})
 
 
 def test_run_beside_another_is_refused(web: Web):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -10,8 +11,8 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
-from dispatch.manual_runs import run_now
-from models.database.engine import writing
+from dispatch.manual_runs import find_requested_id, run_now
+from models.database.engine import reading, writing
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
 from tests.scheduling import (
@@ -69,6 +70,27 @@ def test_the_same_key_is_the_same_run(engine: sa.Engine):
 
     assert first == run_now(engine, uid, key="today") == make_manual_id(uid, "today")
     assert ["failed"] == [row.state for row in fetch_all(engine)]
+
+
+def test_same_request_is_another_run_the_next_day(engine: sa.Engine):
+    """
+    A client may use its Idempotency-Key again once no answer is repeated.
+    """
+    uid = post(engine, overlap="queue").uid
+    first = run_now(engine, uid, request="digest")
+    assert first == run_now(engine, uid, request="digest")
+    assert first != run_now(engine, uid, request="other")
+
+    recorded_at = get(engine, first).recorded_at
+    with reading(engine) as connection:
+        soon, later = (
+            find_requested_id(
+                connection, uid, "digest", recorded_at + timedelta(hours=hours)
+            )
+            for hours in (23, 25)
+        )
+    assert first == soon
+    assert first != later
 
 
 def test_runs_without_a_key_are_different(engine: sa.Engine):

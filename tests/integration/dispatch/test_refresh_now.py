@@ -33,10 +33,27 @@ def _app(engine: sa.Engine) -> None:
     add_domains(engine, "a", "b")
 
 
-def _refresh(engine: sa.Engine, *names: str, force: bool = False) -> UUID:
+def _refresh(
+    engine: sa.Engine, *names: str, force: bool = False, request: str | None = None
+) -> UUID:
     with writing(engine, author=Author("ann")) as connection:
-        begun = refresh_now(connection, "app", names or None, by="ann", force=force)
+        begun = refresh_now(
+            connection, "app", names or None, by="ann", force=force, request=request
+        )
         return begun.operation_id
+
+
+def test_same_request_is_the_same_refresh(engine: sa.Engine):
+    """
+    Its answer may have got lost; it is not noted a second time either.
+    """
+    first = _refresh(engine, "a", request="digest")
+
+    assert first == _refresh(engine, "a", request="digest")
+    assert first != _refresh(engine, "a", request="other")
+    with reading(engine) as connection:
+        noted = sa.select(changes).where(changes.c.change == "refresh asked for")
+        assert 2 == len(connection.execute(noted).all())
 
 
 def test_worker_gets_what_was_asked_for(engine: sa.Engine):
