@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -93,16 +92,12 @@ def resolve_mails(
             .order_by(operations.c.recorded_at)
         ).all()
     resolved = Resolved()
-    decide = partial(resend_mails, state=wanted.state) if resend else confirm_mails
+    decide = _resend if resend else _confirm
     for row in ids:
+        ours = replace(wanted, operation_id=row.operation_id)
         try:
             with writing(engine, author=by) as connection:
-                resolved.done += decide(
-                    connection,
-                    row.operation_id,
-                    recipients=wanted.recipients,
-                    by=by.name,
-                )
+                resolved.done += decide(connection, row.operation_id, ours, by.name)
         except (ConflictError, NotFoundError) as error:
             resolved.refused[row.operation_id] = str(error)
     return resolved
@@ -137,18 +132,8 @@ def confirm_mails(
         NotFoundError: There is no such operation, or the mail to one of *recipients* is
             not uncertain.
     """
-    row = _lock(connection, operation_id, app)
-    found = _find(connection, operation_id, recipients, DeliveryState.UNCERTAIN)
-    count = _settle(
-        connection,
-        operation_id,
-        recipients,
-        DeliveryState.UNCERTAIN,
-        DeliveryState.SENT,
-        by,
-    )
-    _note(connection, row, "confirmed", found)
-    return count
+    wanted = _select(operation_id, recipients, DeliveryState.UNCERTAIN, app)
+    return _confirm(connection, operation_id, wanted, by, all_of=recipients)
 
 
 def resend_mails(
@@ -188,18 +173,61 @@ def resend_mails(
         ConflictError: The operation is not final, its worker has not stopped, or its
             ``overlap`` is skip and another run of its action is live.
     """
-    assert state in {DeliveryState.UNCERTAIN, DeliveryState.FAILED}  # see above
-    row = _lock(connection, operation_id, app)
+    wanted = _select(operation_id, recipients, state, app)
+    return _resend(connection, operation_id, wanted, by, all_of=recipients)
+
+
+def _select(
+    operation_id: UUID,
+    recipients: Collection[str],
+    state: DeliveryState | None,
+    app: str | None,
+) -> MailSelection:
+    """Return the mails of one operation that are meant."""
+    return MailSelection(
+        app=app,
+        operation_id=operation_id,
+        recipients=frozenset(recipients),
+        state=state,
+    )
+
+
+def _confirm(
+    connection: sa.Connection,
+    operation_id: UUID,
+    wanted: MailSelection,
+    by: str | None,
+    *,
+    all_of: Collection[str] = (),
+) -> int:
+    """Confirm what is *wanted* of an operation, which must have mails to *all_of*."""
+    row = _lock(connection, operation_id, wanted.app)
+    found = _find(connection, operation_id, wanted, all_of)
+    count = _settle(connection, wanted, DeliveryState.SENT, by)
+    _note(connection, row, "confirmed", found)
+    return count
+
+
+def _resend(
+    connection: sa.Connection,
+    operation_id: UUID,
+    wanted: MailSelection,
+    by: str | None,
+    *,
+    all_of: Collection[str] = (),
+) -> int:
+    """Send again what is *wanted* of an operation, as ``_confirm`` confirms it."""
+    # see resend_mails
+    assert wanted.state in {DeliveryState.UNCERTAIN, DeliveryState.FAILED}
+    row = _lock(connection, operation_id, wanted.app)
     if row.state not in RESENT_STATES or row.claim_token is not None:
         msg = (
             f"the mails of operation {operation_id} cannot be sent again now: it is"
             f" {row.state}, or its worker has not stopped"
         )
         raise ConflictError(msg)
-    found = _find(connection, operation_id, recipients, state)
-    count = _settle(
-        connection, operation_id, recipients, state, DeliveryState.FAILED, by
-    )
+    found = _find(connection, operation_id, wanted, all_of)
+    count = _settle(connection, wanted, DeliveryState.FAILED, by)
     for step, users in found.items():
         _reopen_step(connection, operation_id, step, users)
     details = dict(row.details or {})
@@ -252,23 +280,25 @@ def _lock(
 def _find(
     connection: sa.Connection,
     operation_id: UUID,
-    recipients: Collection[str],
-    state: DeliveryState,
+    wanted: MailSelection,
+    all_of: Collection[str],
 ) -> dict[str, list[str]]:
-    """Return the recipients of mails in *state*, by step."""
-    wanted = MailSelection(
-        operation_id=operation_id, recipients=frozenset(recipients), state=state
-    )
+    """
+    Return the recipients of the mails that are *wanted*, by step.
+
+    Raises:
+        NotFoundError: There is none at all, or none to one of *all_of*.
+    """
     rows = connection.execute(
         sa.select(deliveries.c.step, deliveries.c.recipient)
         .join_from(deliveries, operations)
         .where(*match_mails(wanted))
         .order_by(deliveries.c.recipient)
     ).all()
-    missing = set(recipients) - {row.recipient for row in rows}
+    missing = set(all_of) - {row.recipient for row in rows}
     if missing or not rows:
         whom = f" to {', '.join(map(repr, sorted(missing)))}" if missing else ""
-        msg = f"operation {operation_id} has no {state} mail{whom}"
+        msg = f"operation {operation_id} has no {wanted.state} mail{whom}"
         raise NotFoundError(msg)
     found: defaultdict[str, list[str]] = defaultdict(list)
     for step, recipient in rows:
@@ -278,15 +308,16 @@ def _find(
 
 def _settle(
     connection: sa.Connection,
-    operation_id: UUID,
-    recipients: Collection[str],
-    before: DeliveryState,
+    wanted: MailSelection,
     after: DeliveryState,
     by: str | None,
 ) -> int:
+    """Change exactly the mails that ``_find`` found; nobody else can, see ``_lock``."""
+    # What concerns the operation was looked at when it was locked.
+    here = replace(wanted, app=None, action_uid=None)
     query = (
         sa.update(deliveries)
-        .where(deliveries.c.operation_id == operation_id, deliveries.c.state == before)
+        .where(*match_mails(here))
         .values(
             state=after,
             resolved_by=by,
@@ -295,8 +326,6 @@ def _settle(
             error=None,
         )
     )
-    if recipients:
-        query = query.where(deliveries.c.recipient.in_(sorted(recipients)))
     return connection.execute(query).rowcount
 
 

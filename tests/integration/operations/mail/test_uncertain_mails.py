@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -312,6 +313,34 @@ def test_resend_that_fails_is_tried_again_as_a_resend(
         get(engine, DAILY.id).state,
         get(engine, DAILY.id).details,
     )
+
+
+@pytest.mark.parametrize("resend", [False, True])
+def test_what_is_counted_is_what_is_changed(engine: sa.Engine, resend: bool):  # noqa: FBT001
+    """
+    Not the other mails of the same operations: of another time, or to others.
+    """
+    with writing(engine) as connection:
+        ben = connection.execute(
+            sa.select(deliveries.c.updated_at).where(deliveries.c.recipient == "ben")
+        ).scalar_one()
+        connection.execute(
+            sa.update(deliveries)
+            .where(deliveries.c.recipient == "cat")
+            .values(updated_at=ben - timedelta(hours=1))
+        )
+    late = MailSelection(since=ben, recipients=frozenset({"ben", "cat", "eve"}))
+    with reading(engine) as connection:
+        assert {"uncertain": 1} == count_mails(connection, late)
+
+    resolved = resolve_mails(engine, late, resend=resend, by=Author("ada"))
+
+    assert (1, {}) == (resolved.done, resolved.refused)
+    after = "failed" if resend else "sent"
+    assert {**BEFORE, "ben": after} == marks(engine)
+    if resend:
+        memo = fetch_steps(engine)["send_email"].memo
+        assert ["ben"] == memo["resent"]["to"]
 
 
 def test_mail_that_is_not_uncertain_is_not_decided_about(engine: sa.Engine):
