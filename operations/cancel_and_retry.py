@@ -111,7 +111,7 @@ def retry_or_refuse(
             is skip and another run of its action is under way; or a step before
             *from_step* has not succeeded.
     """
-    _lock_action(connection, operation_id)
+    lock_action_of(connection, operation_id)
     row = _lock(connection, operation_id, app)
     again = None
     if from_step is not None and row.state in RETRIED_STATES:
@@ -300,7 +300,7 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
         False if the operation is in another state, or unknown, or ``get_live_beside``
         is not None.
     """
-    _lock_action(connection, operation_id)
+    lock_action_of(connection, operation_id)
     reopened = connection.execute(
         sa.update(operations)
         .where(
@@ -313,8 +313,12 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
     return reopened.rowcount == 1
 
 
-def _lock_action(connection: sa.Connection, operation_id: UUID) -> None:
-    """Lock the action of an operation; always before the operation itself."""
+def lock_action_of(connection: sa.Connection, operation_id: UUID) -> None:
+    """
+    Lock the action of an operation, always before the operation itself.
+
+    Until the commit, ``overlap`` finds the same operations live: see ``record``.
+    """
     action_uid = sa.select(operations.c.action_uid).where(
         operations.c.id == operation_id
     )

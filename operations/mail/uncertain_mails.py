@@ -24,7 +24,12 @@ from models.database.journal import note_change
 from models.database.tables import deliveries, operation_steps, operations
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState, StepState
-from operations.cancel_and_retry import REOPENED, RETRIED_STATES, is_beside_live
+from operations.cancel_and_retry import (
+    REOPENED,
+    RETRIED_STATES,
+    is_beside_live,
+    lock_action_of,
+)
 from operations.claiming.obstacles import RETURN_KEY
 from operations.mail.deliver import RESENT_KEY
 from operations.mail.list_mails import MailSelection, match_mails
@@ -219,6 +224,7 @@ def _resend(
     """Send again what is *wanted* of an operation, as ``_confirm`` confirms it."""
     # see resend_mails
     assert wanted.state in {DeliveryState.UNCERTAIN, DeliveryState.FAILED}
+    lock_action_of(connection, operation_id)
     row = _lock(connection, operation_id, wanted.app)
     if row.state not in RESENT_STATES or row.claim_token is not None:
         msg = (

@@ -12,7 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import Author, reading, writing
-from models.database.tables import changes, deliveries, operation_steps
+from models.database.tables import (
+    changes,
+    deliveries,
+    operation_steps,
+    scheduled_actions,
+)
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import OperationState, Overlap
 from models.paging import Page
@@ -385,3 +390,20 @@ def test_resend_keeps_to_overlap(engine: sa.Engine):
     assert (
         2 == resolve_mails(engine, MailSelection(), resend=True, by=Author("ada")).done
     )
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_resend_waits_for_whoever_holds_the_action(engine: sa.Engine):
+    """
+    A run that is recorded at the same moment would be live beside it.
+    """
+    edit(engine, DAILY.id, overlap=Overlap.SKIP)
+    held = sa.select(scheduled_actions.c.uid).with_for_update()
+    resend = partial(resend_mails, operation_id=DAILY.id, by="ada")
+    with engine.begin() as other:
+        other.execute(held)
+        with engine.connect() as hasty:
+            hasty.execute(sa.text("set lock_timeout = '100ms'"))
+            with pytest.raises(sa.exc.OperationalError, match="lock timeout"):
+                resend(hasty)
+    assert BEFORE == marks(engine)
