@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
+from actions.pausing.pause_state import hold_pause
 from actions.posting.post import post_action
 from actions.small_apps.list_apps import fetch_domains
 from dispatch.manual_runs import find_requested_id
@@ -146,6 +147,7 @@ def _ensure_action(
         when=OnEventModel(on=_EVENT),
         overlap=Overlap.QUEUE,
     )
+    hold_pause(connection, app)  # before the action: a pause locks in this order
     kept = scheduled_actions.c
     stored = connection.execute(
         sa.select(kept.uid, kept.revision, kept.document, kept.event)

@@ -150,6 +150,27 @@ def test_what_is_not_there_is_not_refreshed(engine: sa.Engine):
         refresh_now(connection, "bare", None, by="ann")
 
 
+def test_app_is_locked_before_its_action(engine: sa.Engine):
+    """
+    In the order of a pause and of a deletion, with which it would deadlock otherwise.
+    """
+    _refresh(engine, "a")
+    asked: list[str] = []
+    sa.event.listen(
+        engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+    )
+
+    _refresh(engine, "b")
+
+    texts = [" ".join(text.split()) for text in asked]
+    begin = ("SELECT small_apps.paused_at,", "SELECT scheduled_actions.uid,")
+    pause, action = (
+        next(number for number, text in enumerate(texts) if text.startswith(words))
+        for words in begin
+    )
+    assert pause < action
+
+
 def test_request_is_noted(engine: sa.Engine):
     """
     Who asked for what, and the operation that does it.
