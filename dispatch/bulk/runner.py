@@ -13,8 +13,9 @@ change: a batch that is repeated records nothing again.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -99,24 +100,38 @@ class BulkRunner:
         engine: Of its process.
 
         claim_for: How long its claim on a bulk change lasts without a batch.
+
+        clock: Seconds, which never go back.
     """
 
-    def __init__(self, engine: sa.Engine, *, claim_for: timedelta = CLAIM_FOR) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        *,
+        claim_for: timedelta = CLAIM_FOR,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Claim nothing yet."""
         self._engine = engine
         self._claim_for = claim_for
+        self._clock = clock
         self._token = uuid4()
 
     def run(self, stop: threading.Event) -> None:
-        """Do batches until *stop* is set, with a pause when there are none."""
+        """
+        Do batches until *stop* is set, with a pause when there are none.
+
+        After a batch it waits as long as that took: the leader, whom it kept out, has
+        its turn, and half of the time, however large a bulk change is.
+        """
         while not stop.is_set():
+            began = self._clock()
             try:
                 is_busy = self.look()
             except UnreachableError as error:
                 log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
                 is_busy = False
-            if not is_busy:
-                stop.wait(PAUSE_S)
+            stop.wait(self._clock() - began if is_busy else PAUSE_S)
 
     def look(self) -> bool:
         """

@@ -514,3 +514,24 @@ def test_runner_stops_when_it_is_told(engine: sa.Engine):
 
     assert "finished" == show(engine, bulk).state
     assert not thread.is_alive()
+
+
+def test_leader_has_its_turn_after_each_batch(engine: sa.Engine):
+    """
+    A batch keeps it out; the next one waits as long as that took.
+    """
+    post_many(engine, 3)
+    start(engine, make("pause", expected=3))
+    waits: list[float] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0)
+            if len(waits) == 3:
+                self.set()
+            return self.is_set()
+
+    times = iter([0.0, 2.5, 10.0, 10.25, 20.0])
+    BulkRunner(engine, clock=lambda: next(times)).run(Stop())
+
+    assert [2.5, 0.25, runner.PAUSE_S] == waits
