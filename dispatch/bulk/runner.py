@@ -18,11 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 import structlog
+from pydantic import BaseModel, ValidationError
 
 from actions.pausing.pause_many import Refusal, pause_many, resume_many
 from dispatch.bulk.selecting import (
@@ -246,12 +247,35 @@ def _get_author(row: sa.Row[Any]) -> Author:
     return Author(row.requested_by, row.key_id, row.request_id)
 
 
+_Filter = TypeVar("_Filter", bound=BaseModel)
+
+
+def _read_filter(model: type[_Filter], row: sa.Row[Any]) -> _Filter:
+    """
+    Return the filter of a bulk change, which another version may have stored.
+
+    Raises:
+        ConflictError: This version cannot read it.
+    """
+    try:
+        return model.model_validate(row.filter)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = "/".join(str(part) for part in first["loc"])
+        msg = (
+            "its filter, which another version of Minutehand stored, cannot be read:"
+            f" {place}: {first['msg']}. What is done stays done; start another bulk"
+            " change for the rest."
+        )
+        raise ConflictError(msg) from error
+
+
 def _read_actions(row: sa.Row[Any]) -> ActionsChosen:
-    return ActionsChosen(row.app, ActionFilterModel.model_validate(row.filter))
+    return ActionsChosen(row.app, _read_filter(ActionFilterModel, row))
 
 
 def _read_operations(connection: sa.Connection, row: sa.Row[Any]) -> Selection:
-    wanted = OperationFilterModel.model_validate(row.filter)
+    wanted = _read_filter(OperationFilterModel, row)
     return choose_operations(connection, BulkKind(row.kind), wanted, row.app)
 
 

@@ -535,3 +535,28 @@ def test_leader_has_its_turn_after_each_batch(engine: sa.Engine):
     BulkRunner(engine, clock=lambda: next(times)).run(Stop())
 
     assert [2.5, 0.25, runner.PAUSE_S] == waits
+
+
+@pytest.mark.parametrize("kind", ["pause", "cancel"])
+def test_filter_that_cannot_be_read_ends_it_with_words(engine: sa.Engine, kind: str):
+    """
+    Another version stored it; the runner goes on with others.
+    """
+    post_many(engine, 1)
+    record_states(engine, "pending")
+    bulk = start(engine, make(kind, expected=1))
+    other = start(engine, make("pause", expected=1))
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(bulk_changes)
+            .where(bulk_changes.c.id == bulk)
+            .values(filter={"colour": "red"})
+        )
+
+    finish(engine)
+
+    shown = show(engine, bulk)
+    assert "failed" == shown.state
+    assert "another version" in str(shown.error)
+    assert "colour" in str(shown.error)
+    assert "finished" == show(engine, other).state
