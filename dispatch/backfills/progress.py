@@ -21,7 +21,7 @@ from actions.leader import Leader
 from actions.occurrences import parse_timing
 from actions.read_actions import find_problem, get_action_state
 from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
-from dispatch.backfills.planning import RUNS
+from dispatch.backfills.planning import RUNS, Recorded
 from models.database.engine import (
     Identifier,
     UtcDateTime,
@@ -139,11 +139,9 @@ def advance_backfill(
     ).one_or_none()
     if row is None:
         return 0  # it ended meanwhile
-    action = connection.execute(
-        sa.select(scheduled_actions)
-        .where(scheduled_actions.c.uid == row.action_uid)
-        .with_for_update()
-    ).one_or_none()
+    action = _lock_action(connection, row.action_uid)
+    if action is None and _is_stored(connection, row.action_uid):
+        return 0  # somebody changes it; its turn comes at the next look
     if gone := _find_end(action):
         settle_waiting(connection, row.id, f"{LEFT}{gone}")
     live = _count_live(connection, row)
@@ -158,6 +156,20 @@ def advance_backfill(
     if room <= 0:
         return 0
     return _take(connection, row, action, following[:room], fence)
+
+
+def _lock_action(connection: sa.Connection, uid: str) -> sa.Row[Any] | None:
+    """Lock an action, unless another transaction does: the leader does not wait."""
+    return connection.execute(
+        sa.select(scheduled_actions)
+        .where(scheduled_actions.c.uid == uid)
+        .with_for_update(skip_locked=True)
+    ).one_or_none()
+
+
+def _is_stored(connection: sa.Connection, uid: str) -> bool:
+    stored = sa.select(scheduled_actions.c.uid).where(scheduled_actions.c.uid == uid)
+    return connection.execute(stored).first() is not None
 
 
 def _find_end(action: sa.Row[Any] | None) -> Outcome | None:
@@ -323,6 +335,9 @@ def _reopen(
     )
     for operation_id, state in rows:
         outcomes.setdefault(operation_id, f"{LEFT}it is {state}")
+    for operation_id in ids:
+        # Maintenance took it meanwhile, so nobody knows whether it ran.
+        outcomes.setdefault(operation_id, f"{LEFT}it is {Recorded.PRUNED}")
     return outcomes
 
 

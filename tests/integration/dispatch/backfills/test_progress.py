@@ -18,7 +18,7 @@ from dispatch.backfills.progress import AT_A_LOOK, Backfiller, find_wait
 from dispatch.backfills.requests import cancel_backfill
 from dispatch.upkeep import BACKFILL_EVERY_S
 from models.database.engine import reading, writing
-from models.database.tables import processes
+from models.database.tables import operations, processes
 from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
 from models.requests.backfills import Which
@@ -665,3 +665,22 @@ def test_tick_and_backfill_of_one_occurrence_record_it_once(engine: sa.Engine):
     found = [row.occurrence for row in fetch_all(engine)]
     assert sorted(set(found)) == found
     assert 4 <= len(found) <= 5
+
+
+def test_what_is_pruned_meanwhile_is_left(engine: sa.Engine):
+    """
+    Nobody knows whether it ran; and the scheduler goes on.
+    """
+    uid = post_daily(engine)
+    backfill = start(engine, uid, at_once=7)
+    pruned = record_state(engine, uid, SEVENS[0], "failed")
+
+    def prune(connection: sa.Connection, _cursor: Any, text: str, *_: Any) -> None:
+        if text.startswith("UPDATE operations"):
+            connection.execute(sa.delete(operations).where(operations.c.id == pruned))
+
+    sa.event.listen(engine, "before_cursor_execute", prune)
+    make_backfiller(engine).look()
+
+    outcomes = fetch_outcomes(engine, backfill)
+    assert ["left: it is pruned", *["recorded"] * 6] == outcomes
