@@ -111,7 +111,7 @@ def retry_or_refuse(
             is skip and another run of its action is under way; or a step before
             *from_step* has not succeeded.
     """
-    lock_action_of(connection, operation_id)
+    lock_action_of(connection, operation_id, app)
     row = _lock(connection, operation_id, app)
     again = None
     if from_step is not None and row.state in RETRIED_STATES:
@@ -313,14 +313,17 @@ def reopen(connection: sa.Connection, operation_id: UUID) -> bool:
     return reopened.rowcount == 1
 
 
-def lock_action_of(connection: sa.Connection, operation_id: UUID) -> None:
+def lock_action_of(
+    connection: sa.Connection, operation_id: UUID, app: str | None = None
+) -> None:
     """
     Lock the action of an operation, always before the operation itself.
 
-    Until the commit, ``overlap`` finds the same operations live: see ``record``.
+    Until the commit, ``overlap`` finds the same operations live: see ``record``. With
+    *app*, no action of another small app is locked.
     """
     action_uid = sa.select(operations.c.action_uid).where(
-        operations.c.id == operation_id
+        operations.c.id == operation_id, *belongs_to(app)
     )
     connection.execute(
         sa.select(scheduled_actions.c.uid)

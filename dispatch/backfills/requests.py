@@ -199,12 +199,15 @@ def cancel_backfill(
 
         ConflictError: It is over already.
     """
-    # The leader's transactions lock the lease first, and many rows after it.
-    connection.execute(sa.select(leases.c.name).with_for_update())
     query = sa.select(backfills).where(backfills.c.id == backfill_id)
     if app is not None:
         query = query.where(backfills.c.app == app)
-    row = connection.execute(query.with_for_update()).one_or_none()
+    row = connection.execute(query).one_or_none()
+    if row is not None:
+        # The leader's transactions lock the lease first, and many rows after it. It
+        # does not wait for whoever names a backfill that is not there.
+        connection.execute(sa.select(leases.c.name).with_for_update())
+        row = connection.execute(query.with_for_update()).one_or_none()
     if row is None:
         msg = f"there is no backfill {backfill_id}"
         raise NotFoundError(msg)

@@ -320,3 +320,19 @@ def test_changes_are_noted(failed: sa.Engine):
         noted[1].after,
         noted[1].note,
     )
+
+
+def test_action_of_another_tenant_is_not_locked(failed: sa.Engine):
+    """
+    The query that finds it asks whose it is, so that nobody waits for a stranger.
+    """
+    asked: list[str] = []
+    sa.event.listen(
+        failed, "before_cursor_execute", lambda *given: asked.append(given[2])
+    )
+
+    with pytest.raises(NotFoundError):
+        retry(failed, None, app="other")
+
+    (lock,) = [text for text in asked if "FROM scheduled_actions" in text]
+    assert "operations.app = " in lock

@@ -164,6 +164,24 @@ def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
     assert get_backfill(engine, backfill).canceled_at is None
 
 
+def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
+    """
+    Whoever tries random ids, or those of another tenant, locks no lease.
+    """
+    backfill = start(engine, post_daily(engine))
+    asked: list[str] = []
+    sa.event.listen(
+        engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+    )
+
+    for unknown, app in ((uuid4(), None), (backfill, "other")):
+        with writing(engine) as connection, pytest.raises(NotFoundError):
+            cancel_backfill(connection, unknown, by=ANN.name, app=app)
+
+    assert any("FROM backfills" in text for text in asked)
+    assert not any("FROM leases" in text for text in asked)
+
+
 def test_start_and_cancel_are_on_record(engine: sa.Engine):
     """
     Who, and what.
