@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -295,7 +295,7 @@ class _Judge:
         uid = self._action.uid
         ids = [make_operation_id(uid, each) for each in found]
         recorded = self._fetch_recorded(ids)
-        missed = self._fetch_missed(found[-1]) if found else []
+        missed = self._fetch_missed(found)
         planned = []
         for occurrence, operation_id in zip(found, ids, strict=True):
             known = recorded.get(operation_id)
@@ -309,11 +309,10 @@ class _Judge:
     def _judge_absent(
         self,
         occurrence: datetime,
-        missed: Sequence[tuple[datetime, datetime, str | None]],
+        missed: Mapping[datetime, str | None],
     ) -> tuple[Recorded, str | None]:
-        for first, last, reason in missed:
-            if first <= occurrence <= last:
-                return Recorded.MISSED, reason
+        if occurrence in missed:
+            return Recorded.MISSED, missed[occurrence]
         undecided_from = self._undecided_from
         if undecided_from is not None:
             due_at = self._schedule.due_at(occurrence, self._action.uid)
@@ -335,19 +334,19 @@ class _Judge:
         )
         return {row.id: (Recorded(row.state), row.reason) for row in rows}
 
-    def _fetch_missed(
-        self, last: datetime
-    ) -> list[tuple[datetime, datetime, str | None]]:
-        """Return the ranges that were recorded as missed, up to *last*."""
+    def _fetch_missed(self, found: Sequence[datetime]) -> dict[datetime, str | None]:
+        """Return those of *found* that are recorded as missed, each with its reason."""
+        if not found:
+            return {}
         rows = self._connection.execute(
             sa.select(operations.c.details, operations.c.reason).where(
                 operations.c.action_uid == self._action.uid,
                 operations.c.state == OperationState.MISSED,
-                operations.c.occurrence <= last,
+                operations.c.occurrence <= found[-1],
             )
         )
-        return [
-            (
+        ranges = [
+            _MissedRange(
                 datetime.fromisoformat(row.details["first"]),
                 datetime.fromisoformat(row.details["last"]),
                 row.reason,
@@ -355,3 +354,29 @@ class _Judge:
             for row in rows
             if row.details
         ]
+        return _find_missed(found, [each for each in ranges if each.last >= found[0]])
+
+
+class _MissedRange(NamedTuple):
+    first: datetime
+    last: datetime
+    reason: str | None
+
+
+def _find_missed(
+    found: Sequence[datetime], ranges: Sequence[_MissedRange]
+) -> dict[datetime, str | None]:
+    """
+    Return those of *found*, oldest first, that lie in a range, each with its reason.
+
+    Both are walked once, since each may have thousands.
+    """
+    ranges = sorted(ranges, key=lambda each: each[:2])
+    missed = {}
+    place = 0
+    for occurrence in found:
+        while place < len(ranges) and ranges[place].last < occurrence:
+            place += 1
+        if place < len(ranges) and ranges[place].first <= occurrence:
+            missed[occurrence] = ranges[place].reason
+    return missed

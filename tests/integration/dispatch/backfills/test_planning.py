@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -80,6 +81,34 @@ def test_each_occurrence_says_what_is_recorded_of_it(engine: sa.Engine):
         (SEVENS[5], Recorded.SKIPPED, "overlap", True),
         (SEVENS[6], Recorded.NOTHING, None, True),
     ] == [(e.occurrence, e.recorded, e.reason, e.runs) for e in found]
+
+
+def test_ranges_of_missed_occurrences_may_overlap(engine: sa.Engine):
+    """
+    A shorter one within a longer one hides nothing; one before the period is left out.
+    """
+    uid = post_daily(engine)
+    week_before = SEVENS[0] - 7 * DAY
+    for first, last, reason in [
+        (SEVENS[3], SEVENS[5], "long"),
+        (SEVENS[4], SEVENS[4], "short"),
+        (week_before, week_before + DAY, "before"),
+        (week_before, SEVENS[0], "until Monday"),
+    ]:
+        made = make_operation(
+            action_uid=uid,
+            id=uuid4(),
+            occurrence=first,
+            state="missed",
+            reason=reason,
+            details={"first": str(first), "last": str(last), "count": 2},
+        )
+        record_all(engine, made)
+
+    found = plan(engine, uid).occurrences
+
+    reasons = ["until Monday", None, None, "long", "long", "long", None]
+    assert reasons == [each.reason for each in found]
 
 
 @pytest.mark.parametrize(
