@@ -220,6 +220,7 @@ _NAMES = [*_SAME, "recorded_at", "change", "undecided_from", "changed_by", "note
 
 #: Columns that may be written into many actions at once.
 _CHANGED: dict[str, sa.types.TypeEngine[Any]] = {
+    "timing": sa.Text(),
     "paused_at": UtcDateTime,
     "paused_until": UtcDateTime,
     "paused_by": sa.Text(),
@@ -260,14 +261,15 @@ def change_actions(
 
         note: Why, in their words.
     """
-    update, insert = _many_statements(connection.dialect.name)
+    names = tuple(sorted({name for _, values in changes for name in values}))
+    update, insert = _many_statements(connection.dialect.name, names)
     for start in range(0, len(changes), _AT_ONCE):
         rows = make_rows_json(
             [
                 {
                     "uid": row.uid,
                     "undecided_from": row.next_due_at,
-                    **{name: getattr(row, name) for name in _CHANGED},
+                    **{name: getattr(row, name) for name in names},
                     **values,
                 }
                 for row, values in changes[start : start + _AT_ONCE]
@@ -280,19 +282,24 @@ def change_actions(
 
 
 @cache
-def _many_statements(dialect: str) -> tuple[sa.Executable, sa.Executable]:
+def _many_statements(
+    dialect: str, names: tuple[str, ...]
+) -> tuple[sa.Executable, sa.Executable]:
+    """Return the statements that write the columns *names*, and the revisions."""
     kept = scheduled_actions.c
     given = json_rows(
         dialect,
-        {"uid": sa.Text(), "undecided_from": UtcDateTime, **_CHANGED},
+        {
+            "uid": sa.Text(),
+            "undecided_from": UtcDateTime,
+            **{name: _CHANGED[name] for name in names},
+        },
         "given",
     )
     update = (
         sa.update(scheduled_actions)
         .where(kept.uid == given.c.uid)
-        .values(
-            revision=kept.revision + 1, **{name: given.c[name] for name in _CHANGED}
-        )
+        .values(revision=kept.revision + 1, **{name: given.c[name] for name in names})
     )
     insert = sa.insert(scheduled_action_revisions).from_select(
         _NAMES,

@@ -15,13 +15,14 @@ import sqlalchemy as sa
 
 from actions.occurrences import next_due, parse_timing
 from actions.posting.post import fetch_holidays
-from actions.posting.revisions import change_action
+from actions.posting.revisions import change_actions
+from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.tables import holidays, scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
 from models.revision import Change
 from models.timing import DayRange, make_timing, merge_days, timing_text
-from models.when import DateRangeModel, HolidaysModel
+from models.when import DateRangeModel
 
 _RESOLUTION = timedelta.resolution
 
@@ -106,41 +107,68 @@ def _retime(
     by: str | None,
 ) -> tuple[str, ...]:
     """Make the timing of the actions of *app* that except a changed calendar."""
+    rows = _lock(connection, _find_naming(connection, app, changed))
     known = fetch_holidays(connection, app)
-    kept = scheduled_actions.c
-    rows = connection.execute(
-        sa.select(scheduled_actions)
-        .where(kept.app == app, kept.deleted_at.is_(None), kept.timing.is_not(None))
-        .order_by(kept.uid)
-        .with_for_update()
-    ).all()
-    retimed = []
+    written = read_clock(connection)
+    retimed: list[tuple[sa.Row[Any], Mapping[str, object]]] = []
     for row in rows:
         try:
             action = read_action_object(row.document)
         except InvalidDocumentError:
             continue  # quarantined, or will be when it is due
-        named = {
-            each.calendar for each in action.except_ if isinstance(each, HolidaysModel)
-        }
-        if named.isdisjoint(changed):
-            continue
         timing = make_timing(action, created_at=row.created_at, holidays=known)
         assert timing is not None  # the query asked for time-driven ones
         text = timing_text(timing)
         if text == row.timing:
             continue
-        next_due_at = _find_next(row, text, now)
-        change_action(
-            connection,
-            row.uid,
-            Change.HOLIDAYS,
-            by=by,
-            timing=text,
-            next_due_at=next_due_at,
+        due_at = _find_next(row, text, now)
+        values = {"timing": text, "next_due_at": due_at, "updated_at": written}
+        retimed.append((row, values))
+    change_actions(connection, retimed, Change.HOLIDAYS, by=by)
+    return tuple(row.uid for row, _ in retimed)
+
+
+def _find_naming(
+    connection: sa.Connection, app: str, changed: set[str]
+) -> Sequence[str]:
+    """
+    Return the time-driven actions of *app* that except a changed calendar.
+
+    Nothing is locked: a tick waits for no action that stays as it is. The documents
+    cannot change meanwhile, for whoever posts one holds the app, which is locked.
+    """
+    kept = scheduled_actions.c
+    rows = connection.execute(
+        sa.select(kept.uid, kept.document).where(
+            kept.app == app,
+            kept.deleted_at.is_(None),
+            kept.timing.is_not(None),
+            sa.cast(kept.document, sa.Text).contains('"calendar"'),
         )
-        retimed.append(row.uid)
-    return tuple(retimed)
+    )
+    return [uid for uid, document in rows if not changed.isdisjoint(_name(document))]
+
+
+def _name(document: Mapping[str, Any]) -> set[str]:
+    """Return the calendars that a document names, even one that cannot be read."""
+    excepted = document.get("except") or ()
+    return {
+        each["calendar"]
+        for each in excepted
+        if isinstance(each, dict) and "calendar" in each
+    }
+
+
+def _lock(connection: sa.Connection, uids: Sequence[str]) -> Sequence[sa.Row[Any]]:
+    kept = scheduled_actions.c
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    return connection.execute(
+        sa.select(scheduled_actions)
+        .where(kept.uid.in_(sa.select(given.c.uid)), kept.deleted_at.is_(None))
+        .order_by(kept.uid)
+        .with_for_update(of=scheduled_actions),
+        {"given": make_rows_json([{"uid": uid} for uid in uids])},
+    ).all()
 
 
 def _find_next(row: sa.Row[Any], timing: str, now: datetime) -> datetime | None:

@@ -301,6 +301,43 @@ def test_changed_holidays_move_the_actions_that_name_them(engine: sa.Engine):
     ] == _fetch(engine, kept.uid, kept.revision, kept.change)
 
 
+def test_only_actions_that_name_a_changed_calendar_are_locked(engine: sa.Engine):
+    """
+    The tick waits for no other; and many are retimed in a few statements.
+    """
+    _apply(engine, holidays={"fr": [], "de": []})
+    for number in range(10):
+        name = "fr" if number < 8 else "de"
+        document = {
+            "name": f"{name} {number}",
+            "uid": f"{name}-{number}",
+            "operations": {"send_execsum": True},
+            "when": {"due_date": "2099-12-25T07:00:00Z"},
+            "except": [{"calendar": name}],
+            "recipients": {"groups": ["all"]},
+        }
+        with writing(engine) as connection:
+            post_action(connection, "shop", read_action(json.dumps(document)))
+    locked: list[str] = []
+    written: list[str] = []
+
+    def listen(*given: Any) -> None:
+        text = " ".join(given[2].split())
+        if "FROM scheduled_actions WHERE scheduled_actions.uid IN" in text:
+            locked.append(str(given[3]))
+        if text.startswith("UPDATE scheduled_actions"):
+            written.append(text)
+
+    sa.event.listen(engine, "before_cursor_execute", listen)
+
+    applied = _apply(engine, holidays={"fr": ["2099-12-25"], "de": []})
+
+    assert tuple(f"fr-{number}" for number in range(8)) == applied.retimed
+    assert 1 == len(locked) == len(written)
+    assert "fr-7" in locked[0]
+    assert "de-8" not in locked[0]
+
+
 def test_action_that_cannot_be_read_is_left_as_it_is(engine: sa.Engine):
     """
     A gap that a new tz database has where it is due does not keep its app from change.
