@@ -13,7 +13,11 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from actions.small_apps.list_apps import fetch_domains, fetch_groups, fetch_names
+from actions.small_apps.list_apps import (
+    fetch_domains,
+    fetch_group_names,
+    fetch_names,
+)
 from models.database.tables import users
 from models.errors import Problem
 from models.fields.strict_model import find_near, show
@@ -64,7 +68,7 @@ def fetch_references(
         domains=_index(row.name for row in fetch_domains(connection, app)),
         documents=_index(names["documents"]),
         templates=_index(names["templates"]),
-        groups=_index([EVERYONE, *fetch_groups(connection, app)]),
+        groups=_index([EVERYONE, *fetch_group_names(connection, app)]),
         users=_fetch_users(connection, app, sorted(wanted)),
     )
 
