@@ -1,0 +1,167 @@
+"""
+A real ``minutehand web``, and clients that ask it as programs do.
+
+What is measured is measured at a client on the same host, on one connection that is
+kept: that is what the server takes, and some 0.1 ms for the loopback and the client.
+"""
+
+from __future__ import annotations
+
+import http.client
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import psycopg
+
+from benchmarks.servers import Servers
+from models.database.engine import Author, make_engine, writing
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from tests.servers import find_free_port, run_process, wait_for_port
+
+#: A request that takes longer is counted as one that failed.
+TIMEOUT_S = 30.0
+
+#: Whoever asks more often than one key may has several.
+KEYS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """
+    A web process that runs.
+
+    Args:
+        keys: Texts of API keys that may do everything.
+    """
+
+    port: int
+    keys: tuple[str, ...]
+    process: psutil.Process
+
+    def measure(self) -> tuple[float, float]:
+        """Return its resident memory in MB, and its CPU until now in seconds."""
+        memory = self.process.memory_info().rss / 2**20
+        return memory, cpu_of(self.process)
+
+    def find_backends(self, servers: Servers) -> list[psutil.Process]:
+        """Return the processes of PostgreSQL that work for it at this moment."""
+        with psycopg.connect(servers.dsn) as connection:
+            rows = connection.execute(
+                "select pid from pg_stat_activity where datname = current_database()"
+                " and application_name = 'minutehand'"
+            )
+            return [psutil.Process(pid) for (pid,) in rows]
+
+
+def cpu_of(process: psutil.Process) -> float:
+    """Return the seconds of CPU that *process* has used, to a hundredth."""
+    return float(sum(process.cpu_times()[:2]))
+
+
+@contextmanager
+def run_web(servers: Servers, *, connections: int | None = None) -> Iterator[Web]:
+    """
+    Run ``minutehand web`` for the length of the block.
+
+    Args:
+        servers: Where its database and broker are.
+
+        connections: It may have. None: as many as by default.
+    """
+    port = find_free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            "MINUTEHAND_DATABASE_URL": servers.postgres,
+            "MINUTEHAND_BROKER_URL": servers.redis,
+            "MINUTEHAND_HOME": folder,
+            "MINUTEHAND_QUEUE_PREFIX": "none",
+            "MINUTEHAND_WEB_ADDRESS": f"127.0.0.1:{port}",
+        }
+        if connections is not None:
+            environment["MINUTEHAND_WEB_CONNECTIONS"] = str(connections)
+        command = [sys.executable, "-m", "cli.main", "web"]
+        log = Path(folder) / "web.log"
+        with run_process(command, log=log, environ=environment) as process:
+            wait_for_port(port, process, log=log)
+            yield Web(port, make_keys(servers), psutil.Process(process.pid))
+
+
+def make_keys(servers: Servers, count: int = KEYS) -> tuple[str, ...]:
+    """Return new keys that may do everything in every small app."""
+    engine = make_engine(servers.postgres)
+    with writing(engine, author=Author("benchmark")) as connection:
+        made = [
+            create_key(connection, app=None, role=Role.ADMIN).as_json()["key"]
+            for _ in range(count)
+        ]
+    engine.dispose()
+    return tuple(made)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; *took_s* is from the first byte sent to the last received."""
+
+    status: int
+    body: bytes
+    took_s: float
+
+
+class Client:
+    """
+    One connection that is kept, with each request under the next of *keys*.
+
+    Args:
+        url: ``http://host:port``.
+
+        keys: None at all: it asks without.
+    """
+
+    def __init__(self, url: str, keys: Sequence[str] = ()) -> None:
+        place = urlsplit(url)
+        assert place.hostname is not None  # see url
+        self._connection = http.client.HTTPConnection(
+            place.hostname, place.port, timeout=TIMEOUT_S
+        )
+        self._keys = cycle(keys or [None])
+
+    def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """
+        Send one request.
+
+        Raises:
+            OSError, http.client.HTTPException: There was no answer.
+        """
+        sent = dict(headers or {})
+        if key := next(self._keys):
+            sent["Authorization"] = f"Bearer {key}"
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        begin = time.perf_counter()
+        try:
+            self._connection.request(method, path, body, sent)
+            response = self._connection.getresponse()
+            answered = response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            raise
+        return Answer(response.status, answered, time.perf_counter() - begin)
+
+    def close(self) -> None:
+        """Leave."""
+        self._connection.close()
