@@ -29,6 +29,7 @@ _REVISIONS = """
         effective_from, change, recorded_at)
     select uid, revision, document, timing, active, effective_from, 'posted', created_at
     from scheduled_actions
+    on conflict do nothing
 """
 
 
