@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from actions.lookup import fetch_app
+from actions.small_apps.app_row import lock_app
 from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
 from models.database.tables import api_keys
@@ -27,6 +28,10 @@ from overview.access.key_json import NewKey, ShownKey
 from overview.access.keys import HAS_EXPIRED, ID_LENGTH
 from overview.access.roles import Role
 from overview.access.secret_text import make_digest, make_letters, make_secret
+
+#: The most keys of a small app that are taken at a time. Each key may ask as often as
+#: any other, so whoever makes keys without bound has no limit; no app needs so many.
+MOST_KEYS = 100
 
 _UTC = ZoneInfo("UTC")
 
@@ -65,11 +70,15 @@ def create_key(
         NotFoundError: No such small app, or not the maker's.
 
         ForbiddenError: The maker may not make such a key.
+
+        ConflictError: The small app has MOST_KEYS keys that have not ended.
     """
     if maker is not None:
         _refuse_beyond(maker, app, role)
     if app is not None:
+        lock_app(connection, app)
         fetch_app(connection, app)
+        _refuse_too_many(connection, app)
     now = read_clock(connection)
     ends_at = None if lifetime is None else lifetime.added_to(now, _UTC)
     new = _insert_key(
@@ -210,14 +219,25 @@ def rotate_key(
 
         ForbiddenError: Its role is above that of the maker.
 
-        ConflictError: It has ended, or has a successor that was not revoked.
+        ConflictError: It has ended, or has a successor that was not revoked; or the
+            small app has MOST_KEYS keys that have not ended.
     """
+    scope = None if maker is None else maker.app
+    found = fetch_key(connection, key_id, app=scope)
+    if found.app is not None:
+        # Before its keys, as whoever deletes it.
+        lock_app(connection, found.app)
     old = _lock(connection, key_id, maker)
     _refuse_rotation(connection, old)
     now = read_clock(connection)
     ends_at = overlap.added_to(now, _UTC)
     if old.expires_at is not None:
         ends_at = min(ends_at, old.expires_at)
+    connection.execute(
+        sa.update(api_keys).where(api_keys.c.id == old.id).values(expires_at=ends_at)
+    )
+    if old.app is not None:
+        _refuse_too_many(connection, old.app)
     new = _insert_key(
         connection,
         replace(
@@ -229,9 +249,6 @@ def rotate_key(
             last_used_at=None,
             replaces=old.id,
         ),
-    )
-    connection.execute(
-        sa.update(api_keys).where(api_keys.c.id == old.id).values(expires_at=ends_at)
     )
     _note(
         connection,
@@ -256,6 +273,21 @@ def _refuse_rotation(connection: sa.Connection, old: ShownKey) -> None:
     if successor is not None:
         msg = (
             f"API key {old.id} was rotated already. Rotate its successor, {successor}."
+        )
+        raise ConflictError(msg)
+
+
+def _refuse_too_many(connection: sa.Connection, app: str) -> None:
+    """Refuse one more key of a small app, which is locked: one counts at a time."""
+    count = connection.execute(
+        sa.select(sa.func.count()).where(
+            api_keys.c.app == app, api_keys.c.revoked_at.is_(None), ~HAS_EXPIRED
+        )
+    ).scalar_one()
+    if count >= MOST_KEYS:
+        msg = (
+            f"small app {app!r} has {count} API keys that have not ended, and at most"
+            f" {MOST_KEYS} are allowed. Revoke those that nobody uses."
         )
         raise ConflictError(msg)
 

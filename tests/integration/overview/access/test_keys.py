@@ -23,6 +23,7 @@ from overview.access.keys import (
     recognize,
 )
 from overview.access.manage_keys import (
+    MOST_KEYS,
     create_key,
     fetch_key,
     fetch_keys,
@@ -106,6 +107,29 @@ def test_key_without_a_name_is_called_by_its_id(engine: sa.Engine):
     assert f"key {key.shown.id}" == caller_of(engine, key).name
 
 
+def test_keys_of_an_app_are_bounded(engine: sa.Engine):
+    """
+    Those that have ended do not count, nor those of others or of the installation.
+    """
+    with writing(engine, author=ADA) as connection:
+        first, second, *_ = [
+            create_key(connection, app="shop", role=Role.VIEWER)
+            for _ in range(MOST_KEYS)
+        ]
+
+    with pytest.raises(ConflictError, match=r"at most 100 are allowed\. Revoke those"):
+        make(engine)
+    with pytest.raises(ConflictError, match="at most 100 are allowed"):
+        rotate(engine, first)
+    first = rotate(engine, first, overlap=Duration.parse("PT0S"))
+    make(engine, "bank")
+    make(engine, None)
+    revoke(engine, first)
+    make(engine)
+    edit(engine, second, expires_at=second.shown.created_at)
+    make(engine)
+
+
 def test_secret_is_not_stored(engine: sa.Engine):
     """
     Whoever reads the database, or the record of changes, cannot ask with what they see.
@@ -171,12 +195,13 @@ def test_typo_asks_no_database(engine: sa.Engine):
     """
     Guessing costs us nothing but a checksum.
     """
+    typo = make(engine).text[:-1] + "!"
     asked: list[str] = []
     sa.event.listen(
         engine, "before_cursor_execute", lambda *given: asked.append(given[2])
     )
 
-    assert ask(engine, make(engine).text[:-1] + "!") is None
+    assert ask(engine, typo) is None
     assert [text for text in asked if "api_keys" in text and "SELECT" in text] == []
 
 
