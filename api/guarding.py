@@ -20,6 +20,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from api.context import Context, Needs
@@ -274,7 +275,12 @@ def _keep(
 ) -> None:
     """Store an answer that a repeat gets; forget a failure of ours."""
     with suppress(UnreachableError):  # the row is free again in a minute
-        if response is None or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        # A conflict is of the moment: nothing was done, and it may be over soon.
+        if (
+            response is None
+            or response.status_code == HTTPStatus.CONFLICT
+            or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        ):
             abandon(engine, begun)
             return
         headers = {name: response.headers[name] for name in _KEPT & {*response.headers}}
@@ -307,8 +313,17 @@ async def collect_body(request: Request, largest: int) -> bytes:
     Return the body of a request.
 
     Raises:
-        ApiError: It has more than *largest* bytes: 413.
+        ApiError: It has more than *largest* bytes: 413. Or the client left: nobody
+            reads what it is told, and it is no defect of ours.
     """
+    try:
+        return await _collect(request, largest)
+    except ClientDisconnect:
+        msg = "the connection ended before the body did"
+        raise ApiError(HTTPStatus.BAD_REQUEST, msg) from None
+
+
+async def _collect(request: Request, largest: int) -> bytes:
     length = request.headers.get("content-length", "")
     body = bytearray()
     if not (length.isdigit() and int(length) > largest):

@@ -7,7 +7,7 @@ Addresses of sources and webhooks are shown without the parts that may hold a se
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -221,6 +221,14 @@ class DetailedApp:
     groups: Mapping[str, int]
     domains: tuple[ShownDomain, ...]
     names: Mapping[str, Sequence[str]]
+
+    def seen_by(self, app: str | None) -> DetailedApp:
+        """
+        Return it as somebody may see it who sees *app* alone; None: all apps.
+
+        Where its files are on the operator's hosts is nothing to tell a tenant.
+        """
+        return self if app is None else replace(self, source_folder=None)
 
     def as_json(self) -> DetailedAppJson:
         """Return the documented object; keys are only added."""

@@ -105,7 +105,8 @@ class Taken:
             if named is not None:
                 msg = (
                     f"{self.app!r} already has an action named {old.name!r}"
-                    f" (uid {old.uid}). Add --replace to put this one in its place."
+                    f" (uid {old.uid}). Add --replace to put this one in its place,"
+                    " or over HTTP PUT it there."
                 )
             else:
                 msg = (

@@ -84,7 +84,7 @@ def read_app(context: Viewer, app: str) -> Response:
     """Return a small app with all that belongs to it; its users are counted."""
     context.own(app)
     with context.reading() as connection:
-        found = fetch_detailed_app(connection, app)
+        found = fetch_detailed_app(connection, app).seen_by(context.app)
     return answer(found.as_json(), etag=found.revision)
 
 

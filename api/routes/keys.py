@@ -47,8 +47,17 @@ def list_keys(
 @takes(
     NewKeyModel,
     examples={
-        "a program that reads": {"role": "viewer", "name": "wall of the office"},
-        "for a month": {"role": "operator", "name": "Ada", "expires": "P30D"},
+        "a program that reads": {
+            "role": "viewer",
+            "app": "shop",
+            "name": "wall of the office",
+        },
+        "for a month": {
+            "role": "operator",
+            "app": "shop",
+            "name": "Ada",
+            "expires": "P30D",
+        },
     },
 )
 @secret
@@ -56,9 +65,11 @@ def make_key(context: Admin) -> Response:
     """
     Make a key: its text is in this answer, and never shown again.
 
-    With a key of one small app, the new one is of that app.
+    With a key of one small app, the new one is of that app, also if app is null.
     """
     wanted = context.read(NewKeyModel, "key")
+    if context.app is None:
+        wanted.demand_app()
     with context.writing() as connection:
         new = create_key(
             connection,

@@ -187,6 +187,17 @@ def _hide_data(context: sa.ExceptionContext) -> None:
     hide_data(context.original_exception)
 
 
+def _drop_read_only(context: sa.ExceptionContext) -> None:
+    """
+    Drop the connections of a SQLite file that could not be written to for a while.
+
+    SQLite keeps a file open as it could open it: what was opened for reading alone
+    stays so when the file can be written to again.
+    """
+    if "readonly database" in str(context.original_exception):
+        context.is_disconnect = True
+
+
 def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Engine:
     in_memory = url.database in {None, "", ":memory:"}
     if not in_memory:
@@ -202,6 +213,9 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
         poolclass=sa.StaticPool if in_memory else sa.QueuePool,
         hide_parameters=True,
     )
+
+    if not in_memory:
+        sa.event.listen(engine, "handle_error", _drop_read_only)
 
     @sa.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: Any) -> None:

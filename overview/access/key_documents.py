@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.errors import RuleError
+from models.errors import InvalidDocumentError, Problem, RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid, parsed_by
 from models.fields.strict_model import DocumentModel
@@ -38,8 +38,9 @@ class NewKeyModel(DocumentModel):
     role: Role = Field(description="What it may do.", examples=["viewer"])
     app: Uid | None = Field(
         default=None,
-        description="Uid of the one small app that it is for. Absent: all that the key"
-        " may see with which this is asked.",
+        description="Uid of the one small app that it is for. Null: all apps, which"
+        " must be said. With a key of one app it may be absent.",
+        examples=["shop"],
     )
     name: Name | None = Field(default=None, description="What it is for.")
     expires: Annotated[RuleText, parsed_by(parse_lifetime)] | None = Field(
@@ -47,6 +48,17 @@ class NewKeyModel(DocumentModel):
         description="Its life from now, an ISO 8601 duration. Absent: it does not end.",
         examples=["P30D"],
     )
+
+    def demand_app(self) -> None:
+        """
+        Refuse a key for all small apps that nobody asked for in so many words.
+
+        Raises:
+            InvalidDocumentError: ``app`` is absent.
+        """
+        if "app" not in self.model_fields_set:
+            hint = 'Write "app": "shop" for a key of that app, or "app": null for all.'
+            raise InvalidDocumentError((Problem("/app", "'app' is missing.", hint),))
 
     @property
     def lifetime(self) -> Duration | None:

@@ -187,3 +187,15 @@ def test_what_is_done_to_keys_is_on_record(web: Web):
     assert change["by"] == f"admin of {APP}"
     assert change["key_id"] == web.keys[APP, Role.ADMIN].split("_")[1]
     assert change["after"]["name"] == "nightly"
+
+
+def test_key_for_all_apps_must_be_asked_for(web: Web):
+    """
+    Who forgets the app does not make an admin of the installation.
+    """
+    forgotten = web.post("/keys", {"role": "admin"}, app=None)
+    meant = web.post("/keys", {"role": "admin", "app": None}, app=None)
+
+    assert forgotten.status_code == 422
+    assert forgotten.json()["errors"][0]["pointer"] == "/app"
+    assert (meant.status_code, meant.json()["app"]) == (201, None)

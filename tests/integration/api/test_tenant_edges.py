@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import sqlalchemy as sa
+
 from actions.pausing.pause_and_resume import pause_installation
 from models.database.engine import Author, writing
+from models.database.tables import small_apps
 from overview.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import make_document, make_operation, record_all
@@ -99,3 +102,29 @@ def test_header_of_an_event_is_part_of_the_request(web: Web):
 
     assert answers[0] == answers[1] < 300
     assert answers[2] == 422
+
+
+def test_folder_of_the_sources_is_told_to_operators_alone(web: Web):
+    """
+    It is a path on their hosts.
+    """
+    with writing(web.engine) as connection:
+        folder = {"source_folder": "/srv/secret"}
+        connection.execute(sa.update(small_apps).values(folder))
+
+    assert web.get(f"/apps/{APP}").json()["source_folder"] is None
+    assert web.get(f"/apps/{APP}", app=None).json()["source_folder"] == "/srv/secret"
+
+
+def test_conflict_of_the_moment_is_not_repeated(web: Web):
+    """
+    What was refused because of something that ended may be asked again.
+    """
+    headers = {"Idempotency-Key": "mine"}
+    uid = post(web, APP)
+
+    refused = web.post("/actions", make_document(), headers=headers)
+    web.delete(f"/actions/{uid}")
+    again = web.post("/actions", make_document(), headers=headers)
+
+    assert (refused.status_code, again.status_code) == (409, 201)

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from actions.leader import Leader
 from models.database.engine import make_engine, reading, writing
-from models.database.tables import small_apps
+from models.database.tables import change_head, small_apps
 from models.errors import UnreachableError, UsageError
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
@@ -279,3 +279,20 @@ def test_the_heart_beats_again_whatever_became_of_a_beat(sqlite_engine: sa.Engin
     heart.stop()
     # What fails in a thread after the end of a test is told of the next one.
     wait_until(lambda: before.issuperset(threading.enumerate()), what="the last beat")
+
+
+def test_file_that_can_be_written_to_again_is_written_to(sqlite_url: str):
+    """
+    A connection that was opened when it could not be does not stay in the pool.
+    """
+    engine = make_engine(sqlite_url)
+    with engine.connect() as connection:
+        # as one is that was opened while the file system was mounted for reading
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    change = sa.update(change_head).values(number=0)
+
+    with pytest.raises(UnreachableError, match="readonly"), writing(engine) as one:
+        one.execute(change)
+    with writing(engine) as another:
+        assert another.execute(change).rowcount == 1
+    engine.dispose()
