@@ -58,6 +58,10 @@ class Event(StrEnum):
         "web_request_failed",
         "A request met a defect of ours; its caller was told only the request's id.",
     )
+    WEB_REQUEST_UNSERVED = (
+        "web_request_unserved",
+        "A request was answered with 503: the database was away, or nothing was free.",
+    )
     TICK_DONE = "tick_done", "A tick recorded what was due; the counts say how much."
     DATABASE_UNREACHABLE = (
         "database_unreachable",

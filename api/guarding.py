@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
 
 import sqlalchemy as sa
+import structlog
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -26,7 +27,7 @@ from starlette.responses import Response
 from api.context import Context, Needs
 from api.limits import Kind
 from api.parameters import check_parameters, restate_parameters
-from api.problems import ApiError, answer_error
+from api.problems import ApiError, answer_error, find_status
 from api.services import Services
 from api.signing_in import authenticate, refuse_too_many
 from models.door.json_text import LARGEST_TEXT
@@ -43,6 +44,9 @@ from overview.access.repeats import (
     finish,
 )
 from overview.access.roles import Role
+from telemetry import Event
+
+log = structlog.get_logger()
 
 _Route = TypeVar("_Route", bound=Callable[..., Any])
 
@@ -138,6 +142,7 @@ class GuardedRoute(APIRoute):
             try:
                 context = await self._admit(request)
             except MinutehandError as error:
+                _tell_unserved(request, error)
                 return answer_error(error, request_id)
             request.state.context = context
             if context.idempotency_key is None:
@@ -204,7 +209,20 @@ async def _answer(handle: _Handle, request: Request, context: Context) -> Respon
         refused = restate_parameters(error)
         return answer_error(refused, context.request_id)
     except MinutehandError as error:
+        _tell_unserved(request, error)
         return answer_error(error, context.request_id, context.body)
+
+
+def _tell_unserved(request: Request, error: MinutehandError) -> None:
+    """Log what was nobody's fault who asked."""
+    if find_status(error) is HTTPStatus.SERVICE_UNAVAILABLE:
+        log.warning(
+            Event.WEB_REQUEST_UNSERVED,
+            request_id=request.state.request_id,
+            method=request.method,
+            route=getattr(request.scope.get("route"), "path", None),
+            error=str(error),
+        )
 
 
 async def _answer_once(

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from actions.leader import Leader, record_tick
 from api.app import make_app
@@ -20,6 +21,7 @@ from api.shared import Shared
 from models.database.engine import make_engine, writing
 from models.errors import UnreachableError
 from overview.access.roles import Role
+from telemetry import Event
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.presence import give_sign, make_worker
 from tests.scheduling import edit, get_now, make_document, make_operation, record_all
@@ -233,3 +235,22 @@ def test_failure_is_shared_too():
 
     assert {UnreachableError} == {type(each) for each in found}
     assert 1 == len(calls)
+
+
+def test_request_that_could_not_be_served_is_in_the_log(
+    web: Web, tmp_path: Path, engine: sa.Engine
+):
+    """
+    Under the id that its answer has, so that an operator finds why.
+    """
+    away = make_engine("postgresql://nobody@127.0.0.1:1/nothing")
+    settings = make_settings(tmp_path, engine)
+    services = Services(settings, away, Limits(clock=lambda: 0.0))
+    key = web.keys[None, Role.VIEWER]
+    with TestClient(make_app(services)) as client, capture_logs() as logs:
+        answer = client.get("/api/v1/apps", headers={"Authorization": f"Bearer {key}"})
+
+    (line,) = [each for each in logs if each["event"] == Event.WEB_REQUEST_UNSERVED]
+    assert answer.status_code == 503
+    assert line["request_id"] == answer.headers["x-request-id"]
+    assert line["route"] == "/api/v1/apps"
