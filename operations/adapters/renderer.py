@@ -132,7 +132,7 @@ class _Child:
         environ = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(
             # -P: modules come from where ours come from, not from the working folder.
-            [sys.executable, "-P", "-m", "operations.adapters.render_child"],
+            [sys.executable, "-B", "-P", "-m", "operations.adapters.render_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -39,7 +39,9 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
         with httpx2.Client(base_url=url, timeout=10) as browser:
             first = browser.post("/sign-in", data=form, headers=own)
             page = browser.get("/sign-in")
-            key = browser.post("/api/v1/keys", json={"role": "viewer"}, headers=own)
+            key = browser.post(
+                "/api/v1/keys", json={"role": "viewer", "app": None}, headers=own
+            )
             change = browser.get("/api/v1/changes").json()["items"][0]
         with httpx2.Client(base_url=url, timeout=10) as other:
             second = other.post("/sign-in", data=form, headers=own)

@@ -108,7 +108,9 @@ def _run(
     give_up_at = time.monotonic() + limits.time.total_seconds()
     process = subprocess.Popen(
         # -P: nothing is imported from the working directory.
-        [sys.executable, "-P", "-c", _PROGRAM],
+        # -B: on a full disk, Python would leave bytecode that is cut off, and every
+        # process after this one would fail to import it.
+        [sys.executable, "-B", "-P", "-c", _PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=said,

@@ -29,7 +29,7 @@ from tests.integration.api.conftest import make_settings
 
 OWN = {"Origin": "http://testserver"}
 FOREIGN = {"Origin": "https://evil.example"}
-CHANGE = ("POST", "/api/v1/keys", {"role": "viewer"})
+CHANGE = ("POST", "/api/v1/keys", {"role": "viewer", "app": None})
 
 Browser = Callable[..., TestClient]
 
