@@ -53,10 +53,9 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
             timeout_s=60,
             what="the HTTP API",
         )
-        run(["minutehand", "apps", "apply", "docs/examples"], settings)
         script = KEY.replace("127.0.0.1:8400", f"127.0.0.1:{port}")
         told = run(["sh", "-euc", f'{script}\necho "$WEB $KEY"'], settings)
-        web, key = told.split()
+        web, key = told.splitlines()[-1].split()
         yield {**settings, "WEB": web, "KEY": key}
 
 
