@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 
 import psutil
 import psycopg
@@ -243,8 +244,9 @@ def print_answers(busy: Sequence[Minute]) -> None:
     for minute in busy:
         for at, took, status in minute.answers:
             leaving = -took < at < minute.last_s
-            parts["while messages left" if leaving else "otherwise"].append(took)
-            if status not in {200, 201, 202}:
+            if status >= HTTPStatus.OK:
+                parts["while messages left" if leaving else "otherwise"].append(took)
+            if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
                 refused[status] = refused.get(status, 0) + 1
     print(f"\n{'requests':<24}{'count':>10}{'p50 ms':>10}{'p95 ms':>10}{'most':>8}")
     for name, took in parts.items():
@@ -256,7 +258,7 @@ def print_answers(busy: Sequence[Minute]) -> None:
                 f"{most * 1000:>8.0f}"
             )
     told = ", ".join(f"{count:,} of {status}" for status, count in refused.items())
-    print(f"errors (0: no answer): {told or 'none'}")
+    print(f"errors (0: no answer, -1: not sent in time): {told or 'none'}")
 
 
 def main() -> int:

@@ -4,7 +4,8 @@ Ask a server at a steady rate, whatever it takes to answer: a process of its own
 ``python -m benchmarks.asker``, with a JSON object on its standard input: ``url``,
 ``keys``, ``begin`` (seconds since the epoch), ``rate`` (a second), ``seconds``, and
 ``requests``, arrays of [method, path, body] that are sent in turns. Prints a JSON array
-of [seconds after the beginning, seconds taken, status]; 0: there was no answer.
+of [seconds after the beginning, seconds taken, status]; 0: there was no answer, -1: it
+was not sent any more, since the time was over.
 
 What a request took is counted from when it was to be sent: if all connections wait,
 the request waits as well, as a person would.
@@ -25,6 +26,9 @@ from benchmarks.web import Client
 #: Requests under way at a time, at most.
 CONNECTIONS = 32
 
+#: Requests that could not be sent until so long after the last was to be sent are not.
+GRACE_S = 2.0
+
 
 def ask(asked: dict[str, Any]) -> list[tuple[float, float, int]]:
     """Return when each request was to be sent, what it took, and its status."""
@@ -39,6 +43,9 @@ def ask(asked: dict[str, Any]) -> list[tuple[float, float, int]]:
             method, path, body = requests[number % len(requests)]
             at = number / rate
             time.sleep(max(0.0, begin + at - time.time()))
+            if time.time() > begin + asked["seconds"] + GRACE_S:
+                found.append((at, 0.0, -1))
+                continue
             data = None
             if body is not None:
                 data = body.replace("NUMBER", f"{begin:.0f}-{number}").encode()

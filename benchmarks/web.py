@@ -88,7 +88,7 @@ def run_web(servers: Servers, *, connections: int | None = None) -> Iterator[Web
         }
         if connections is not None:
             environment["MINUTEHAND_WEB_CONNECTIONS"] = str(connections)
-        command = [sys.executable, "-m", "cli.main", "web"]
+        command = ["nice", "-n", "10", sys.executable, "-m", "cli.main", "web"]
         log = Path(folder) / "web.log"
         with run_process(command, log=log, environ=environment) as process:
             wait_for_port(port, process, log=log)
