@@ -46,6 +46,14 @@ demo: $(STAMP) ## Show what Minutehand does, in a folder of its own (ARGS=...)
 up: $(STAMP) ## Run everything in one process on one SQLite file (ARGS=...)
 	$(BIN)/minutehand up $(ARGS)
 
+.PHONY: seeded
+seeded: $(STAMP) ## Show the pages on a month of twenty invented small apps (ARGS="--days 3")
+	$(BIN)/python -m tests.seeded $(ARGS)
+
+.PHONY: screenshots
+screenshots: $(STAMP) ## Take the pictures of the pages anew, for docs/images (ARGS="--only now")
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
 .PHONY: fast
 fast: $(STAMP) ## Run the unit tests with few examples, in seconds (ARGS=...)
 	$(PYTEST) tests/unit -m "not slow" --hypothesis-profile fast $(ARGS)

@@ -43,7 +43,7 @@ from celery_app.worker_start import keep_trying
 from dispatch.clocks import follow_clock_set_back
 from dispatch.upkeep import end_due_pauses
 from models.errors import MinutehandError, UnreachableError
-from overview.metrics import giving_metrics
+from overview.installation.metrics import giving_metrics
 from settings import Settings, read_settings
 from telemetry import TICKS, Event
 

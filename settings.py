@@ -10,6 +10,7 @@ docs/settings.md lists them all; a test compares the two.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from pydantic import (
     BeforeValidator,
     ByteSize,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -240,6 +242,14 @@ SqlConnections = Annotated[
 Elapsed = Annotated[timedelta, BeforeValidator(_read_elapsed)]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Origins:
+    """Where each value is from that is not a default; equal settings may differ."""
+
+    #: "environment", ".env" or "file", by field
+    by_field: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+
+
 class _Secret:
     """Marks a field that may be in a file, as Docker and Kubernetes mount secrets."""
 
@@ -354,6 +364,8 @@ class Settings(BaseSettings):
     web_proxy_header: Annotated[str, AfterValidator(_check_header)] | None = None
     #: What the people may do whom a proxy signs in.
     web_proxy_role: Literal["viewer", "operator", "editor", "admin"] = "viewer"
+
+    _origins: _Origins = PrivateAttr(default_factory=_Origins)
 
     @classmethod
     def settings_customise_sources(
@@ -543,9 +555,15 @@ def read_settings(
                 files[of_file] = value.strip()
         else:
             mistakes.append(_explain_unknown(name))
+    from_process = os.environ if environ is None else environ
+    origins = {
+        field: "environment" if _variable(field) in from_process else ".env"
+        for field in values
+    } | dict.fromkeys(files, "file")
     mistakes += _read_secrets(files, values)
     try:
         settings = Settings.model_validate(values)
+        settings._origins = _Origins(origins)  # noqa: SLF001 - told by no variable
     except ValidationError as error:
         mistakes += [
             _explain_invalid(details, values, files)
@@ -558,6 +576,51 @@ def read_settings(
     return settings
 
 
+def describe_settings(settings: Settings) -> dict[str, tuple[str, str]]:
+    """
+    Return each setting by variable, as text without secrets, and where it is from.
+
+    Of addresses of servers, user, password and parameters are left out; of a webhook,
+    all but the host; of connections, all but the names. A secret is set, or not set.
+    """
+    given = settings.model_dump(mode="json")
+    return {
+        _variable(field): (
+            _describe(field, getattr(settings, field), given[field]),
+            settings._origins.by_field.get(field, "default"),  # noqa: SLF001 - our own
+        )
+        for field in Settings.model_fields
+    }
+
+
+def _describe(field: str, value: object, shown: object) -> str:
+    if value is None or value == "":
+        return "not set"
+    if isinstance(value, SecretStr):
+        return "set"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ", ".join(sorted(value)) or "none"
+    if isinstance(shown, list):
+        return ", ".join(map(str, shown)) or "none"
+    return _describe_address(field, str(shown))
+
+
+def _describe_address(field: str, text: str) -> str:
+    """Return *text*; if it is the address of a server, without what signs in there."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return text
+    place = rest.partition("?")[0]
+    if "@" in rest and "@" not in place:
+        return f"{scheme}://..."  # a password with a question mark, or one behind it
+    place = place.rpartition("@")[2]
+    if field == "notice_webhook":
+        place = f"{place.partition('/')[0]}/..."
+    return f"{scheme}://{place}"
+
+
 def is_secret(field: str) -> bool:
     """Tell whether *field* is a setting that may be in a file of its own."""
     info = Settings.model_fields.get(field)
@@ -567,10 +630,10 @@ def is_secret(field: str) -> bool:
 def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]:
     """Add to *values* what is in *files*, by field; return what is wrong with them."""
     mistakes = []
-    for field, path in files.items():
-        name = _variable(field) + _FILE_SUFFIX
-        if field in values:
-            mistakes.append(f"{_variable(field)} and {name} are both set. Keep one.")
+    for setting, path in files.items():
+        name = _variable(setting) + _FILE_SUFFIX
+        if setting in values:
+            mistakes.append(f"{_variable(setting)} and {name} are both set. Keep one.")
             continue
         try:
             text = Path(path).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
@@ -581,7 +644,7 @@ def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]
         if not text.strip():
             mistakes.append(f"{name}: {path!r} is empty. Write the secret into it.")
             continue
-        values[field] = text
+        values[setting] = text
     return mistakes
 
 

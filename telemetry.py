@@ -45,7 +45,7 @@ class Event(StrEnum):
     )
     LEASE_RELEASED = "lease_released", "This scheduler gave up its lease as it stopped."
 
-    WEB_STARTED = "web_started", "The HTTP API answers at an address."
+    WEB_STARTED = "web_started", "The web process answers at an address."
     WEB_NOT_STARTED = (
         "web_not_started",
         "The HTTP API cannot listen on its address; everything else goes on.",
@@ -70,6 +70,14 @@ class Event(StrEnum):
     PRESENCE_NOT_TOLD = (
         "presence_not_told",
         "A process could not record that it is alive; it goes on working.",
+    )
+    WORKER_DRAINED = (
+        "worker_drained",
+        "A worker takes nothing new, as it was asked; it finishes what it runs.",
+    )
+    WORKER_RESUMED = (
+        "worker_resumed",
+        "A drained worker takes operations again, as it was asked.",
     )
     METRICS_NOT_READ = (
         "metrics_not_read",
@@ -240,7 +248,7 @@ for _state in ("succeeded", "failed", "canceled", "skipped", "missed"):
 
 
 def _work(name: str, documentation: str, *labels: str) -> Gauge:
-    """Declare a metric that overview/metrics.py reads from the database."""
+    """Declare a metric that overview/installation/metrics.py reads."""
     return Gauge(f"minutehand_{name}", documentation, labels, registry=None)
 
 

@@ -1,14 +1,16 @@
 """
 The list of scheduled actions: filtered, in parts, without their documents.
 
-In the order of small app and name, which the index of names serves; states that few
-actions are in, and what is in trouble, have indexes of their own.
+In the order of small app and name, which the index of names serves, or of when they are
+due next; states that few actions are in, and what is in trouble, have indexes of their
+own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +21,7 @@ from actions.read_actions import ActionState
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import (
     DELETED_ACTIONS,
+    DUE_ACTIONS,
     IDLE_ACTIONS,
     TROUBLED,
     operations,
@@ -45,11 +48,24 @@ WHEN_KEYS = ("when", "starts_at", "ends_at", "except", "jitter")
 
 _kept = scheduled_actions.c
 
-#: The order of the list.
-_KEY = (_kept.app, _kept.name, _kept.uid)
+#: The columns that a list is sorted by, and their types.
+_BY_NAME = {"app": str, "name": str, "uid": str}
+_BY_NEXT = {"next_due_at": datetime, "app": str, "uid": str}
 
 #: What an action is looked into for, beside its name and uid.
 _LOOKED_INTO = (_kept.queue, _kept.event, _kept.delay, _kept.timing)
+
+
+class Order(StrEnum):
+    """How a list of actions is sorted."""
+
+    NAME = "name"  # by small app and name
+    NEXT = "next"  # the next due first, and only those that will be due
+
+    @property
+    def columns(self) -> Mapping[str, type]:
+        """The columns that it is sorted by, and their types."""
+        return _BY_NEXT if self is Order.NEXT else _BY_NAME
 
 
 class Trouble(StrEnum):
@@ -83,6 +99,8 @@ class ActionFilter:
 
         trouble: What is wrong with them. FAILED and MISSED look at the latest
             TROUBLES_LOOKED_AT failed and missed operations (of *app*, if given).
+
+        uids: Only these.
     """
 
     app: str | None = None
@@ -91,6 +109,7 @@ class ActionFilter:
     queue: Queue | None = None
     text: str | None = None
     trouble: Trouble | None = None
+    uids: frozenset[str] | None = None
 
 
 def select_part(
@@ -98,6 +117,7 @@ def select_part(
     wanted: ActionFilter,
     page: Page,
     *,
+    order: Order = Order.NAME,
     looked_at: int = ACTIONS_LOOKED_AT,
 ) -> Part[sa.Row[Any]]:
     """
@@ -108,7 +128,9 @@ def select_part(
 
         wanted: Which actions.
 
-        page: Its position is that of ``Part.following``: app, name and uid.
+        page: Its position is that of ``Part.following``: what *order* sorts by.
+
+        order: How the list is sorted.
 
         looked_at: The most actions to look at.
 
@@ -116,26 +138,31 @@ def select_part(
         Fewer than asked for, although the list goes on, if *looked_at* actions were
         looked at.
     """
-    after = page.read_after(str, str, str)
+    key = [_kept[name] for name in order.columns]
+    after = page.read_after(*order.columns.values())
     where = _match_quickly(connection, wanted)
+    if order is Order.NEXT:
+        where.append(DUE_ACTIONS.of(scheduled_actions.name))
     if after is not None:
-        where.append(sa.tuple_(*_KEY) > sa.tuple_(*after))
+        given = zip(after, key, strict=True)
+        place = sa.tuple_(*(sa.literal(value, each.type) for value, each in given))
+        where.append(sa.tuple_(*key) > place)
     chosen, end = where, None
     if _match_slowly(wanted, _kept):
         uids, end = _look_at_each(
-            connection, wanted, where, looked_at=looked_at, limit=page.limit
+            connection, wanted, where, key, looked_at=looked_at, limit=page.limit
         )
         chosen = [_kept.uid.in_(uids)]
     query = (
         sa.select(*(each for each in _kept if each.name != "document"))
         .where(*chosen)
-        .order_by(*_KEY)
+        .order_by(*key)
         .limit(page.limit + 1)
     )
     rows = connection.execute(query).all()
     shown = rows[: page.limit]
     if len(rows) > page.limit:
-        end = tuple(getattr(shown[-1], each.name) for each in _KEY)
+        end = tuple(getattr(shown[-1], each.name) for each in key)
     return Part(shown, end)
 
 
@@ -143,6 +170,7 @@ def _look_at_each(
     connection: sa.Connection,
     wanted: ActionFilter,
     where: Sequence[sa.ColumnElement[bool] | sa.TextClause],
+    key: Sequence[sa.Column[Any]],
     *,
     looked_at: int,
     limit: int,
@@ -154,24 +182,26 @@ def _look_at_each(
         The uids of those that are wanted, *limit* plus one at most; and the position up
         to which the actions were looked at, if there may be more.
     """
-    place = sa.func.row_number().over(order_by=_KEY).label("place")
+    place = sa.func.row_number().over(order_by=key).label("place")
+    columns = dict.fromkeys((*key, _kept.name, _kept.uid, *_LOOKED_INTO))
     seen = (
-        sa.select(*_KEY, *_LOOKED_INTO, place)
+        sa.select(*columns, place)
         .where(*where)
-        .order_by(*_KEY)
+        .order_by(*key)
         .limit(looked_at)
         .subquery("seen")
     )
     fits = sa.and_(*_match_slowly(wanted, seen.c))
+    sorted_by = [seen.c[each.name] for each in key]
     rows = connection.execute(
-        sa.select(seen.c.app, seen.c.name, seen.c.uid, seen.c.place, fits.label("fits"))
+        sa.select(*sorted_by, seen.c.place, fits.label("fits"))
         .where(sa.or_(fits, seen.c.place == looked_at))
-        .order_by(seen.c.app, seen.c.name, seen.c.uid)
+        .order_by(*sorted_by)
         .limit(limit + 1)
     ).all()
     end = None
     if rows and rows[-1].place == looked_at:
-        end = rows[-1].app, rows[-1].name, rows[-1].uid
+        end = tuple(rows[-1])[: len(key)]
     return [row.uid for row in rows if row.fits], end
 
 
@@ -224,6 +254,8 @@ def _match_quickly(
         conditions.append(_kept.app == wanted.app)
     if wanted.trouble is not None:
         conditions.append(_match_trouble(connection, wanted.trouble, wanted.app))
+    if wanted.uids is not None:
+        conditions.append(is_one_of(connection, wanted.uids, "named"))
     return conditions
 
 
@@ -235,15 +267,9 @@ def _match_slowly(
     if wanted.queue is not None:
         conditions.append(kept.queue == wanted.queue)
     if wanted.kind is not None:
-        conditions.append(_match_kind(wanted.kind, kept))
+        conditions.append(match_kind(wanted.kind, kept))
     if wanted.text:
-        part = wanted.text[:LONGEST_TEXT]
-        conditions.append(
-            sa.or_(
-                kept.name.icontains(part, autoescape=True),
-                kept.uid.icontains(part, autoescape=True),
-            )
-        )
+        conditions.append(match_text(wanted.text, kept))
     return conditions
 
 
@@ -252,7 +278,11 @@ def _match_trouble(
 ) -> sa.ColumnElement[bool]:
     chosen: set[str] = set()
     if trouble is not Trouble.QUARANTINED:
-        chosen.update(_fetch_troubled(connection, trouble, app))
+        chosen.update(
+            uid
+            for uid, state in fetch_troubled(connection, app).items()
+            if trouble in {Trouble.ANY, state}
+        )
     if trouble in {Trouble.QUARANTINED, Trouble.ANY}:
         query = (
             sa.select(_kept.uid)
@@ -263,9 +293,16 @@ def _match_trouble(
         if app is not None:
             query = query.where(_kept.app == app)
         chosen.update(connection.execute(query).scalars())
-    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "chosen")
-    rows = make_rows_json([{"uid": uid} for uid in sorted(chosen)])
-    return _kept.uid.in_(sa.select(given.c.uid).params(chosen=rows))
+    return is_one_of(connection, chosen, "chosen")
+
+
+def is_one_of(
+    connection: sa.Connection, uids: Collection[str], name: str
+) -> sa.ColumnElement[bool]:
+    """Match the actions with these uids; *name* is unique in the statement."""
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, name)
+    rows = make_rows_json([{"uid": uid} for uid in sorted(uids)])
+    return _kept.uid.in_(sa.select(given.c.uid).params({name: rows}))
 
 
 def _match_state(
@@ -288,10 +325,31 @@ def _match_state(
     return [alive, IDLE_ACTIONS.of(table), state_is[state]]
 
 
-def _match_kind(
+def match_text(
+    text: str, kept: ReadOnlyColumnCollection[str, Any]
+) -> sa.ColumnElement[bool]:
+    """Match the name and the uid, whatever the case of their letters."""
+    part = text[:LONGEST_TEXT]
+    return sa.or_(
+        kept.name.icontains(part, autoescape=True),
+        kept.uid.icontains(part, autoescape=True),
+    )
+
+
+def name_state() -> sa.ColumnElement[str]:
+    """Return the state of an action that is not deleted; see ``get_action_state``."""
+    return sa.case(
+        (_kept.quarantined_at.is_not(None), ActionState.QUARANTINED.value),
+        (_kept.paused_at.is_not(None), ActionState.PAUSED.value),
+        (_kept.active, ActionState.ACTIVE.value),
+        else_=ActionState.INACTIVE.value,
+    )
+
+
+def match_kind(
     kind: str, kept: ReadOnlyColumnCollection[str, Any]
 ) -> sa.ColumnElement[bool]:
-    """Match the columns that are derived from ``when``; no document is read."""
+    """Match the columns that are derived from ``when``: no document is read."""
     if kind == "on":
         return sa.and_(kept.event.is_not(None), kept.delay.is_(None))
     if kind == "after":
@@ -301,25 +359,39 @@ def _match_kind(
     return sa.func.coalesce(found, sa.false())
 
 
-def _fetch_troubled(
-    connection: sa.Connection, trouble: Trouble, app: str | None
-) -> list[str]:
-    """Return the uids of actions whose latest operation failed or was missed."""
+def fetch_troubled(
+    connection: sa.Connection, app: str | None = None
+) -> dict[str, OperationState]:
+    """
+    Return the actions (of *app*) whose latest operation failed or was missed, by uid.
+
+    Only the latest TROUBLES_LOOKED_AT failed and missed operations are looked at.
+    """
     kept = operations.c
-    latest = sa.select(kept.action_uid, kept.occurrence, kept.state).where(
-        TROUBLED.of()
-    )
+    found = sa.select(kept.action_uid, kept.occurrence, kept.state).where(TROUBLED.of())
     if app is not None:
-        latest = latest.where(kept.app == app)
-    found = (
-        latest.order_by(kept.finished_at.desc()).limit(TROUBLES_LOOKED_AT)
-    ).subquery("found")
-    later = operations.alias("later")
-    is_latest = ~sa.exists().where(
-        later.c.action_uid == found.c.action_uid,
-        later.c.occurrence > found.c.occurrence,
+        found = found.where(kept.app == app)
+    recent = (
+        found.order_by(kept.finished_at.desc()).limit(TROUBLES_LOOKED_AT)
+    ).subquery("recent")
+    # An action that fails each time is asked about once.
+    newest = (
+        sa.select(
+            recent.c.action_uid,
+            recent.c.state,
+            sa.func.max(recent.c.occurrence).label("occurrence"),
+        )
+        .group_by(recent.c.action_uid, recent.c.state)
+        .subquery("newest")
     )
-    query = sa.select(found.c.action_uid).where(is_latest).distinct()
-    if trouble is not Trouble.ANY:
-        query = query.where(found.c.state == OperationState(trouble.value))
-    return list(connection.execute(query).scalars())
+    later = operations.alias("later")
+    latest = (
+        sa.select(later.c.occurrence)
+        .where(later.c.action_uid == newest.c.action_uid)
+        .order_by(later.c.occurrence.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    query = sa.select(newest.c.action_uid, newest.c.state)
+    rows = connection.execute(query.where(newest.c.occurrence == latest))
+    return {uid: OperationState(state) for uid, state in rows}

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from typing_extensions import TypedDict
@@ -234,6 +235,16 @@ def find_problem(row: sa.Row[Any]) -> str | None:
     except RuleError as error:
         return str(error)
     return None
+
+
+def find_zone(row: sa.Row[Any]) -> ZoneInfo:
+    """Return the zone in which *row* (an action) is read; of several, the first."""
+    try:
+        if row.timing is None:
+            return load_zone(row.zone)
+        return parse_timing(row.timing).rules[0].zone
+    except RuleError:
+        return load_zone("UTC")
 
 
 def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:

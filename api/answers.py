@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from api.context import Context
-from api.cursors import write_cursor
 from models.paging import Part
 from overview.json_form import write_json
+from serving.context import Context
+from serving.cursors import write_cursor
 
 _Json = TypeVar("_Json")
 _Entry = TypeVar("_Entry")

@@ -39,6 +39,10 @@ KNOWN: Mapping[str, Known] = {
     "bulk_id": Known("7d9f2b52-3a44-4b0a-9f0f-51b5c8e6b202", "Id of a bulk change."),
     "event_id": Known("c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03", "Id of an event."),
     "key_id": Known("hW3k9TzQpL7v", "Id of a key: the part after mh_."),
+    "worker_id": Known(
+        "4b1e8a52-7a0e-4d0e-9a51-6f2b8c3d5e04", "Id of one start of a worker."
+    ),
+    "queue": Known("quick", "A queue: quick, heavy or celery."),
     "user": Known("ada", "Id of a user of the small app."),
     "group": Known("manager", "Name of a group of the small app."),
     "step": Known("send_email", "Name of a step that sends mails."),

@@ -22,11 +22,12 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
 from api.contract import HEADING, compare_documents, find_unnamed
-from api.guarding import Body, GuardedRoute
+from api.guarding import ApiRoute
 from api.known_parameters import KNOWN
 from api.problems import MEDIA_TYPE, ProblemJson
 from api.routes import PUBLIC_ROUTERS, ROUTERS
 from models.errors import UsageError
+from serving.guarding import Body
 
 _ROOT = Path(__file__).parents[1]
 
@@ -88,7 +89,7 @@ def make_document() -> dict[str, Any]:
         for method in sorted(route.methods or ()):
             described = document["paths"][route.path_format][method.lower()]
             _name(described, route)
-            if isinstance(route, GuardedRoute):
+            if isinstance(route, ApiRoute):
                 _complete(described, route, method, schemas)
             else:
                 described["security"] = []
@@ -119,7 +120,7 @@ def find_routes() -> Iterator[APIRoute]:
 
 def _complete(
     described: dict[str, Any],
-    route: GuardedRoute,
+    route: ApiRoute,
     method: str,
     schemas: dict[str, Any],
 ) -> None:

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Query
 
 from actions.posting.edit import Editor, Terms
-from api.context import Context
 from models.errors import UsageError
 from models.requests.actions import Note
+from serving.context import Context
 
 #: Why something is changed, beside a body that is a document.
 NoteQuery = Annotated[

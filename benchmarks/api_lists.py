@@ -26,13 +26,13 @@ import psutil
 import psycopg
 from fastapi import Request
 
-from api.cursors import write_cursor
 from benchmarks.__main__ import stop_on_signal
 from benchmarks.flower_peer import MOST, run_flower
 from benchmarks.installation import DAYS, RARE_WORD, Installation, Size, fill
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.web import Client, cpu_of, run_web
 from models.paging import Position
+from serving.cursors import write_cursor
 from tests.servers import ServerError
 
 ROOT = "/api/v1"
@@ -263,6 +263,7 @@ def _between(path: str, uid: str, begin: datetime, until: datetime) -> str:
 def _ask_rest(facts: Facts) -> list[Case]:
     largest, rare, now = facts.made.app(1), facts.made.app(20), facts.made.now
     week = (now + timedelta(days=7)).isoformat()
+    some_id = str(facts.one("select id from operations limit 1"))
     return [
         Case("apps", [page("/apps")]),
         Case("largest app", [page(f"/apps/{largest}")]),
@@ -289,6 +290,14 @@ def _ask_rest(facts: Facts) -> list[Case]:
         Case("keys", [page("/keys")]),
         Case("status", [page("/status")]),
         Case("workers", [page("/workers")]),
+        Case("now", [page("/now")]),
+        Case("now, largest app", [page("/now", app=largest)]),
+        Case("now, smallest app", [page("/now", app=rare)]),
+        Case("minutes", [page("/minutes")]),
+        Case("minutes, largest app", [page("/minutes", app=largest)]),
+        Case("search, frequent text", [page("/search", q="report")]),
+        Case("search, rare text", [page("/search", q=RARE_WORD)]),
+        Case("search, an id", [page("/search", q=some_id)]),
         Case("load of a day", [page("/load")]),
         Case("load of a week", [page("/load", until=week)]),
         Case("doctor", [page("/doctor")]),

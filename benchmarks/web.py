@@ -124,15 +124,24 @@ class Client:
         url: ``http://host:port``.
 
         keys: None at all: it asks without.
+
+        headers: Of each request.
     """
 
-    def __init__(self, url: str, keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        url: str,
+        keys: Sequence[str] = (),
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         place = urlsplit(url)
         assert place.hostname is not None  # see url
         self._connection = http.client.HTTPConnection(
             place.hostname, place.port, timeout=TIMEOUT_S
         )
         self._keys = cycle(keys or [None])
+        self._headers = dict(headers or {})
 
     def ask(
         self,
@@ -147,7 +156,7 @@ class Client:
         Raises:
             OSError, http.client.HTTPException: There was no answer.
         """
-        sent = dict(headers or {})
+        sent = {**self._headers, **(headers or {})}
         if key := next(self._keys):
             sent["Authorization"] = f"Bearer {key}"
         if body is not None:

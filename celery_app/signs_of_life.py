@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
+import structlog
 from celery import bootsteps
 
 from models.database.engine import make_engine, writing
@@ -22,6 +23,9 @@ from models.operation_state import Queue
 from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import RENEW_EVERY, Role
 from settings import Settings, read_settings
+from telemetry import Event
+
+log = structlog.get_logger()
 
 #: Longest wait for one call in a worker's parent. It does nothing else meanwhile: it
 #: starts no operation, and does not notice that one has ended.
@@ -42,7 +46,11 @@ def connect_briefly(settings: Settings) -> Iterator[sa.Connection]:
 
 class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
     """
-    Gives the signs of life of a Celery worker.
+    Gives the signs of life of a Celery worker, and lets it rest if it is asked to.
+
+    Whoever drains a worker writes that into its row. So it holds whatever happens to
+    the broker or to whoever asked, and a worker that is started again takes work. The
+    worker then does what Celery's remote control would let it do.
 
     Args:
         worker: The worker that is being made.
@@ -65,6 +73,7 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
         self._settings = minutehand_settings
         self._presence: Presence | None = None
         self._entry: Any = None
+        self._left: list[str] = []  # queues that it took until it was drained
 
     def start(self, worker: Any) -> None:
         """Give a sign when messages are taken first, and every ``RENEW_EVERY``."""
@@ -84,7 +93,32 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
 
     def _renew(self, worker: Any) -> None:
         assert self._presence is not None  # made as the timer was set
-        self._presence.renew(find_consumed(worker.app))
+        consumed = find_consumed(worker.app)
+        is_asked = self._presence.renew(consumed)
+        if consumed if is_asked else self._left:
+            # In its event loop, as remote control does: this may be another thread.
+            worker.consumer.call_soon(partial(self._rest_or_take, worker, is_asked))
+
+    def _rest_or_take(self, worker: Any, is_asked: bool) -> None:  # noqa: FBT001 - through call_soon
+        """
+        Leave all queues, or take those again that were left; what runs goes on.
+
+        If the connection breaks in between, the next sign of life does the rest.
+        """
+        consumer, presence = worker.consumer, self._presence
+        if consumer.task_consumer is None or presence is None:
+            return  # it reconnects, or stops
+        if is_asked:
+            for queue in find_consumed(worker.app):
+                self._left.append(queue)
+                consumer.cancel_task_queue(queue)
+            log.info(Event.WORKER_DRAINED, queues=self._left)
+        else:
+            log.info(Event.WORKER_RESUMED, queues=self._left)
+            while self._left:
+                consumer.add_task_queue(self._left[0])
+                self._left.pop(0)
+        presence.renew(find_consumed(worker.app))  # whoever asked can see it now
 
     def stop(self, worker: Any) -> None:  # noqa: ARG002 - as Celery calls it
         """Remove the row."""

@@ -30,7 +30,7 @@ from cli.output import (
 from models.database.engine import read_clock
 from models.operation_state import OperationState
 from models.units import format_age
-from overview.actions import (
+from overview.actions.shown import (
     DetailedAction,
     ShownAction,
     fetch_detailed_action,

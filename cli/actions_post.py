@@ -12,19 +12,19 @@ from rich.text import Text
 from actions.lookup import fetch_app
 from actions.posting.changes import Changes
 from actions.posting.foretell import (
+    ListOutcome,
     Outcome,
-    find_doubts,
-    foretell_post,
     post_all_with_outcomes,
     post_with_outcome,
 )
-from actions.posting.references import fetch_references
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
 from models.door.documents import read_actions
+from models.errors import Problem
 from models.scheduled_action import ScheduledActionModel
+from overview.previews.edits import foretell_post
 
 #: Next occurrences that are shown after a post.
 _SHOWN = 5
@@ -95,10 +95,10 @@ def _post_one(
             by=get_actor(),
         )
     if json:
-        print_json(outcome.as_json(count=_SHOWN))
+        print_json(outcome.as_json_with_warnings(count=_SHOWN))
     else:
         _print(action, outcome)
-    _warn(app, action, outcome.posted.superseded)
+    _warn(outcome.posted.superseded, outcome.find_doubts())
 
 
 def _post_many(
@@ -111,7 +111,7 @@ def _post_many(
 ) -> None:
     """Post a list; only ``--json`` prints what became of each action."""
     with write_database() as connection:
-        outcomes = post_all_with_outcomes(
+        found = post_all_with_outcomes(
             connection,
             app,
             actions,
@@ -120,6 +120,7 @@ def _post_many(
             by=get_actor(),
             dry_run=dry_run,
         )
+    outcomes = found.outcomes
     if json:
         print_json([each.as_json(count=1) for each in outcomes])
     else:
@@ -127,30 +128,23 @@ def _post_many(
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
         out().print(f"{would} {created:,} and {also} {len(outcomes) - created:,}.")
-    _warn_of_many(app, actions, outcomes)
+    _warn_of_many(found)
     if dry_run:
         print_note("Nothing was stored (--dry-run).")
 
 
-def _warn_of_many(
-    app: str, actions: Sequence[ScheduledActionModel], outcomes: Sequence[Outcome]
-) -> None:
+def _warn_of_many(found: ListOutcome) -> None:
     """Print the first doubts, and count what will not run."""
-    superseded = sum(len(each.posted.superseded) for each in outcomes)
+    superseded = sum(len(each.posted.superseded) for each in found.outcomes)
     if superseded:
         print_warning(
             f"{superseded:,} occurrences were due before this edit and will not run."
         )
-    with read_database() as connection:
-        known = fetch_references(connection, app, actions)
-    told = 0
-    for index, action in enumerate(actions):
-        for problem in find_doubts(known, action):
-            print_warning(f"/{index}{problem}")
-            told += 1
-        if told >= _LISTED:
-            print_warning("There may be more warnings; these are the first.")
-            return
+    doubts = found.find_doubts()
+    for problem in doubts.problems:
+        print_warning(str(problem))
+    if doubts.may_be_more:
+        print_warning("There may be more warnings; these are the first.")
 
 
 def _print(action: ScheduledActionModel, outcome: Outcome) -> None:
@@ -167,10 +161,8 @@ def _print(action: ScheduledActionModel, outcome: Outcome) -> None:
         print_note(f"The action is {outcome.state}, so its schedule does not run.")
 
 
-def _warn(
-    app: str, action: ScheduledActionModel, superseded: Sequence[datetime]
-) -> None:
-    """Warn of superseded occurrences, silent mails and names *app* does not have."""
+def _warn(superseded: Sequence[datetime], doubts: Sequence[Problem]) -> None:
+    """Warn of superseded occurrences, silent mails and unknown names."""
     for at in superseded:
         err().print(
             Text("superseded: ", style="yellow").append(
@@ -178,9 +170,7 @@ def _warn(
                 style="default",
             )
         )
-    with read_database() as connection:
-        known = fetch_references(connection, app, [action])
-    for problem in find_doubts(known, action):
+    for problem in doubts:
         print_warning(str(problem))
 
 
@@ -197,7 +187,7 @@ def _show_changes(
     else:
         out().print(Text(describe(action)))
         _print_changes(difference.changes)
-    _warn(app, action, difference.posted.superseded)
+    _warn(difference.posted.superseded, difference.find_doubts())
     print_note("Nothing was stored (--dry-run).")
 
 

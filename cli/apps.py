@@ -21,7 +21,7 @@ from cli.output import (
     print_note,
     print_table,
 )
-from overview.apps import (
+from overview.apps.shown import (
     Activity,
     ShownDomain,
     fetch_detailed_app,

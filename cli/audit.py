@@ -11,7 +11,7 @@ from actions.explaining.audit import Finding
 from cli.connection import get_settings, use_engine
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, out, print_json, print_note, print_table
-from overview.auditing import audit_all
+from overview.actions.auditing import audit_all
 
 
 def audit(

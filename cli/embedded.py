@@ -20,15 +20,16 @@ import structlog
 
 from actions.leader import expire_lease
 from actions.tick import TickReport
-from api.server import WebServer
 from celery_app.embedded_worker import EmbeddedWorker
 from cli.connection import write_database
+from cli.web_app import make_app
 from migrations.schema import migrate
 from models.database.engine import make_engine
 from models.database.sqlite_place import find_sqlite_file
 from models.errors import ConflictError, UsageError
 from operations.rescue import take_over_all
 from scheduler_server import Scheduler, make_scheduler, run
+from serving.server import WebServer
 from settings import Settings
 from telemetry import Event
 
@@ -98,7 +99,7 @@ def start_web(settings: Settings) -> WebServer | None:
     if not settings.web_address:
         return None
     try:
-        server = WebServer(settings)
+        server = WebServer(settings, make_app)
     except UsageError as error:
         # Ticks do not wait for a port.
         log.warning(Event.WEB_NOT_STARTED, error=str(error))

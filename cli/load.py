@@ -10,7 +10,8 @@ import typer
 from cli.connection import read_database
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import format_both, out, print_fields, print_json, print_table
-from overview.load import EVENTS, PAUSED, TIME, UNREADABLE, Load, forecast_load
+from overview.load.fetching import EVENTS, PAUSED, TIME, UNREADABLE
+from overview.load.forecast import Load, forecast_load
 
 #: Small apps that people are shown.
 _APPS = 10

@@ -24,12 +24,12 @@ from cli.output import format_both, out, print_json, print_note, print_table
 from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.paging import Page
+from operations.mail.count_mails import count_mails
 from operations.mail.list_mails import (
     Kept,
     Mail,
     MailSelection,
     ReadMail,
-    count_mails,
     fetch_mail,
     fetch_mails,
 )

@@ -142,6 +142,39 @@ _CHANGES = Group(
     },
 )
 
+_QUEUES = Group(
+    "Queues: list, pause and resume them.",
+    {
+        "list": Entry(
+            "cli.queues:list_queues",
+            "List the queues: what waits, how fast it is taken, and what is paused.",
+        ),
+        "pause": Entry(
+            "cli.queues:pause",
+            "Pause a queue: nothing more of it is sent or claimed.",
+        ),
+        "resume": Entry(
+            "cli.queues:resume", "Resume a queue: what waits is sent, the oldest first."
+        ),
+    },
+)
+
+_WORKERS = Group(
+    "Workers: list, drain and resume them.",
+    {
+        "list": Entry(
+            "cli.workers:list_workers", "List the workers, and what each of them does."
+        ),
+        "drain": Entry(
+            "cli.workers:drain",
+            "Drain a worker: it finishes what it runs, and takes nothing new.",
+        ),
+        "resume": Entry(
+            "cli.workers:resume", "Let a drained worker take operations again."
+        ),
+    },
+)
+
 COMMANDS = Group(
     "Minutehand: a minute-tick dispatcher for Celery.",
     {
@@ -151,7 +184,7 @@ COMMANDS = Group(
         ),
         "scheduler": Entry("cli.scheduler:scheduler", "Run a scheduler."),
         "worker": Entry("cli.worker:worker", "Run a Celery worker."),
-        "web": Entry("cli.web:web", "Serve the HTTP API."),
+        "web": Entry("cli.web:web", "Serve the HTTP API and the pages."),
         "migrate": Entry(
             "cli.migrate:migrate_database",
             "Migrate the database to the schema of this version.",
@@ -203,6 +236,8 @@ COMMANDS = Group(
                 ),
             },
         ),
+        "queues": _QUEUES,
+        "workers": _WORKERS,
         "keys": _KEYS,
         "changes": _CHANGES,
         "why": Entry("cli.why:why", "Explain why an action ran, or did not run."),
@@ -211,6 +246,10 @@ COMMANDS = Group(
         ),
         "load": Entry("cli.load:load", "Show the load that is coming."),
         "doctor": Entry("cli.doctor:doctor", "Check the installation for problems."),
+        "support-bundle": Entry(
+            "cli.support_bundle:support_bundle",
+            "Print a support bundle as JSON, without secrets and data of small apps.",
+        ),
         "status": Entry("cli.status:status", "Show who leads and what is waiting."),
     },
 )

@@ -12,7 +12,7 @@ from rich.text import Text
 from cli.output import format_both, make_table, style_state
 from models.operation_state import StepState
 from models.units import format_age
-from overview.operations import ShownStep, describe_result
+from overview.operations.shown import ShownStep, describe_result
 
 #: Width of a progress bar, in characters.
 _BAR = 16

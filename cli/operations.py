@@ -33,7 +33,7 @@ from cli.output import (
 )
 from models.operation_state import Trigger
 from operations.list_operations import OperationFilter
-from overview.operations import (
+from overview.operations.shown import (
     MissedRange,
     ShownOperation,
     fetch_shown_operation,

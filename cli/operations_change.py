@@ -38,7 +38,7 @@ from operations.selecting import (
     count_selected,
     refuse_unfit_states,
 )
-from overview.operations import ShownOperation, fetch_shown_operation
+from overview.operations.shown import ShownOperation, fetch_shown_operation
 
 _FromStepOption = Annotated[
     str | None,

@@ -15,7 +15,7 @@ from cli.operation_view import make_steps_table
 from cli.options import JsonOption, OperationArgument, read_operation_id
 from cli.output import err, print_json, print_note, style_state
 from models.operation_state import OperationState
-from overview.operations import ShownOperation, fetch_shown_operation
+from overview.operations.shown import ShownOperation, fetch_shown_operation
 
 #: Seconds between two looks: short enough to look alive, long enough to cost nothing.
 _EVERY_S = 0.3

@@ -20,13 +20,13 @@ from cli.options import (
 )
 from cli.output import describe_pause, format_both, out, print_json, print_note
 from models.errors import UsageError
-from overview.actions import fetch_shown_action
+from overview.actions.shown import fetch_shown_action
 
-_NoteOption = Annotated[
+NoteOption = Annotated[
     str | None,
     typer.Option("--note", metavar="TEXT", help="Why; shown wherever the pause is."),
 ]
-_UntilOption = Annotated[
+UntilOption = Annotated[
     str | None,
     typer.Option("--until", metavar="TIME", help="When the pause ends by itself."),
 ]
@@ -48,8 +48,8 @@ def pause_action(
     action: ActionArgument,
     *,
     app: AppOption = None,
-    note: _NoteOption = None,
-    until: _UntilOption = None,
+    note: NoteOption = None,
+    until: UntilOption = None,
     json: JsonOption = False,
 ) -> None:
     """
@@ -106,7 +106,7 @@ def _switch(
         out().print(f"  {describe_pause(pause)}", markup=False)
         return
     word = "Paused" if paused else "Resumed"
-    end = "" if pause is None or pause.until is None else _say_until(pause.until)
+    end = "" if pause is None or pause.until is None else say_until(pause.until)
     out().print(f"{word} {shown.name} (uid {uid}){end}.", markup=False)
     if not changed:
         print_note("It was already paused." if paused else "It was not paused.")
@@ -122,8 +122,8 @@ def pause_apps(
     app: _OptionalApp = None,
     *,
     everything: _AllOption = False,
-    note: _NoteOption = None,
-    until: _UntilOption = None,
+    note: NoteOption = None,
+    until: UntilOption = None,
     json: JsonOption = False,
 ) -> None:
     """
@@ -141,7 +141,7 @@ def pause_apps(
         print_json(paused.as_json())
         return
     what = "all small apps" if app is None else f"small app {app}"
-    ends = "" if paused.pause.until is None else _say_until(paused.pause.until)
+    ends = "" if paused.pause.until is None else say_until(paused.pause.until)
     out().print(f"Paused {what}{ends}: {_count(paused.actions)}.", markup=False)
     command = "apps resume --all" if app is None else f"apps resume {app}"
     print_note(f"{_MEANING} To undo: minutehand {command}")
@@ -178,7 +178,8 @@ def resume_apps(
         print_note(f"{left}.{with_apps}")
 
 
-def _say_until(until: datetime) -> str:
+def say_until(until: datetime) -> str:
+    """Return when a pause ends, to follow what is paused."""
     return f" until {format_both(until)}"
 
 

@@ -20,7 +20,7 @@ from models.errors import RuleError, UsageError
 from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
-from overview.previews import AppCalendar, fetch_app_calendar, preview_action
+from overview.previews.new import AppCalendar, fetch_app_calendar, preview_action
 
 
 def preview(  # noqa: PLR0913 - the options of the command

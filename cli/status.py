@@ -21,7 +21,13 @@ from cli.output import (
 )
 from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen
-from overview.status import LIVE_IN_ORDER, Paused, Status, Waiting, fetch_status
+from overview.installation.status import (
+    LIVE_IN_ORDER,
+    Paused,
+    Status,
+    Waiting,
+    fetch_status,
+)
 
 #: The most rows of apps that people are shown.
 _APPS = 20
@@ -125,6 +131,8 @@ def _print_processes(found: Status) -> None:
 def _describe_process(seen: Seen) -> str:
     if not seen.is_alive:
         return "gone"
+    if seen.drain_asked_at is not None:
+        return "draining" if seen.process.queues else "takes nothing new"
     free = seen.process.free_bytes
     return "" if free is None else f"{format_bytes(free)} free"
 
@@ -187,6 +195,10 @@ def _describe_paused(paused: Paused) -> str | None:
     lines = ["1 action" if paused.actions == 1 else f"{paused.actions:,} actions"]
     if paused.whole is not None:
         lines.append(f"the whole installation {describe_pause(paused.whole)}")
+    lines += [
+        f"queue {queue.value} {describe_pause(each)}"
+        for queue, each in paused.queues.items()
+    ]
     lines += [f"app {uid} {describe_pause(each)}" for uid, each in paused.apps.items()]
     shown = lines[: _PAUSES + 1]
     if len(lines) > len(shown):

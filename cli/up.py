@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from api.server import WebServer
 from cli.connection import get_settings
 from cli.embedded import CONCURRENCY, run_embedded
 from cli.output import print_note
+from serving.server import WebServer
 from settings import is_color_wanted
 from telemetry import configure_logging, serve_metrics
 
@@ -45,7 +45,7 @@ def up(
 
     def tell_where(web: WebServer | None) -> None:
         if web is not None:
-            print_note(f"The HTTP API answers at {web.url}.")
+            print_note(f"The pages and the HTTP API answer at {web.url}.")
         if settings.broker_url.startswith("memory"):
             print_note(f"All data is in {settings.home}. Ctrl-C stops everything.")
 

@@ -1,20 +1,21 @@
-"""``web``: serves the HTTP API."""
+"""``web``: serves the HTTP API and the pages."""
 
 from __future__ import annotations
 
-from api.server import WebServer
 from cli.connection import get_engine, get_settings
 from cli.output import print_note
 from cli.sign_in_links import make_link_here
+from cli.web_app import make_app
 from migrations.schema_revisions import check_schema
 from models.errors import UsageError
+from serving.server import WebServer
 from settings import is_color_wanted
 from telemetry import configure_logging
 
 
 def web() -> None:
     """
-    Serve the HTTP API.
+    Serve the HTTP API and the pages.
 
     It listens on MINUTEHAND_WEB_ADDRESS, and never ticks. Ctrl-C stops it.
     """
@@ -28,7 +29,7 @@ def web() -> None:
         color=is_color_wanted(),
     )
     check_schema(get_engine())
-    server = WebServer(settings)
-    print_note(f"The HTTP API answers at {server.url}. Ctrl-C stops it.")
+    server = WebServer(settings, make_app)
+    print_note(f"The pages and the HTTP API answer at {server.url}. Ctrl-C stops it.")
     print_note(f"To sign in, once and within 15 minutes: {make_link_here(server.url)}")
     server.run()

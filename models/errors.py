@@ -26,12 +26,18 @@ class Problem:
 
         place: Line and column, from 1, of a text that is not even JSON. None: the
             pointer says where.
+
+        about_key: Whether it is the key there that is wrong, not its value.
+
+        instead: The key or text that was probably meant. None: nobody can tell.
     """
 
     pointer: str
     message: str
     hint: str
     place: tuple[int, int] | None = None
+    about_key: bool = False
+    instead: str | None = None
 
     def __str__(self) -> str:
         """Return it as one line: where, what, what to do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
@@ -76,8 +77,48 @@ class UserEventModel(DocumentModel):
     key: Name | None = Field(default=None, examples=["import-2026-12-01-17"])
 
 
+class ReplayModel(DocumentModel):
+    """
+    A replay of an event.
+
+    Args:
+        key: Idempotency key: to ask again with the same key changes nothing. None: each
+            request is a replay of its own.
+    """
+
+    key: Name | None = Field(default=None, examples=["after-the-fix"])
+
+
 #: An id is only compared. Two of this length, and a uid, fit into one index entry.
 _Opaque = Annotated[str, Field(min_length=1, max_length=200)]
+
+#: Sources that begin with this are ours: nobody else can send such an event.
+OUR_SOURCES = "minutehand:"
+
+#: The source of an event that replays another one; the id of that follows.
+REPLAY_SOURCE = f"{OUR_SOURCES}replay:"
+
+
+def find_replayed(source: str | None) -> UUID | None:
+    """
+    Return the id of the event that one of *source* replays; None: it replays none.
+
+    >>> find_replayed("minutehand:replay:c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03")
+    UUID('c2a1d7b4-9e1b-4e0e-8a6e-3d7f6b2c4e03')
+    """
+    if source is None or not source.startswith(REPLAY_SOURCE):
+        return None
+    try:
+        return UUID(source.removeprefix(REPLAY_SOURCE))
+    except ValueError:
+        return None  # sent to a version that did not keep these for itself
+
+
+def _refuse_ours(source: str) -> str:
+    if source.startswith(OUR_SOURCES):
+        msg = f"{show(source)} is a source of Minutehand itself."
+        raise RuleError(msg, "Write the address of the program that sends the event.")
+    return source
 
 
 class CloudEventModel(DocumentModel):
@@ -98,7 +139,9 @@ class CloudEventModel(DocumentModel):
 
     specversion: Literal["1.0"] = Field(examples=["1.0"])
     id: _Opaque = Field(examples=["A234-1234-1234"])
-    source: _Opaque = Field(examples=["https://shop.example.com/users"])
+    source: Annotated[_Opaque, AfterValidator(_refuse_ours)] = Field(
+        examples=["https://shop.example.com/users"]
+    )
     type: EventText = Field(examples=["instance.user.last_seen"])
     subject: UserName = Field(examples=["toco@tou.can"])
     time: Instant | None = Field(default=None, examples=["2026-12-01T09:00:00+01:00"])

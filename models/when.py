@@ -264,6 +264,8 @@ def _refuse_unknown_kind(value: dict[str, object]) -> None:
                 Complaint(
                     f"{show(key)} is not a kind of time or event.",
                     suggest(key, KINDS, meant=_FOREIGN.get(key.casefold())),
+                    about_key=True,
+                    instead=_FOREIGN.get(key.casefold()) or find_near(key, KINDS),
                 ),
                 loc=(key,),
                 value=value[key],

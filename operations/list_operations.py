@@ -22,8 +22,11 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from models.database.engine import Identifier, UtcDateTime, db_now
 from models.database.tables import (
     LIVE,
+    PENDING,
     TROUBLED,
+    UNCERTAIN,
     UNSUCCESSFUL,
+    deliveries,
     operation_steps,
     operations,
     scheduled_actions,
@@ -39,6 +42,7 @@ from models.operation_state import (
     Trigger,
 )
 from models.paging import Page, Part, Position
+from operations.causes import Cause, has_cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,12 @@ class OperationFilter:
             it, so that it also finds what is long ago at once.
 
         recorded_until: Compared with when it was recorded, exclusive.
+
+        cause: Failed of it.
+
+        is_retrying: Only those that wait for another attempt.
+
+        is_uncertain: Only those with mails that may or may not have been sent.
     """
 
     app: str | None = None
@@ -111,6 +121,9 @@ class OperationFilter:
     until: datetime | None = None
     recorded_since: datetime | None = None
     recorded_until: datetime | None = None
+    cause: Cause | None = None
+    is_retrying: bool = False
+    is_uncertain: bool = False
 
 
 def fetch_operation(
@@ -186,12 +199,12 @@ def fetch_operations(
         none, although more follow: see the module.
     """
     page = page or Page()
-    place = _find_place(wanted, page)
-    asked = _match(operations.c, wanted)
+    place = find_place(wanted, page)
+    asked = match(operations.c, wanted)
     if not asked:
         rows = _read(connection, sa.select(operations).where(*place), page.limit)
         return _make_part(rows, page.limit, None)
-    base = _find_base(connection, wanted, bounds)
+    base = find_base(connection, wanted, bounds)
     if base:
         found = sa.select(operations).where(*base, *asked, *place).cte("found")
         # Without this, PostgreSQL may go through all operations in the order of the
@@ -199,19 +212,19 @@ def fetch_operations(
         found = found.prefix_with("MATERIALIZED")
         rows = _read(connection, sa.select(found), page.limit)
         return _make_part(rows, page.limit, None)
-    if wanted.states and wanted.states <= UNSUCCESSFUL_STATES:
+    if wanted.cause or (wanted.states and wanted.states <= UNSUCCESSFUL_STATES):
         # Then the others are not even looked at.
         place.append(UNSUCCESSFUL.of())
     most = bounds.for_list(wanted.app)
     walked = _order(sa.select(operations).where(*place), operations.c)
     looked_at = walked.limit(most).subquery("looked_at")
-    matching = sa.select(looked_at).where(*_match(looked_at.c, wanted))
+    matching = sa.select(looked_at).where(*match(looked_at.c, wanted))
     rows = _read(connection, matching, page.limit)
     end = None if len(rows) > page.limit else _find_end(connection, place, most)
     return _make_part(rows, page.limit, end)
 
 
-def _find_place(wanted: OperationFilter, page: Page) -> Conditions:
+def find_place(wanted: OperationFilter, page: Page | None = None) -> Conditions:
     """Return the conditions that an index on ``recorded_at`` serves, in its order."""
     columns = operations.c
     place: Conditions = list(belongs_to(wanted.app))
@@ -219,7 +232,7 @@ def _find_place(wanted: OperationFilter, page: Page) -> Conditions:
         place.append(columns.recorded_at >= wanted.recorded_since)
     if wanted.recorded_until is not None:
         place.append(columns.recorded_at < wanted.recorded_until)
-    after = page.read_after(datetime, datetime, UUID)
+    after = None if page is None else page.read_after(datetime, datetime, UUID)
     if after is not None:
         recorded_at, occurrence, operation_id = after
         place.append(
@@ -233,8 +246,8 @@ def _find_place(wanted: OperationFilter, page: Page) -> Conditions:
     return place
 
 
-def _match(columns: _Columns, wanted: OperationFilter) -> Conditions:
-    """Return the other conditions, on *columns*."""
+def match(columns: _Columns, wanted: OperationFilter) -> Conditions:
+    """Return the conditions of *wanted* but for its place, on *columns*."""
     found: Conditions = [
         column == value
         for column, value in (
@@ -254,7 +267,19 @@ def _match(columns: _Columns, wanted: OperationFilter) -> Conditions:
         found.append(columns.occurrence >= wanted.since)
     if wanted.until is not None:
         found.append(columns.occurrence < wanted.until)
+    if wanted.cause is not None:
+        found.append(columns.state == OperationState.FAILED)
+        found.append(has_cause(columns, wanted.cause))
+    if wanted.is_retrying:
+        found.append(columns.state == OperationState.PENDING)
+        found.append(columns.reason.is_not(None))
+    if wanted.is_uncertain:
+        found.append(columns.id.in_(_UNCERTAIN))
     return found
+
+
+#: Operations with uncertain mails, of which there are few.
+_UNCERTAIN = sa.select(deliveries.c.operation_id).where(UNCERTAIN.of("deliveries"))
 
 
 def begins_with(
@@ -286,7 +311,7 @@ def _read_id(text: str) -> UUID | None:
         return None
 
 
-def _find_base(
+def find_base(
     connection: sa.Connection, wanted: OperationFilter, bounds: Bounds
 ) -> Conditions:
     """Return conditions that an index serves and few operations meet; or none."""
@@ -297,9 +322,13 @@ def _find_base(
     bases: list[Conditions] = []
     if wanted.action_uid is not None:
         bases.append([operations.c.action_uid == wanted.action_uid])
+    if wanted.is_uncertain:
+        bases.append([operations.c.id.in_(_UNCERTAIN)])
+    if wanted.is_retrying:
+        bases.append([PENDING.of()])
     if wanted.states and wanted.states <= LIVE_STATES:
         bases.append([LIVE.of()])
-    if wanted.states and wanted.states <= TROUBLED_STATES:
+    if wanted.cause or (wanted.states and wanted.states <= TROUBLED_STATES):
         bases.append([TROUBLED.of()])
     for base in bases:
         few = sa.select(sa.literal(1)).select_from(operations).where(*base)

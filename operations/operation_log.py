@@ -120,9 +120,13 @@ class LogPage:
         }
 
 
-def shorten(text: str) -> str:
+#: Letters of the error of an operation or a step: more would be fetched by every list.
+LONGEST_ERROR = 10_000
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
     """
-    Return *text* as a line can hold it.
+    Return *text* as a line can hold it, or something of *longest* letters.
 
     >>> shorten("a" * 2_000)[-10:], len(shorten("a" * 2_000))
     ('aa … (cut)', 1000)
@@ -131,7 +135,7 @@ def shorten(text: str) -> str:
     # is not UTF-8; nor does PostgreSQL store NUL.
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     clean = clean.encode(errors="replace").decode()
-    return clean if len(clean) <= LONGEST else clean[: LONGEST - len(_CUT)] + _CUT
+    return clean if len(clean) <= longest else clean[: longest - len(_CUT)] + _CUT
 
 
 def write_lines(

@@ -6,7 +6,7 @@ The rule of heavy operations holds: nothing moves while one of the app is under 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -87,6 +87,7 @@ def publish_now(
     *,
     workspace: Path,
     names: Sequence[str] | None = None,
+    expected: Mapping[str, int] | None = None,
 ) -> Moved:
     """
     Make what is staged live, for all of *kinds* or none; mails nobody.
@@ -102,9 +103,12 @@ def publish_now(
 
         names: The domains whose data are meant. None: all.
 
+        expected: The versions that the caller has seen, by domain. None: any.
+
     Raises:
         ConflictError: A heavy operation of the app is under way; nothing is staged for
-            one of *kinds*; or the file of a staged version is gone.
+            one of *kinds*; the file of a staged version is gone; or versions would
+            become live that are not *expected*.
 
         NotFoundError: No such small app, or it has no such domain.
     """
@@ -115,6 +119,7 @@ def publish_now(
         if kind == "data":
             if not staged:
                 _refuse_nothing(app, kind, "staged", "Refresh the data first.")
+            _refuse_unseen(staged, expected)
             _check_files(connection, app, staged, workspace)
             moves += publish_data(connection, app, now, names)
         else:
@@ -133,6 +138,7 @@ def roll_back_now(
     *,
     workspace: Path,
     names: Sequence[str] | None = None,
+    expected: Mapping[str, int] | None = None,
 ) -> Moved:
     """
     Make what was live before live again, for all of *kinds* or none.
@@ -148,6 +154,7 @@ def roll_back_now(
         if kind == "data":
             if not former:
                 _refuse_nothing(app, kind, "to go back to", hint)
+            _refuse_unseen(former, expected)
             _check_files(connection, app, former, workspace)
             moves += roll_back_data(connection, app, now, names)
         else:
@@ -219,6 +226,25 @@ def _refuse_under_way(connection: sa.Connection, app: str) -> None:
 def _refuse_nothing(app: str, kind: str, what: str, hint: str) -> None:
     msg = f"small app {app!r} has nothing {what} for {kind}. {hint}"
     raise ConflictError(msg)
+
+
+def _refuse_unseen(
+    versions: Mapping[str, int], expected: Mapping[str, int] | None
+) -> None:
+    """Refuse to make versions live that the caller has not seen."""
+    if expected is None:
+        return
+    for name in sorted({*versions, *expected}):
+        if versions.get(name) != expected.get(name):
+            now, seen = (
+                "no version" if each is None else f"version {each}"
+                for each in (versions.get(name), expected.get(name))
+            )
+            msg = (
+                f"{now} of domain {name!r} would become live, and {seen} was expected."
+                " Nothing was changed. Look again, then ask with what you see"
+            )
+            raise ConflictError(msg)
 
 
 def _has_document(connection: sa.Connection, app: str, part: str, side: str) -> bool:

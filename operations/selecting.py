@@ -24,6 +24,7 @@ from models.operation_state import (
     OperationState,
     Queue,
     Reason,
+    Trigger,
 )
 from operations.cancel_and_retry import (
     RETRIED_STATES,
@@ -55,6 +56,12 @@ class Selection:
         since: Compared with the occurrence, inclusive.
 
         until: Compared with the occurrence, exclusive.
+
+        recorded_since: Compared with when it was recorded, inclusive.
+
+        recorded_until: Compared with when it was recorded, exclusive.
+
+        ids: Only these. None: any.
     """
 
     app: str | None = None
@@ -62,8 +69,12 @@ class Selection:
     states: frozenset[OperationState] = frozenset()
     reason: Reason | None = None
     queue: Queue | None = None
+    trigger: Trigger | None = None
     since: datetime | None = None
     until: datetime | None = None
+    recorded_since: datetime | None = None
+    recorded_until: datetime | None = None
+    ids: frozenset[UUID] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -188,6 +199,14 @@ def match_selected(
         found.append(columns.occurrence >= selection.since)
     if selection.until is not None:
         found.append(columns.occurrence < selection.until)
+    if selection.trigger is not None:
+        found.append(columns.trigger == selection.trigger)
+    if selection.recorded_since is not None:
+        found.append(columns.recorded_at >= selection.recorded_since)
+    if selection.recorded_until is not None:
+        found.append(columns.recorded_at < selection.recorded_until)
+    if selection.ids is not None:
+        found.append(columns.id.in_(selection.ids))
     return found
 
 

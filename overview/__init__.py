@@ -2,11 +2,19 @@
 What every face shows: status, findings, figures and metrics, as plain data.
 
 Functions take a connection and return dataclasses, whose ``as_json`` is the documented
-object; json_form writes it. A face only formats them. operations, actions and apps each
-have one kind of thing with all that is known about it; status has the installation at
-this moment, and doctor/ looks for problems. explaining answers why, auditing compares
-with the rules, previews shows when an action would run, and reasons says what a state
-or a reason means. access/ is about those who ask over HTTP.
+object; json_form writes it. A face only formats them. Its rooms:
+
+- now: what is wrong at this moment, and what comes next
+- installation: its state and figures; queues, workers and leaders
+- doctor: what looks for problems
+- actions, operations, apps: each has one kind of thing with all that is known about it
+- previews: what would happen, of a rule, an edit or a run
+- load, calendar, timeline: what ran and what will, by time
+- starters: documents to begin with
+- access: those who ask over HTTP
+
+Beside them: what several rooms use (reasons, zones, sql_time, recipients), and what is
+of no room: backfills, bulk, changes, events, happenings, search.
 
 The faces and the scheduler import this room; only access/ in it writes.
 """

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
+from actions.leader import get_last_tick_at
 from actions.lookup import fetch_app
+from actions.replay_event import refuse_event
 from actions.when.event import event_due_at, event_occurrence
 from models.database.engine import Identifier, UtcDateTime, read_clock
 from models.database.tables import events, operations, scheduled_actions
-from models.errors import NotFoundError, RuleError
+from models.errors import RuleError
+from models.event import find_replayed
 from models.fields.duration import Duration
+from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState
 from models.paging import Page, Part
 
-#: The most actions of which is told what an event made of them.
+#: The most actions of which is told what an event made of them: of one event, and of
+#: each in a list.
 MOST_MATCHED = 200
+MOST_LISTED = 3
 
 
 class EventJson(TypedDict):
@@ -37,6 +45,8 @@ class EventJson(TypedDict):
     recorded_at: datetime
     source: str | None
     source_id: str | None
+    # the id of the event that this one replays
+    replays: UUID | None
 
 
 class MatchedActionJson(TypedDict):
@@ -45,6 +55,7 @@ class MatchedActionJson(TypedDict):
 
     ``planned``: it is still to come. ``recorded``: *operation* is what became of it.
     ``none``: it was due, and there is no operation; ``/why`` of the action tells more.
+    ``note`` is what of the action, as it is now, keeps it from running for this event.
     """
 
     action_uid: str
@@ -55,6 +66,14 @@ class MatchedActionJson(TypedDict):
     operation: UUID | None
     state: OperationState | None
     reason: str | None
+    note: str | None
+
+
+class ListedEventJson(EventJson):
+    """The same, with the first of the actions that wait for it; there may be more."""
+
+    matched: list[MatchedActionJson]
+    has_more: bool
 
 
 class DetailedEventJson(EventJson):
@@ -88,6 +107,7 @@ class ReceivedEvent:
             "recorded_at": self.recorded_at,
             "source": self.source,
             "source_id": self.source_id,
+            "replays": find_replayed(self.source),
         }
 
 
@@ -101,34 +121,63 @@ class MatchedAction:
 
         due_at: When the run can be sent at the earliest.
 
+        zone: In which the action counts.
+
+        decided_until: Up to when ticks have decided what was due.
+
         operation_id: What became of the occurrence. None: nothing yet, or ever.
+
+        note: What keeps the action from running for the event. None: nothing that can
+            be seen in its row.
     """
 
     uid: str
     name: str
     occurrence: datetime
     due_at: datetime
-    now: datetime
+    zone: ZoneInfo
+    decided_until: datetime
     operation_id: UUID | None = None
     state: OperationState | None = None
     reason: str | None = None
+    note: str | None = None
+
+    @property
+    def outcome(self) -> Literal["planned", "recorded", "none"]:
+        """Whether there is an operation, or is yet to be one."""
+        if self.operation_id is not None:
+            return "recorded"
+        return "planned" if self.due_at > self.decided_until else "none"
 
     def as_json(self) -> MatchedActionJson:
         """Return the documented object; keys are only added."""
-        outcome: Literal["planned", "recorded", "none"] = "none"
-        if self.operation_id is not None:
-            outcome = "recorded"
-        elif self.due_at > self.now:
-            outcome = "planned"
         return {
             "action_uid": self.uid,
             "action_name": self.name,
-            "outcome": outcome,
+            "outcome": self.outcome,
             "occurrence": self.occurrence,
             "due_at": self.due_at,
             "operation": self.operation_id,
             "state": self.state,
             "reason": self.reason,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEvent:
+    """An event, the first actions that wait for it now, and whether more do."""
+
+    event: ReceivedEvent
+    matched: Sequence[MatchedAction]
+    has_more: bool
+
+    def as_json(self) -> ListedEventJson:
+        """Return the documented object; keys are only added."""
+        return {
+            **self.event.as_json(),
+            "matched": [each.as_json() for each in self.matched],
+            "has_more": self.has_more,
         }
 
 
@@ -171,17 +220,28 @@ class EventFilter:
 
 
 def fetch_event_part(
-    connection: sa.Connection, app: str, wanted: EventFilter, page: Page
-) -> Part[ReceivedEvent]:
+    connection: sa.Connection, app: str | None, wanted: EventFilter, page: Page
+) -> Part[ListedEvent]:
     """
     Return a part of the events of *app* that are *wanted*, the latest recorded first.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app. None: those of all.
+
+        wanted: Which events.
+
+        page: Its position is (recorded_at, id).
 
     Raises:
         NotFoundError: No such small app.
     """
-    fetch_app(connection, app)
     kept = events.c
-    query = sa.select(*_COLUMNS).where(kept.app == app)
+    query = sa.select(*_COLUMNS)
+    if app is not None:
+        fetch_app(connection, app)
+        query = query.where(kept.app == app)
     if wanted.name is not None:
         query = query.where(kept.name == wanted.name)
     if wanted.user_id is not None:
@@ -202,7 +262,63 @@ def fetch_event_part(
     ).all()
     found = [ReceivedEvent(*row) for row in rows[: page.limit]]
     more = len(rows) > page.limit
-    return Part(found, (found[-1].recorded_at, found[-1].id) if more else None)
+    return Part(
+        _list(connection, found),
+        (found[-1].recorded_at, found[-1].id) if more else None,
+    )
+
+
+def _list(
+    connection: sa.Connection, found: Sequence[ReceivedEvent]
+) -> list[ListedEvent]:
+    """Add the first actions that wait for each event, for all of them at once."""
+    names = {(each.app, each.name) for each in found}
+    waiting: defaultdict[tuple[str, str], list[sa.Row[Any]]] = defaultdict(list)
+    if names:
+        firsts = [
+            sa.select(
+                _waiting(app, name)
+                .order_by(_kept.name, _kept.uid)
+                .limit(MOST_LISTED + 1)
+                .subquery()
+            )
+            for app, name in sorted(names)
+        ]
+        for row in connection.execute(sa.union_all(*firsts)):
+            waiting[row.app, row.event].append(row)
+    shown = [
+        (event, row)
+        for event in found
+        for row in waiting[event.app, event.name][:MOST_LISTED]
+    ]
+    matched: defaultdict[UUID, list[MatchedAction]] = defaultdict(list)
+    for event, match in _match(connection, shown):
+        matched[event.id].append(match)
+    return [
+        ListedEvent(
+            each, matched[each.id], len(waiting[each.app, each.name]) > MOST_LISTED
+        )
+        for each in found
+    ]
+
+
+_kept = scheduled_actions.c
+
+#: What has to be known of an action to tell what an event makes of it.
+_RULE = tuple(
+    _kept[name]
+    for name in (
+        *("uid", "name", "app", "event", "delay", "zone", "active", "effective_from"),
+        *("starts_at", "ends_at", "paused_at", "quarantined_at", "quarantine_reason"),
+    )
+)
+
+
+def _waiting(app: str, name: str) -> sa.Select[Any]:
+    """Return the query for the actions of *app* that wait for the event *name*."""
+    return sa.select(*_RULE).where(
+        _kept.app == app, _kept.event == name, _kept.deleted_at.is_(None)
+    )
 
 
 _COLUMNS = tuple(
@@ -229,65 +345,80 @@ def fetch_detailed_event(
         sa.select(*_COLUMNS).where(events.c.app == app, events.c.id == event_id)
     ).one_or_none()
     if row is None:
-        msg = f"small app {app!r} has no event {event_id}"
-        raise NotFoundError(msg)
+        refuse_event(app, event_id)
     event = ReceivedEvent(*row)
-    kept = scheduled_actions.c
-    waits = (kept.app == app, kept.event == event.name, kept.deleted_at.is_(None))
+    query = _waiting(app, event.name)
     count = connection.execute(
-        sa.select(sa.func.count()).select_from(scheduled_actions).where(*waits)
+        sa.select(sa.func.count()).select_from(query.subquery())
     ).scalar_one()
-    query: sa.Select[Any] = (
-        sa.select(kept.uid, kept.name, kept.delay, kept.zone)
-        .where(*waits)
-        .order_by(kept.name, kept.uid)
-        .limit(MOST_MATCHED)
-    )
-    waiting = connection.execute(query).all()
-    matched = _match(connection, event, waiting)
-    return DetailedEvent(event, matched, count - len(waiting))
+    waiting = connection.execute(
+        query.order_by(_kept.name, _kept.uid).limit(MOST_MATCHED)
+    ).all()
+    matched = _match(connection, [(event, each) for each in waiting])
+    return DetailedEvent(event, [each for _, each in matched], count - len(waiting))
 
 
 def _match(
-    connection: sa.Connection, event: ReceivedEvent, waiting: Sequence[sa.Row[Any]]
-) -> list[MatchedAction]:
-    """Compute the occurrence of each action, and look up its operation by its id."""
-    occurrences: dict[str, datetime] = {}
-    for row in waiting:
+    connection: sa.Connection, pairs: Sequence[tuple[ReceivedEvent, sa.Row[Any]]]
+) -> list[tuple[ReceivedEvent, MatchedAction]]:
+    """Compute each occurrence, and look up the operations by their ids, all at once."""
+    if not pairs:
+        return []
+    ids: list[tuple[ReceivedEvent, sa.Row[Any], ZoneInfo, datetime, UUID]] = []
+    for event, row in pairs:
         try:
             delay, zone = Duration.parse(row.delay or "PT0S"), load_zone(row.zone)
         except RuleError:
             continue  # in quarantine, with the reason
-        occurrences[row.uid] = event_occurrence(event.at, delay, zone)
-    ids = {
-        make_operation_id(uid, occurrence, event.user_id): uid
-        for uid, occurrence in occurrences.items()
-    }
+        occurrence = event_occurrence(event.at, delay, zone)
+        operation_id = make_operation_id(row.uid, occurrence, event.user_id)
+        ids.append((event, row, zone, occurrence, operation_id))
     recorded = {
-        ids[found.id]: found
+        found.id: found
         for found in connection.execute(
             sa.select(operations.c.id, operations.c.state, operations.c.reason).where(
-                operations.c.id.in_(ids)
+                operations.c.id.in_([each[-1] for each in ids])
             )
         )
     }
     now = read_clock(connection)
+    decided_until = get_last_tick_at(connection) or now
     matched = []
-    for row in waiting:
-        if row.uid not in occurrences:
-            continue
-        occurrence = occurrences[row.uid]
-        found = recorded.get(row.uid)
-        matched.append(
-            MatchedAction(
-                uid=row.uid,
-                name=row.name,
-                occurrence=occurrence,
-                due_at=event_due_at(occurrence, event.recorded_at),
-                now=now,
-                operation_id=None if found is None else found.id,
-                state=None if found is None else OperationState(found.state),
-                reason=None if found is None else found.reason,
-            )
+    for event, row, zone, occurrence, operation_id in ids:
+        found = recorded.get(operation_id)
+        due_at = event_due_at(occurrence, event.recorded_at)
+        note = None if found is not None else _find_obstacle(row, occurrence, due_at)
+        if found is None and note is None and decided_until < due_at <= now:
+            note = "The next tick decides it."
+        match = MatchedAction(
+            uid=row.uid,
+            name=row.name,
+            occurrence=occurrence,
+            due_at=due_at,
+            zone=zone,
+            decided_until=decided_until,
+            operation_id=None if found is None else found.id,
+            state=None if found is None else OperationState(found.state),
+            reason=None if found is None else found.reason,
+            note=note,
         )
+        matched.append((event, match))
     return matched
+
+
+def _find_obstacle(
+    row: sa.Row[Any], occurrence: datetime, due_at: datetime
+) -> str | None:
+    """Return what of an action keeps it from running at *occurrence*, if anything."""
+    if row.quarantined_at is not None:
+        return f"The action is in quarantine: {row.quarantine_reason}"
+    if not row.active:
+        return "The action is not active."
+    if due_at < row.effective_from:
+        since = format_instant(row.effective_from)
+        return f"The action runs nothing from before {since}, when it was made so."
+    if row.starts_at is not None and occurrence < row.starts_at:
+        return f"The action only starts at {format_instant(row.starts_at)}."
+    if row.ends_at is not None and occurrence >= row.ends_at:
+        return f"The action ended at {format_instant(row.ends_at)}."
+    return None if row.paused_at is None else "The action is paused."

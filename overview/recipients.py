@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from actions.lookup import get_action
+from actions.posting.doubts import WarningJson, make_warning
 from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
@@ -16,12 +18,20 @@ from models.paging import Page, Part
 from models.recipients import EVERYONE, RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
-from operations.adapters.app_users import count_recipients, fetch_users_after
+from operations.adapters.app_users import (
+    count_left_out,
+    count_recipients,
+    fetch_addressed,
+    fetch_users_after,
+)
 from operations.recipients import INSIDE, Standing, User, judge
 
 #: How many users one part looks at for those that are inside, or outside. If there are
 #: more, the part may have few entries or none, and the list goes on all the same.
 USERS_LOOKED_AT = 1000
+
+#: Users that are shown of those who get the mails, and of those who are left out.
+FIRST_SHOWN = 10
 
 _WORDS = {
     Standing.NOT_NAMED: "neither the user nor any of their groups is named",
@@ -42,23 +52,6 @@ class RecipientJson(TypedDict):
     is_in: bool
     standing: Standing
     reason: str
-
-
-class WarningJson(TypedDict):
-    """What is accepted, but may be a mistake, and where in the document it is."""
-
-    pointer: str
-    message: str
-    hint: str
-
-
-def make_warning(problem: Problem) -> WarningJson:
-    """Return *problem* as the documented object."""
-    return {
-        "pointer": problem.pointer,
-        "message": problem.message,
-        "hint": problem.hint,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +97,27 @@ class RecipientCountJson(TypedDict):
     on_event: bool
 
 
+class LeftOutJson(TypedDict):
+    """How many users the action names and leaves out all the same, and why."""
+
+    standing: Standing
+    count: int
+    reason: str
+
+
+class ForeseenRecipientsJson(RecipientCountJson):
+    """
+    Who would get the mails if the action ran now.
+
+    ``left_out``: users whom it names and who get none; ``first`` and
+    ``first_left_out`` are some of both, by id.
+    """
+
+    left_out: list[LeftOutJson]
+    first: list[RecipientJson]
+    first_left_out: list[RecipientJson]
+
+
 class RecipientSummaryJson(RecipientCountJson):
     """The same, with the names that the small app does not have."""
 
@@ -135,6 +149,90 @@ class RecipientPart:
             "on_event": self.on_event,
             "unknown": [make_warning(each) for each in self.unknown],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenRecipients:
+    """
+    Who would get the mails of an action if it ran now.
+
+    Args:
+        count: How many get them.
+
+        on_event: Whether each of them only when an event of theirs triggers it.
+
+        left_out: How many users it names that get none, by their standing.
+
+        first: Some of those who get them, by id.
+
+        first_left_out: Some of those who are left out, by id.
+    """
+
+    count: int
+    on_event: bool
+    left_out: Mapping[Standing, int]
+    first: tuple[Recipient, ...]
+    first_left_out: tuple[Recipient, ...]
+
+    def as_json(self) -> ForeseenRecipientsJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "count": self.count,
+            "on_event": self.on_event,
+            "left_out": [
+                {"standing": each, "count": count, "reason": _WORDS[each]}
+                for each, count in self.left_out.items()
+            ],
+            "first": [each.as_json() for each in self.first],
+            "first_left_out": [each.as_json() for each in self.first_left_out],
+        }
+
+
+def foresee_recipients(
+    connection: sa.Connection, app: str, action: ScheduledActionModel
+) -> ForeseenRecipients:
+    """
+    Return who would get the mails of *action*, stored or not, if it ran now.
+
+    Args:
+        connection: Any.
+
+        app: Uid of its small app.
+
+        action: As the door read it.
+    """
+    on_event = isinstance(action.when, EventModel)
+    who = _get_filter(action)
+    if who is None:
+        return ForeseenRecipients(0, on_event, {}, (), ())
+    now = read_clock(connection)
+    count, left_out = count_left_out(connection, app, who, now=now, on_event=on_event)
+
+    def find(*, inside: bool) -> tuple[Recipient, ...]:
+        found = fetch_addressed(
+            connection,
+            app,
+            who,
+            now=now,
+            on_event=on_event,
+            inside=inside,
+            limit=FIRST_SHOWN,
+        )
+        judged = (
+            judge(action.recipients, u, now=now, on_event=on_event) for u in found
+        )
+        return tuple(
+            Recipient(user, standing, say_standing(standing, action.recipients, user))
+            for user, standing in zip(found, judged, strict=True)
+        )
+
+    return ForeseenRecipients(
+        count,
+        on_event,
+        {each: left_out[each] for each in Standing if each in left_out},
+        find(inside=True) if count else (),
+        find(inside=False) if left_out else (),
+    )
 
 
 def fetch_recipient_part(
@@ -181,7 +279,7 @@ def fetch_recipient_part(
             break
         standing = judge(who, user, now=now, on_event=on_event)
         if inside in {None, standing in INSIDE}:
-            found.append(Recipient(user, standing, _say(standing, who, user)))
+            found.append(Recipient(user, standing, say_standing(standing, who, user)))
     return RecipientPart(
         Part(found, following),
         count_inside(connection, row.app, action),
@@ -198,15 +296,20 @@ def count_inside(
     connection: sa.Connection, app: str, action: ScheduledActionModel
 ) -> int:
     """Return how many users of *app* would get the mails of *action* now."""
-    on_event = isinstance(action.when, EventModel)
-    who = action.recipients
+    who = _get_filter(action)
     if who is None:
-        if not on_event:
-            return 0
-        # Whoever triggers it, unless the account is disabled or has expired.
-        who = RecipientFilterModel(include_inactivated_users=True)
+        return 0
+    on_event = isinstance(action.when, EventModel)
     now = read_clock(connection)
     return count_recipients(connection, app, who, now=now, on_event=on_event)
+
+
+def _get_filter(action: ScheduledActionModel) -> RecipientFilterModel | None:
+    """Return the filter that decides who gets the mails of *action*; None: nobody."""
+    if action.recipients is None and isinstance(action.when, EventModel):
+        # Whoever triggers it, unless the account is disabled or has expired.
+        return RecipientFilterModel(include_inactivated_users=True)
+    return action.recipients
 
 
 def read_stored(uid: str, document: object) -> ScheduledActionModel:
@@ -225,7 +328,10 @@ def read_stored(uid: str, document: object) -> ScheduledActionModel:
         ) from None
 
 
-def _say(standing: Standing, who: RecipientFilterModel | None, user: User) -> str:
+def say_standing(
+    standing: Standing, who: RecipientFilterModel | None, user: User
+) -> str:
+    """Return in words why *user* gets the mails of an action with *who*, or not."""
     if who is None or standing in _WORDS:
         return _WORDS[standing]
     if standing is Standing.NAMED:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from models.operation_state import OperationState, Queue, Trigger
-from overview.operations import ShownOperation
+from overview.operations.shown import ShownOperation
 
 _AT = datetime(2026, 11, 23, 6, tzinfo=UTC)
 
@@ -30,6 +30,7 @@ def make_shown_operation(**given: Any) -> ShownOperation:
         "attempt": 1,
         "attempts_allowed": 3,
         "recorded_at": _AT,
+        "send_at": _AT,
         "sent_at": None,
         "started_at": None,
         "finished_at": None,

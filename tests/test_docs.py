@@ -30,7 +30,8 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 #: What is meant as a place in this repository: below one of its folders, or a module.
 _PLACE = re.compile(
     r"(?P<path>(?:actions|api|benchmarks|celery_app|cli|deploy|dispatch|docs|migrations"
-    r"|models|operations|overview|tests)/[\w./-]*|(?:scheduler_server|settings|telemetry)\.py)"
+    r"|models|operations|overview|serving|tests|web)/[\w./-]*"
+    r"|(?:scheduler_server|settings|telemetry)\.py)"
     r"(?::(?P<name>[\w.]+))?"
 )
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from actions.explaining.expected_events import read_event_rule
+from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
 from actions.explaining.why import History
 from actions.leader import get_last_tick_at
@@ -388,6 +388,34 @@ def _fetch_events(
         for revision in revisions
         if (rule := read_event_rule(revision.document)) is not None
     ]
+    return fetch_rule_events(connection, app, rules, since, until, limit=limit)
+
+
+def fetch_rule_events(
+    connection: sa.Connection,
+    app: str,
+    rules: Sequence[EventRule],
+    since: datetime,
+    until: datetime,
+    *,
+    limit: int | None = None,
+) -> tuple[RecordedEvent, ...]:
+    """
+    Return the events of *app* that may lead to occurrences in ``[since, until)``.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app.
+
+        rules: Any number of rules of its actions.
+
+        since: Aware.
+
+        until: Aware.
+
+        limit: The most events, oldest first. None: all.
+    """
     if not rules:
         return ()
     longest = max(delay_bounds(rule.delay)[1] for rule in rules)

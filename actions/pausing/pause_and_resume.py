@@ -115,7 +115,7 @@ def set_paused(  # noqa: PLR0913 - all but two have a default
     row = lock_action(connection, uid, app=app)
     _refuse_other_pause(row, expected)
     if paused:
-        given = _begin(connection, until, note, by)
+        given = begin_pause(connection, until, note, by)
         return _pause_one(connection, row, given, as_it_is=as_it_is)
     # Before all else: an action that no tick has quarantined yet may be unreadable.
     schedule = _read_stored(row)
@@ -145,13 +145,19 @@ def _refuse_other_pause(row: sa.Row[Any], expected: str | None) -> None:
         raise StaleError(msg, current=current)
 
 
-def _begin(
+def begin_pause(
     connection: sa.Connection,
     until: datetime | None,
     note: str | None,
     by: str | None,
     scope: PauseScope | None = None,
 ) -> Pause:
+    """
+    Return a pause that begins now; nothing is written.
+
+    Raises:
+        UsageError: If *until* is not in the future.
+    """
     now = read_clock(connection)
     if until is not None and until <= now:
         msg = (
@@ -231,7 +237,7 @@ def pause_app(
         UsageError: If *until* is not in the future.
     """
     keep_leader_out(connection)
-    pause = _begin(connection, until, note, by, APP)
+    pause = begin_pause(connection, until, note, by, APP)
     known = _lock_app(connection, app)
     if known is not None:
         if (until, note) == (None, None):
@@ -344,7 +350,7 @@ def pause_installation(
         UsageError: If *until* is not in the future.
     """
     keep_leader_out(connection)
-    pause = _begin(connection, until, note, by, INSTALLATION)
+    pause = begin_pause(connection, until, note, by, INSTALLATION)
     known = _lock_installation(connection)
     if known is not None:
         if (until, note) == (None, None):

@@ -28,11 +28,14 @@ from models.fields.instants import format_instant
 from models.operation_state import Queue
 from models.revision import Change
 
-PauseScope = Literal["app", "installation"]
+PauseScope = Literal["app", "installation", "queue"]
 
 #: The scopes of a pause that an action has with others; None: its own pause.
 APP: Final = "app"
 INSTALLATION: Final = "installation"
+
+#: The scope of a pause of a queue, which no action has: it holds operations back.
+QUEUE: Final = "queue"
 
 _kept = scheduled_actions.c
 UNPAUSED: dict[str, object] = {
@@ -50,7 +53,7 @@ class PauseJson(TypedDict):
     until: datetime | None
     by: str | None
     note: str | None
-    scope: Literal["action", "app", "installation"]
+    scope: Literal["action", "app", "installation", "queue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Pause:
         note: Why, in their words.
 
         scope: Of an action's pause: APP or INSTALLATION if it is paused together with
-            that; None: on its own.
+            that; None: on its own. Of a queue's: QUEUE.
     """
 
     at: datetime
@@ -86,10 +89,10 @@ class Pause:
         """
         Return it as somebody may see it who sees the small app *app* alone.
 
-        Who paused the whole installation is an operator, whose name and host are
-        nothing to tell a tenant. None: somebody who sees all apps.
+        Who paused the whole installation, or a queue, is an operator, whose name and
+        host are nothing to tell a tenant. None: somebody who sees all apps.
         """
-        if app is None or self.scope != INSTALLATION:
+        if app is None or self.scope not in {INSTALLATION, QUEUE}:
             return self
         return replace(self, by=None)
 

@@ -3,7 +3,8 @@ Store the actions that admins post, and change them; each change is a new revisi
 
 post is the way in. naming knows which names are taken, references what the small app
 lacks, revisions how a change is written, effective_from when a rule takes effect;
-foretell posts and says what comes of it, changes how two schedules differ. The faces
+refusals says why it is refused, doubts what may be a mistake; foretell posts and says
+what comes of it, changes how the runs of two rules differ. The faces
 call it with what models.door has read; so do the modules of actions/ that keep actions
 of their own (maintenance_action, notice_action, tenants/).
 """

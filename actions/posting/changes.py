@@ -8,9 +8,10 @@ that the new rule leaves out Fridays.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from itertools import islice
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import islice, zip_longest
 
 from typing_extensions import TypedDict
 
@@ -25,18 +26,29 @@ COMPARED = timedelta(days=30)
 #: minute.
 MOST_COMPARED = 10_000
 
+#: If nothing differs, how much further the first run that does is looked for: rules of
+#: a year and a day, as in the notes of previews.
+_BEYOND = timedelta(days=400)
+
+_LATEST = datetime(9990, 1, 1, tzinfo=UTC)
 
 #: From one instant to another. Not a class, since "from" is a keyword.
 MoveJson = TypedDict("MoveJson", {"from": str, "to": str})
 
 
 class ChangesJson(TypedDict):
-    """Runs that differ, in RFC 3339; ``until`` is the end of what was compared."""
+    """
+    Runs that differ, in RFC 3339; ``until`` is the end of what was compared.
+
+    ``later``: if nothing differs, the first run after that which does; null: none that
+    can be foreseen.
+    """
 
     added: list[str]
     removed: list[str]
     moved: list[MoveJson]
     until: str
+    later: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +56,34 @@ class Changes:
     """
     Runs that differ: instants with jitter included, all aware UTC, oldest first.
 
+    Runs of two users at one instant are two.
+
     Args:
-        added: Only the new schedule has these.
+        added: Only the new rule has these.
 
-        removed: Only the old schedule has these.
+        removed: Only the old rule has these.
 
-        moved: Pairs of old and new on the same local day.
+        moved: Pairs of old and new: on the same local day, or of the same user, or of
+            the same date if there is nothing but due dates.
 
         until: The end of what was compared, exclusive; earlier than asked for if
-            there were more than MOST_COMPARED occurrences.
+            there were more than MOST_COMPARED occurrences. Due dates that replace due
+            dates are compared whenever they are.
+
+        later: If nothing differs, the first run after *until* that does. None: there is
+            none within the next year, or there are too many to tell.
     """
 
     added: tuple[datetime, ...]
     removed: tuple[datetime, ...]
     moved: tuple[tuple[datetime, datetime], ...]
     until: datetime
+    later: datetime | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that was compared differs."""
+        return not (self.added or self.removed or self.moved)
 
     def as_json(self) -> ChangesJson:
         """Return what ``--json`` prints for an edit."""
@@ -70,28 +95,47 @@ class Changes:
                 for old, new in self.moved
             ],
             "until": format_instant(self.until),
+            "later": None if self.later is None else format_instant(self.later),
         }
 
 
-def compare_schedules(
-    old: Schedule | None,
-    new: Schedule | None,
-    uid: str,
-    *,
-    start: datetime,
-    end: datetime,
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """
+    When an action will run, as far as anybody knows.
+
+    Args:
+        schedule: Its rules of time. None: it has none, or is not active.
+
+        by_user: The occurrences to which the events so far will lead, by the id of
+            their user; aware UTC.
+
+        complete_until: Up to when *by_user* is complete. None: as far as one looks.
+    """
+
+    schedule: Schedule | None = None
+    by_user: Mapping[str, Collection[datetime]] = field(default_factory=dict)
+    complete_until: datetime | None = None
+
+
+#: A run: its instant, and the id of its user or "".
+_Run = tuple[datetime, str]
+
+
+def compare_runs(
+    old: Foreseen, new: Foreseen, uid: str, *, start: datetime, end: datetime
 ) -> Changes:
     """
     Return how the runs of *new* differ from those of *old*.
 
     Runs that both have are not changes. Of the others, the first old run of a local day
-    has moved to the first new run of that day, the second to the second, and so on. The
-    rest are added or removed.
+    has moved to the first new run of that day, the second to the second, and so on; in
+    the same way those of one user, and due dates. The rest are added or removed.
 
     Args:
-        old: Before the edit; None if there was no action, or events drove it.
+        old: Before the edit.
 
-        new: After the edit; None likewise.
+        new: After the edit.
 
         uid: Of the action; decides the jitter.
 
@@ -99,43 +143,86 @@ def compare_schedules(
 
         end: Aware, any zone; occurrences are before this.
     """
-    before, before_until = _find_dispatches(old, uid, start, end)
-    after, after_until = _find_dispatches(new, uid, start, end)
+    if old == new:
+        # A document that is opened, or edited elsewhere: no need to find every minute
+        # of a month twice.
+        return Changes((), (), (), min(old.complete_until or end, end))
+    schedules = [each.schedule for each in (old, new) if each.schedule is not None]
+    only_dates = len(schedules) == 2 and all(each.has_dates_only for each in schedules)
+    last = _LATEST if only_dates else end
+    before, before_until = _find_runs(old, uid, start, last)
+    after, after_until = _find_runs(new, uid, start, last)
     until = min(before_until, after_until)
-    removed = _group_by_day(old or new, before - after, until)
-    added = _group_by_day(new or old, after - before, until)
+    removed = _group(
+        before - after, old.schedule or new.schedule, until, once=only_dates
+    )
+    added = _group(after - before, new.schedule or old.schedule, until, once=only_dates)
 
     moved: list[tuple[datetime, datetime]] = []
-    for day in removed.keys() & added.keys():
-        pairs = list(zip(removed[day], added[day], strict=False))
+    for key in removed.keys() & added.keys():
+        pairs = list(zip(removed[key], added[key], strict=False))
         moved += pairs
-        removed[day], added[day] = removed[day][len(pairs) :], added[day][len(pairs) :]
-    return Changes(_flatten(added), _flatten(removed), tuple(sorted(moved)), until)
+        removed[key], added[key] = removed[key][len(pairs) :], added[key][len(pairs) :]
+    changes = Changes(
+        _flatten(added), _flatten(removed), tuple(sorted(moved)), min(until, end)
+    )
+    if not (changes.is_empty and until == end):
+        return changes
+    later = _find_later(old.schedule, new.schedule, uid, end)
+    return Changes((), (), (), end, later)
 
 
-def _find_dispatches(
-    schedule: Schedule | None, uid: str, start: datetime, end: datetime
-) -> tuple[set[datetime], datetime]:
-    """Return when *schedule* runs, and up to when the answer is complete."""
-    if schedule is None:
-        return set(), end
-    found = list(islice(find_each(schedule, start, end), MOST_COMPARED + 1))
-    until = found.pop() if len(found) > MOST_COMPARED else end
-    return {schedule.due_at(at, uid) for at in found}, until
+def _find_runs(
+    foreseen: Foreseen, uid: str, start: datetime, end: datetime
+) -> tuple[set[_Run], datetime]:
+    """Return when an action runs, and up to when the answer is complete."""
+    runs = {
+        (at, user)
+        for user, instants in foreseen.by_user.items()
+        for at in instants
+        if start <= at < end
+    }
+    until = min(foreseen.complete_until or end, end)
+    if foreseen.schedule is not None:
+        schedule = foreseen.schedule
+        found = list(islice(find_each(schedule, start, end), MOST_COMPARED + 1))
+        if len(found) > MOST_COMPARED:
+            until = min(until, found.pop())
+        runs |= {(schedule.due_at(at, uid), "") for at in found}
+    return runs, until
 
 
-def _group_by_day(
-    schedule: Schedule | None, instants: set[datetime], until: datetime
-) -> dict[date, list[datetime]]:
-    """Return *instants* before *until* by local day in the zone of the first rule."""
-    by_day: defaultdict[date, list[datetime]] = defaultdict(list)
-    if schedule is not None:
-        zone = schedule.rules[0].zone
-        for instant in sorted(instants):
-            if instant < until:
-                by_day[instant.astimezone(zone).date()].append(instant)
-    return by_day
+def _group(
+    runs: set[_Run], schedule: Schedule | None, until: datetime, *, once: bool
+) -> dict[Hashable, list[datetime]]:
+    """Return *runs* before *until* by what they have in common with those they were."""
+    groups: defaultdict[Hashable, list[datetime]] = defaultdict(list)
+    for at, user in sorted(runs):
+        if at >= until:
+            continue
+        key: Hashable = user
+        if not user and not once and schedule is not None:
+            key = at.astimezone(schedule.rules[0].zone).date()
+        groups[key].append(at)
+    return groups
 
 
-def _flatten(by_day: dict[date, list[datetime]]) -> tuple[datetime, ...]:
-    return tuple(sorted(instant for each in by_day.values() for instant in each))
+def _find_later(
+    old: Schedule | None, new: Schedule | None, uid: str, start: datetime
+) -> datetime | None:
+    """Return the first run from *start* on that only one of the two has."""
+
+    def find(schedule: Schedule | None) -> Iterator[datetime]:
+        if schedule is None:
+            return iter(())
+        found = islice(find_each(schedule, start, start + _BEYOND), MOST_COMPARED)
+        return (schedule.due_at(at, uid) for at in found)
+
+    for before, after in zip_longest(find(old), find(new)):
+        if before != after:
+            return min(at for at in (before, after) if at is not None)
+    return None
+
+
+def _flatten(groups: dict[Hashable, list[datetime]]) -> tuple[datetime, ...]:
+    return tuple(sorted(instant for each in groups.values() for instant in each))

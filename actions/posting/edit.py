@@ -12,9 +12,15 @@ from datetime import timedelta
 import sqlalchemy as sa
 from pydantic import JsonValue
 
-from actions.lookup import fetch_app, find_action
+from actions.lookup import fetch_app
 from actions.pausing.pause_state import hold_pause
-from actions.posting.foretell import Outcome, post_all_with_outcomes, post_with_outcome
+from actions.posting.foretell import (
+    ListOutcome,
+    OneOutcome,
+    make_outcome,
+    post_all_with_outcomes,
+    post_with_outcome,
+)
 from actions.posting.post import replace_action
 from actions.posting.revisions import get_app_of, lock_action, refuse_stale
 from models.database.engine import Author, reading, writing
@@ -73,7 +79,7 @@ def post_text(
     *,
     terms: Terms,
     editor: Editor,
-) -> Outcome:
+) -> OneOutcome:
     """
     Store the action that *text* describes as a new one of *app*.
 
@@ -106,7 +112,7 @@ def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads w
     editor: Editor,
     author: Author,
     dry_run: bool = False,
-) -> list[Outcome]:
+) -> ListOutcome:
     """
     Store all the actions that *text* describes as new ones of *app*, or none.
 
@@ -160,7 +166,7 @@ def replace_text(  # noqa: PLR0913 - those of replace_action
     expected_revision: int | None,
     terms: Terms,
     editor: Editor,
-) -> Outcome:
+) -> OneOutcome:
     """
     Store the action that *text* describes in place of the one whose uid is *uid*.
 
@@ -203,7 +209,7 @@ def patch_text(  # noqa: PLR0913 - those of replace_text
     expected_revision: int | None,
     terms: Terms,
     editor: Editor,
-) -> Outcome:
+) -> OneOutcome:
     """
     Change some members of a stored action: a JSON Merge Patch (RFC 7396).
 
@@ -255,7 +261,7 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
     expected_revision: int | None,
     terms: Terms,
     editor: Editor,
-) -> Outcome:
+) -> OneOutcome:
     """
     Give an action the document of one of its earlier revisions, as a new revision.
 
@@ -332,7 +338,7 @@ def _replace(  # noqa: PLR0913 - those of replace_text
     terms: Terms,
     editor: Editor,
     change: Change = Change.REPLACED,
-) -> Outcome:
+) -> OneOutcome:
     posted = replace_action(
         connection,
         uid,
@@ -344,7 +350,7 @@ def _replace(  # noqa: PLR0913 - those of replace_text
         note=editor.note,
         change=change,
     )
-    return Outcome(posted, find_action(connection, uid))
+    return make_outcome(connection, posted, action)
 
 
 def _get_zone(connection: sa.Connection, app: str, terms: Terms) -> str:

@@ -1,14 +1,14 @@
 """
-What follows from a post: what it changes, when it runs, what may be a mistake.
+What follows from a post: when the action runs, and what in it may be a mistake.
 
 Each function does the post itself, so a refusal is the same with and without a dry run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,26 +16,24 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.lookup import find_action
-from actions.occurrences import Schedule, make_schedule, parse_timing
-from actions.posting.changes import (
-    COMPARED,
-    Changes,
-    ChangesJson,
-    compare_schedules,
+from actions.posting.doubts import (
+    Doubts,
+    WarningJson,
+    find_doubts,
+    find_doubts_of_all,
+    make_warning,
 )
-from actions.posting.post import Posted, fetch_holidays, post_action, post_actions
-from actions.posting.references import References, find_unknown
+from actions.posting.post import Posted, post_action, post_actions
+from actions.posting.references import References, fetch_references
 from actions.read_actions import ActionState, fetch_rows, find_next, get_action_state
-from models.database.engine import read_clock
 from models.database.journal import rolled_back
-from models.errors import NotFoundError, Problem, RuleError
+from models.errors import Problem
 from models.scheduled_action import ScheduledActionModel
-from models.timing import DayRange, make_timing
 
 
-class PostedJson(TypedDict):
+class PostedEntryJson(TypedDict):
     """
-    A post, and the action after it.
+    One action of a post, and the action after it.
 
     ``uid`` is null if nothing was stored and the action would be new; ``superseded``
     are occurrences that were due under the old rule and will not run.
@@ -52,10 +50,29 @@ class PostedJson(TypedDict):
     superseded: list[datetime]
 
 
+class PostedJson(PostedEntryJson):
+    """The same of a post of one action, with what in it may be a mistake."""
+
+    warnings: list[WarningJson]
+
+
+class PostedListJson(TypedDict):
+    """
+    What became of each action of a list, in its order.
+
+    ``warnings``: the first of all that may be a mistake; their pointers begin with the
+    number of the action, from 0. ``more_warnings``: there may be more of them.
+    """
+
+    items: list[PostedEntryJson]
+    warnings: list[WarningJson]
+    more_warnings: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """
-    A post, and the action after it.
+    One action of a post, and the action after it.
 
     Args:
         posted: The result of the post.
@@ -83,7 +100,7 @@ class Outcome:
         """Return the next *count* occurrences, aware UTC."""
         return find_next(self.row, count=count)
 
-    def as_json(self, *, count: int) -> PostedJson:
+    def as_json(self, *, count: int) -> PostedEntryJson:
         """Return the documented object, with at most *count* occurrences."""
         has_uid = self.is_stored or not self.posted.created
         return {
@@ -99,35 +116,62 @@ class Outcome:
         }
 
 
-class ForetoldJson(ChangesJson):
-    """What a post would do, and how the occurrences of the near future would change."""
+@dataclass(frozen=True, slots=True)
+class OneOutcome(Outcome):
+    """
+    A post of one action.
 
-    uid: str | None
-    revision: int
-    superseded: list[datetime]
+    Args:
+        action: What was posted.
+
+        known: The names that its small app had then.
+    """
+
+    # Looking for doubts may take 30 ms, which no transaction should wait for: those who
+    # show them ask after the commit.
+    action: ScheduledActionModel = field(kw_only=True)
+    known: References = field(kw_only=True)
+
+    def find_doubts(self) -> list[Problem]:
+        """Return what in the action may be a mistake, though it was accepted."""
+        return find_doubts(self.known, self.action)
+
+    def as_json_with_warnings(self, *, count: int) -> PostedJson:
+        """Return the documented object, with at most *count* occurrences."""
+        return {
+            **self.as_json(count=count),
+            "warnings": [make_warning(each) for each in self.find_doubts()],
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ListOutcome:
     """
-    What a post would do, and how the occurrences of the near future would change.
+    A post of several actions.
 
     Args:
-        posted: The result, as if the action had been stored.
+        outcomes: Of each action, in their order.
 
-        changes: Of the occurrences from now on, for ``COMPARED``.
+        actions: What was posted.
+
+        known: The names that their small app had then.
     """
 
-    posted: Posted
-    changes: Changes
+    outcomes: tuple[Outcome, ...]
+    actions: tuple[ScheduledActionModel, ...]
+    known: References
 
-    def as_json(self) -> ForetoldJson:
-        """Return the documented object; keys are only added."""
+    def find_doubts(self) -> Doubts:
+        """Return the first of what may be a mistake, though it was accepted."""
+        return find_doubts_of_all(self.known, self.actions)
+
+    def as_json(self, *, count: int) -> PostedListJson:
+        """Return the documented object, with at most *count* occurrences of each."""
+        doubts = self.find_doubts()
         return {
-            "uid": None if self.posted.created else self.posted.uid,
-            "revision": self.posted.revision,
-            "superseded": list(self.posted.superseded),
-            **self.changes.as_json(),
+            "items": [each.as_json(count=count) for each in self.outcomes],
+            "warnings": [make_warning(each) for each in doubts.problems],
+            "more_warnings": doubts.may_be_more,
         }
 
 
@@ -140,12 +184,30 @@ def post_with_outcome(  # noqa: PLR0913 - those of post_action
     lookback: timedelta,
     by: str | None,
     note: str | None = None,
-) -> Outcome:
+) -> OneOutcome:
     """Store *action* as ``post_action`` does, and return the outcome."""
     posted = post_action(
         connection, app, action, replace=replace, lookback=lookback, by=by, note=note
     )
-    return Outcome(posted, find_action(connection, posted.uid))
+    return make_outcome(connection, posted, action)
+
+
+def make_outcome(
+    connection: sa.Connection, posted: Posted, action: ScheduledActionModel
+) -> OneOutcome:
+    """
+    Return the outcome of a post of one action.
+
+    Args:
+        connection: In the transaction of the post.
+
+        posted: Its result.
+
+        action: What was posted.
+    """
+    row = find_action(connection, posted.uid)
+    known = fetch_references(connection, row.app, [action])
+    return OneOutcome(posted, row, action=action, known=known)
 
 
 def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry run
@@ -158,7 +220,7 @@ def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry 
     by: str | None,
     note: str | None = None,
     dry_run: bool = False,
-) -> list[Outcome]:
+) -> ListOutcome:
     """
     Store all of *actions* as ``post_actions`` does, and return the outcome of each.
 
@@ -190,106 +252,6 @@ def post_all_with_outcomes(  # noqa: PLR0913 - those of post_actions, and a dry 
             note=note,
         )
         rows = fetch_rows(connection, [each.uid for each in posted])
-    return [Outcome(each, rows[each.uid], is_stored=not dry_run) for each in posted]
-
-
-def foretell_post(
-    connection: sa.Connection,
-    app: str,
-    action: ScheduledActionModel,
-    *,
-    replace: bool,
-    lookback: timedelta,
-) -> Difference:
-    """
-    Return what storing *action* would change, without storing it.
-
-    Args:
-        connection: In a transaction of its own.
-
-        app: Uid of a small app.
-
-        action: As the door read it.
-
-        replace: As for ``post_action``.
-
-        lookback: As for ``post_action``.
-
-    Raises:
-        NotFoundError, ConflictError, InvalidDocumentError: As ``post_action``.
-    """
-    old = _find_old(connection, app, action)
-    now = read_clock(connection)
-    holidays = fetch_holidays(connection, app)
-    with rolled_back(connection):
-        posted = post_action(
-            connection, app, action, replace=replace, lookback=lookback
-        )
-    action = action.model_copy(update={"uid": posted.uid})
-    return Difference(posted, foretell_edit(old, action, now=now, holidays=holidays))
-
-
-def foretell_edit(
-    old: sa.Row[Any] | None,
-    action: ScheduledActionModel,
-    *,
-    now: datetime,
-    holidays: Mapping[str, Sequence[DayRange]],
-) -> Changes:
-    """
-    Return how the runs of the near future would change if *action* were stored.
-
-    Args:
-        old: The row that it would replace. None: it is new.
-
-        action: As the door read it, with its uid.
-
-        now: Aware UTC; what is compared begins here and lasts for COMPARED.
-
-        holidays: The days of each holiday calendar of the app.
-    """
-    created_at = now if old is None else old.created_at
-    timing = make_timing(action, created_at=created_at, holidays=holidays)
-    new = None if timing is None or not action.active else make_schedule(timing)
-    return compare_schedules(
-        _read_schedule(old), new, action.uid or "", start=now, end=now + COMPARED
-    )
-
-
-def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem]:
-    """
-    Return what in *action* is accepted, but may be a mistake.
-
-    Args:
-        known: The names that its small app has; see ``fetch_references``.
-
-        action: As the door read it.
-
-    Returns:
-        First, steps whose mails nobody gets; then each name that the app does not have.
-    """
-    silent = [
-        Problem("/recipients", f"nobody is named, so {step} reaches nobody.", "")
-        for step in action.mails_to_nobody
-    ]
-    return [*silent, *find_unknown(known, action)]
-
-
-def _find_old(
-    connection: sa.Connection, app: str, action: ScheduledActionModel
-) -> sa.Row[Any] | None:
-    try:
-        return find_action(connection, action.uid or action.name, app=app)
-    except NotFoundError:
-        return None
-
-
-def _read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
-    """Return the schedule of *row*, as if no pause were; None: it has none."""
-    runs = {ActionState.ACTIVE, ActionState.PAUSED}
-    if row is None or row.timing is None or get_action_state(row) not in runs:
-        return None
-    try:
-        return parse_timing(row.timing) if row.active else None
-    except RuleError:
-        return None  # an unreadable rule never runs
+    outcomes = (Outcome(each, rows[each.uid], not dry_run) for each in posted)
+    known = fetch_references(connection, app, actions)
+    return ListOutcome(tuple(outcomes), tuple(actions), known)

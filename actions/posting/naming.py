@@ -30,6 +30,8 @@ class Taken:
 
         actions: As the door read them.
 
+        lock: False: only look, since nothing will be stored.
+
     Raises:
         NotFoundError: If there is no such small app.
     """
@@ -39,10 +41,13 @@ class Taken:
         connection: sa.Connection,
         app: str,
         actions: Sequence[ScheduledActionModel],
+        *,
+        lock: bool = True,
     ) -> None:
         """Look up and lock all of them."""
         fetch_app(connection, app)
         self.app = app
+        self._lock = lock
         self._by_uid: dict[str, sa.Row[Any]] = {}
         self._by_name: dict[str, sa.Row[Any]] = {}
         for start in range(0, len(actions), _CHUNK):
@@ -55,18 +60,19 @@ class Taken:
         names = [action.name for action in actions]
         uids = [action.uid for action in actions if action.uid]
         same_name = (kept.app == self.app, kept.name.in_(names))
-        for row in connection.execute(
+        query = (
             sa.select(scheduled_actions)
             .where(
                 sa.or_(
                     sa.and_(*same_name, kept.deleted_at.is_(None)), kept.uid.in_(uids)
                 )
             )
-            .order_by(
-                kept.uid
-            )  # in one order, so that no two posts wait for each other
-            .with_for_update()
-        ):
+            # in one order, so that no two posts wait for each other
+            .order_by(kept.uid)
+        )
+        if self._lock:
+            query = query.with_for_update()
+        for row in connection.execute(query):
             self._by_uid[row.uid] = row
             if row.app == self.app and row.deleted_at is None:
                 self._by_name[row.name] = row
@@ -90,17 +96,28 @@ class Taken:
         Raises:
             ConflictError: If its name or uid is taken and it may not replace that one.
         """
+        conflict = self.find_conflict(action, replace=replace)
+        if conflict is not None:
+            raise ConflictError(conflict.message)
+        if action.uid:
+            return self._by_uid.get(action.uid)
+        return self._by_name.get(action.name)
+
+    def find_conflict(
+        self, action: ScheduledActionModel, *, replace: bool
+    ) -> Problem | None:
+        """Return why *action* cannot be stored, as ``find_old``; None: it can."""
         named = self._by_name.get(action.name)
         old = self._by_uid.get(action.uid) if action.uid else named
         if old is not None and (old.deleted_at is not None or old.app != self.app):
             msg = f"uid {action.uid!r} was used before; leave it out to get a new one."
-            raise ConflictError(msg)
+            return Problem("/uid", msg, "")
         if named is not None and (old is None or named.uid != old.uid):
             msg = (
                 f"another action of {self.app!r} is named {action.name!r}"
                 f" (uid {named.uid}). Choose another name."
             )
-            raise ConflictError(msg)
+            return Problem("/name", msg, "")
         if old is not None and not replace:
             if named is not None:
                 msg = (
@@ -108,14 +125,14 @@ class Taken:
                     f" (uid {old.uid}). Add --replace to put this one in its place,"
                     " or over HTTP PUT it there."
                 )
-            else:
-                msg = (
-                    f"{self.app!r} already has an action with uid {old.uid!r}, named"
-                    f" {old.name!r}. Choose another uid, or none; or add --replace to"
-                    " put this one in its place."
-                )
-            raise ConflictError(msg)
-        return old
+                return Problem("/name", msg, "")
+            msg = (
+                f"{self.app!r} already has an action with uid {old.uid!r}, named"
+                f" {old.name!r}. Choose another uid, or none; or add --replace to"
+                " put this one in its place."
+            )
+            return Problem("/uid", msg, "")
+        return None
 
 
 def refuse_repeated(actions: Sequence[ScheduledActionModel]) -> None:

@@ -15,11 +15,12 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from actions.occurrences import Schedule, find_due, parse_timing
+from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause, pause_posted
 from actions.posting.effective_from import start_from
 from actions.posting.naming import Taken, refuse_repeated
 from actions.posting.noting import note_deleted, note_posted, note_replaced
+from actions.posting.refusals import find_other_uid, find_passed_due_date
 from actions.posting.revisions import (
     change_action,
     get_app_of,
@@ -41,13 +42,13 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from models.fields.strict_model import MOST_PROBLEMS, show
+from models.fields.strict_model import MOST_PROBLEMS
 from models.occurrence import LOOKBACK
 from models.operation_state import Overlap, Queue
 from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing, timing_text
-from models.when import AfterEventModel, DueDateModel, OnEventModel, TimingModel
+from models.when import AfterEventModel, OnEventModel
 
 #: The small app whose actions are the scheduler's own; they go to the default queue.
 SYSTEM_APP = "minutehand"
@@ -198,10 +199,9 @@ def replace_action(  # noqa: PLR0913 - all but three have a default
 
         InvalidDocumentError: As ``post_action``, or *action* has another uid.
     """
-    if action.uid not in {None, uid}:
-        message = f"{show(action.uid)} is another uid, and a uid never changes."
-        hint = f"Write {show(uid)}, or leave it out."
-        raise InvalidDocumentError((Problem("/uid", message, hint),))
+    other = find_other_uid(action, uid)
+    if other is not None:
+        raise InvalidDocumentError((other,))
     named = action.model_copy(update={"uid": uid})
     owner = get_app_of(connection, uid, app=app)
     pause = hold_pause(connection, owner)
@@ -281,7 +281,9 @@ def _prepare(
     )
     schedule = None if text is None else parse_timing(text)
     if changed and timing is not None and schedule is not None:
-        _refuse_past_due_date(timing, schedule, moment.now - moment.lookback)
+        passed = find_passed_due_date(timing, schedule, moment.now - moment.lookback)
+        if passed is not None:
+            raise InvalidDocumentError((passed,))
     zones = set() if timing is None else get_zone_names_of(timing)
     values = {"document": action_document(action), "active": action.active, **derived}
     superseded: tuple[datetime, ...] = ()
@@ -453,19 +455,6 @@ def fetch_holidays(
         name: [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in days]
         for name, days in rows
     }
-
-
-def _refuse_past_due_date(
-    timing: TimingModel, schedule: Schedule, oldest: datetime
-) -> None:
-    if not schedule.has_dates_only:
-        return
-    if schedule.next_from(oldest + _RESOLUTION) is None:
-        rule = timing.when[0]
-        assert isinstance(rule, DueDateModel)  # all of them are, see above
-        message = f"{rule.due_date} has passed, so the action would never run."
-        hint = "Write a future date, or run it now: minutehand actions run."
-        raise InvalidDocumentError((Problem("/when/due_date", message, hint),))
 
 
 def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:

@@ -120,14 +120,15 @@ def _find_missing(
     """Yield a problem for each of *wanted* that is not *known*, up to a bound."""
     missing = [each for each in wanted.items() if each[1] not in known]
     for pointer, name in missing[:_MOST]:
-        yield Problem(pointer, f"{said} {show(name)}.", _make_hint(name, known))
+        near = find_near(name, known)
+        hint = _make_hint(near, known)
+        yield Problem(pointer, f"{said} {show(name)}.", hint, instead=near)
     for pointer, _ in missing[_MOST : _MOST + 1]:
         yield Problem(pointer, f"{len(missing) - _MOST:,} more are unknown.", "")
 
 
-def _make_hint(name: str, known: Collection[str]) -> str:
-    """Return a hint with the name nearest to *name*, or else with what there is."""
-    near = find_near(name, known)
+def _make_hint(near: str | None, known: Collection[str]) -> str:
+    """Return a hint with the name that is *near*, or else with what there is."""
     if near is not None:
         return f"Did you mean '{near}'?"
     if not known:

@@ -17,9 +17,10 @@ from actions.occurrences import Schedule, make_schedule
 from actions.previews.preview_notes import (
     HORIZON,
     ReadRule,
+    TouchedNight,
     describe_pass,
-    describe_touched_nights,
     find_clock_changes,
+    find_touched_nights,
     get_clock_change_at,
     make_read_rule,
 )
@@ -63,12 +64,31 @@ class PreviewOccurrenceJson(TypedDict):
     notes: list[str]
 
 
+class ClockChangeJson(TypedDict):
+    """
+    A clock change within 13 months that touches a rule.
+
+    ``change`` says what the clocks of ``zone`` do then, ``effect`` what becomes of the
+    rule.
+    """
+
+    at: str
+    zone: str
+    change: str
+    effect: str
+
+
 class PreviewJson(TypedDict):
-    """What an action will do: in a sentence, and its next occurrences."""
+    """
+    What an action will do: in a sentence, and its next occurrences.
+
+    What clock changes do is in ``notes``, too.
+    """
 
     sentence: str
     occurrences: list[PreviewOccurrenceJson]
     notes: list[str]
+    clock_changes: list[ClockChangeJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +140,15 @@ class Preview:
         occurrences: Oldest first; empty for actions that wait for events.
 
         notes: What is true of the rule as a whole.
+
+        nights: Clock changes within 13 months that touch a rule; *notes* tell of them,
+            too.
     """
 
     sentence: str
     occurrences: tuple[PreviewOccurrence, ...]
     notes: tuple[str, ...]
+    nights: tuple[TouchedNight, ...] = ()
 
     def as_json(self) -> PreviewJson:
         """Return the object that ``preview --json`` prints."""
@@ -132,6 +156,15 @@ class Preview:
             "sentence": self.sentence,
             "occurrences": [each.as_json() for each in self.occurrences],
             "notes": list(self.notes),
+            "clock_changes": [
+                {
+                    "at": format_instant(each.change.changed_at),
+                    "zone": each.change.zone.key,
+                    "change": each.change.describe(),
+                    "effect": each.effect,
+                }
+                for each in self.nights
+            ],
         }
 
 
@@ -184,9 +217,10 @@ def make_preview(
     seen_until = found[-1] if full else (end or start + HORIZON)
     notes += _describe_excluded(schedule, start, seen_until)
     notes += _describe_sending(schedule, found, action.uid)
-    notes += describe_touched_nights(schedule, rules, start)
+    nights = find_touched_nights(schedule, rules, start)
+    notes += [each.describe() for each in nights]
     notes += _describe_grids(timing, rules, start)
-    return Preview(describe(action), occurrences, tuple(notes))
+    return Preview(describe(action), occurrences, tuple(notes), tuple(nights))
 
 
 def _format_offset(local: datetime) -> str:

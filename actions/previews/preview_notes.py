@@ -8,7 +8,7 @@ affects; the rule itself says what becomes of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -145,9 +145,28 @@ def describe_pass(zone: ZoneInfo, occurrence: datetime) -> str | None:
     return f"{local:%H:%M} comes twice on this day; this is the {which} pass"
 
 
-def describe_touched_nights(
-    schedule: Schedule, rules: list[ReadRule], start: datetime
-) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class TouchedNight:
+    """
+    What one clock change does to one rule.
+
+    Args:
+        change: When, where, and what the clocks do.
+
+        effect: What becomes of the rule, in words.
+    """
+
+    change: ClockChange
+    effect: str
+
+    def describe(self) -> str:
+        """Return the date, the zone, what the clocks do, and what the rule does."""
+        return f"{self.change.describe()}; {self.effect}"
+
+
+def find_touched_nights(
+    schedule: Schedule, rules: Sequence[ReadRule], start: datetime
+) -> list[TouchedNight]:
     """
     Return what happens on the next nights on which a clock change affects a rule.
 
@@ -160,18 +179,20 @@ def describe_touched_nights(
         start: Aware UTC; the beginning of the HORIZON that is searched.
 
     Returns:
-        Notes in order of time, for at most NIGHTS_SHOWN nights; empty if no rule is
-        affected.
+        In order of time, for at most NIGHTS_SHOWN nights; empty if no rule is affected.
     """
-    touched: list[tuple[datetime, str]] = []
+    touched: list[TouchedNight] = []
     for zone in {each.rule.zone.key: each.rule.zone for each in rules}.values():
         for change in find_clock_changes(zone, start, start + HORIZON):
             if not _is_allowed(schedule, change):
                 continue
-            notes = [_describe_effect(each, change) for each in rules]
-            touched += [(change.changed_at, note) for note in notes if note]
-    nights = sorted({changed_at for changed_at, _ in touched})[:NIGHTS_SHOWN]
-    return [note for changed_at, note in sorted(touched) if changed_at in nights]
+            effects = [_describe_effect(each, change) for each in rules]
+            touched += [TouchedNight(change, effect) for effect in effects if effect]
+    nights = sorted({each.change.changed_at for each in touched})[:NIGHTS_SHOWN]
+    return sorted(
+        (each for each in touched if each.change.changed_at in nights),
+        key=lambda each: (each.change.changed_at, each.describe()),
+    )
 
 
 def _is_allowed(schedule: Schedule, change: ClockChange) -> bool:
@@ -199,12 +220,10 @@ def _describe_effect(each: ReadRule, change: ClockChange) -> str | None:
         second = affected[0] - change.after
         both = each.rule.next_from(second) == second
         effect = "runs both times" if both else "runs once, at the first pass"
-        return (
-            f"{change.describe()}; {times} {'comes' if one else 'come'} twice: {effect}"
-        )
+        return f"{times} {'comes' if one else 'come'} twice: {effect}"
 
     effect = "no run of its own" if one else "no runs of their own"
     if each.is_moved_by(change):
         effect = f"runs at {change.affected[1]:%H:%M} instead"
     verb = "does" if one else "do"
-    return f"{change.describe()}; {times} {verb} not exist: {effect}"
+    return f"{times} {verb} not exist: {effect}"

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from actions.small_apps.export import make_user_document
+from actions.small_apps.list_apps import fetch_groups
 from models.database.engine import db_now
 from models.database.tables import memberships, users
 from models.errors import NotFoundError
@@ -266,18 +267,9 @@ def fetch_group_part(
         NotFoundError: No such small app.
     """
     fetch_app(connection, app)
-    name = memberships.c.group_name
-    query = (
-        sa.select(name, sa.func.count().label("members"))
-        .where(memberships.c.app == app)
-        .group_by(name)
-        .order_by(name)
-        .limit(page.limit + 1)
-    )
-    after = page.read_after(str)
-    if after is not None:
-        query = query.where(name > after[0])
-    rows = connection.execute(query).all()
-    found = [KnownGroup(*row) for row in rows[: page.limit]]
-    more = len(rows) > page.limit
+    start = page.read_after(str)
+    after = None if start is None else start[0]
+    counts = fetch_groups(connection, app, after=after, limit=page.limit + 1)
+    found = [KnownGroup(*each) for each in counts.items()][: page.limit]
+    more = len(counts) > page.limit
     return Part(found, (found[-1].name,) if more else None)

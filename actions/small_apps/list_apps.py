@@ -90,15 +90,36 @@ def fetch_domains(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
     )
 
 
-def fetch_groups(connection: sa.Connection, app: str) -> dict[str, int]:
-    """Return how many members each group of *app* has."""
-    rows = connection.execute(
-        sa.select(memberships.c.group_name, sa.func.count().label("members"))
-        .where(memberships.c.app == app)
-        .group_by(memberships.c.group_name)
-        .order_by(memberships.c.group_name)
-    )
-    return {row.group_name: row.members for row in rows}
+def fetch_groups(
+    connection: sa.Connection,
+    app: str,
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+) -> dict[str, int]:
+    """
+    Return how many members each group of *app* has, by name.
+
+    The members of each name are counted along an index, which takes half as long as to
+    sort all memberships of the app into groups.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app.
+
+        after: Only groups whose name sorts behind this. None: all.
+
+        limit: The most. None: all.
+    """
+    found = _find_group_names(app, after)
+    of_group = (memberships.c.app == app, memberships.c.group_name == found.c.name)
+    members = sa.select(sa.func.count()).select_from(memberships).where(*of_group)
+    query = sa.select(found.c.name, members.correlate(found).scalar_subquery())
+    rows = connection.execute(query.where(found.c.name.is_not(None)).limit(limit))
+    # Each is found from the one before, so they come in the order of the database. To
+    # have them sorted would make it find all before it returns some.
+    return {row[0]: row[1] for row in rows}
 
 
 def fetch_group_names(connection: sa.Connection, app: str) -> list[str]:
@@ -107,17 +128,25 @@ def fetch_group_names(connection: sa.Connection, app: str) -> list[str]:
 
     It looks at one member of each: an app may have a hundred thousand.
     """
-    name, of_app = memberships.c.group_name, memberships.c.app == app
-    first = sa.select(sa.func.min(name).label("name")).where(of_app)
+    found = _find_group_names(app, None)
+    names = sa.select(found.c.name).where(found.c.name.is_not(None))
+    return list(connection.execute(names.order_by(found.c.name)).scalars())
+
+
+def _find_group_names(app: str, after: str | None) -> sa.CTE:
+    """Return each name that sorts behind *after*, and null at the end."""
+    name = memberships.c.group_name
+    here = [memberships.c.app == app]
+    first = sa.select(sa.func.min(name).label("name")).where(
+        *here, *(() if after is None else (name > after,))
+    )
     found = first.cte("found", recursive=True)
-    following = sa.select(sa.func.min(name)).where(of_app, name > found.c.name)
-    found = found.union_all(
+    following = sa.select(sa.func.min(name)).where(*here, name > found.c.name)
+    return found.union_all(
         sa.select(following.correlate(found).scalar_subquery()).where(
             found.c.name.is_not(None)
         )
     )
-    names = sa.select(found.c.name).where(found.c.name.is_not(None))
-    return list(connection.execute(names.order_by(found.c.name)).scalars())
 
 
 def count_users(connection: sa.Connection, app: str) -> int:

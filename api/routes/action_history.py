@@ -13,28 +13,28 @@ from actions.posting.edit import roll_back
 from actions.posting.foretell import PostedJson
 from actions.read_actions import RevisionJson, RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Editor, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute
-from api.preconditions import find_expected, read_revision
+from api.guarding import ApiRoute
 from api.terms import NoteQuery, make_editor, make_terms
 from models.fields.field_types import Instant
-from overview.explaining import explain_instant
-from overview.occurrences import (
+from overview.actions.explaining import explain_instant
+from overview.actions.occurrences import (
     OccurrenceJson,
     ShownOccurrence,
     fetch_occurrence_part,
 )
-from overview.revisions import (
+from overview.actions.revisions import (
     ComparisonJson,
     DocumentJson,
     compare_revisions,
     fetch_revision_part,
     fetch_shown_revision,
 )
+from serving.context import Editor, Viewer
+from serving.cursors import Paged
+from serving.preconditions import find_expected, read_revision
 
 router = APIRouter(
-    prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=GuardedRoute
+    prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=ApiRoute
 )
 
 
@@ -116,7 +116,9 @@ def restore_revision(
             terms=make_terms(context),
             editor=make_editor(context, note),
         )
-    return answer(outcome.as_json(count=10), etag=outcome.document_revision)
+    return answer(
+        outcome.as_json_with_warnings(count=10), etag=outcome.document_revision
+    )
 
 
 @router.get("/occurrences", response_model=ListJson[OccurrenceJson])

@@ -10,25 +10,26 @@ from starlette.responses import Response
 
 from actions.pausing.pause_and_resume import set_paused
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Context, Operator, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, takes
+from api.guarding import ApiRoute, takes
 from api.routes.action_examples import PAUSES, RUNS
 from api.terms import NoteQuery
 from dispatch.manual_runs import run_now
 from models.requests.actions import PauseModel, RunModel
-from overview.operations import OperationJson, fetch_shown_operation
-from overview.pauses import PauseStateJson, fetch_pause_state
+from overview.actions.pauses import PauseStateJson, fetch_pause_state
+from overview.operations.operation_json import OperationJson
+from overview.operations.shown import fetch_shown_operation
+from overview.previews.runs import RunPreviewJson, preview_run
 from overview.recipients import (
     Recipient,
     RecipientJson,
     RecipientSummaryJson,
     fetch_recipient_part,
 )
-from overview.run_previews import RunPreviewJson, preview_run
+from serving.context import Context, Operator, Viewer
+from serving.cursors import Paged
 
 router = APIRouter(
-    prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=GuardedRoute
+    prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=ApiRoute
 )
 
 

@@ -7,36 +7,43 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
-from typing_extensions import TypedDict
 
-from actions.list_actions import LONGEST_TEXT, ActionFilter, ActionKind, Trouble
+from actions.list_actions import (
+    LONGEST_TEXT,
+    ActionFilter,
+    ActionKind,
+    Order,
+    Trouble,
+)
 from actions.posting.edit import (
     patch_text,
     post_all_text,
     post_text,
     replace_text,
 )
-from actions.posting.foretell import Outcome, PostedJson
+from actions.posting.foretell import OneOutcome, PostedJson, PostedListJson
 from actions.posting.post import delete_action
 from actions.read_actions import ActionState
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
-from api.context import Editor, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, heavy, takes
-from api.preconditions import read_revision
+from api.guarding import ApiRoute, takes
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from api.terms import NoteQuery, make_editor, make_terms, need_app
 from models.door.documents import LARGEST_BULK
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
-from overview.actions import (
+from overview.actions.recent_runs import MOST_LISTED
+from overview.actions.shown import (
     DetailedActionJson,
-    ListedActionJson,
+    ListedRunsJson,
     fetch_action_part,
     fetch_detailed_action,
 )
+from serving.context import Editor, Viewer
+from serving.cursors import Paged
+from serving.guarding import heavy
+from serving.preconditions import read_revision
 
-router = APIRouter(prefix=f"{ROOT}/actions", tags=["actions"], route_class=GuardedRoute)
+router = APIRouter(prefix=f"{ROOT}/actions", tags=["actions"], route_class=ApiRoute)
 
 #: Occurrences and revisions that an action shows.
 _NEXT, _REVISIONS = 10, 10
@@ -47,13 +54,7 @@ _App = Annotated[
 ]
 
 
-class PostedListJson(TypedDict):
-    """What became of each action of a list, in its order."""
-
-    items: list[PostedJson]
-
-
-def _read_filter(  # noqa: PLR0913 - the filters of the list
+def read_action_filter(  # noqa: PLR0913 - the filters of the list
     context: Viewer,
     *,
     app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
@@ -81,6 +82,7 @@ def _read_filter(  # noqa: PLR0913 - the filters of the list
         Query(description="What is wrong with them: their last run, or their rule."),
     ] = None,
 ) -> ActionFilter:
+    """Return which actions a request is about, of the caller's alone."""
     return ActionFilter(
         app=context.narrow(app),
         state=state,
@@ -91,19 +93,40 @@ def _read_filter(  # noqa: PLR0913 - the filters of the list
     )
 
 
-@router.get("", response_model=ListJson[ListedActionJson])
+@router.get("", response_model=ListJson[ListedRunsJson])
 def list_actions(
-    context: Viewer, page: Paged, wanted: Annotated[ActionFilter, Depends(_read_filter)]
+    context: Viewer,
+    page: Paged,
+    wanted: Annotated[ActionFilter, Depends(read_action_filter)],
+    *,
+    sort: Annotated[
+        Order,
+        Query(
+            description="`name`: by small app and name. `next`: the next due first, and"
+            " only those that will be due."
+        ),
+    ] = Order.NAME,
+    runs: Annotated[
+        int,
+        Query(
+            ge=0,
+            le=MOST_LISTED,
+            description="How many of their latest operations to show of each.",
+            examples=[20],
+        ),
+    ] = 0,
 ) -> Response:
     """
-    List scheduled actions by small app and name, each with its last run.
+    List scheduled actions, each with its last run.
 
     A part of a list that is filtered by text, kind or queue may have few entries or
     none although the list goes on: follow `next_cursor` until it is null.
     """
     with context.reading() as connection:
-        part = fetch_action_part(connection, wanted, page)
-    return answer_list(context, part, lambda each: each.seen_by(context.app).as_json())
+        part = fetch_action_part(connection, wanted, page, order=sort, runs=runs)
+    return answer_list(
+        context, part, lambda each: each.seen_by(context.app).as_json_with_runs()
+    )
 
 
 @router.post("", status_code=201, response_model=PostedJson)
@@ -152,7 +175,7 @@ def create_actions(
     Ten thousand in one body take some seconds. Pointers of what is refused begin with
     the number of the action, from 0.
     """
-    outcomes = post_all_text(
+    found = post_all_text(
         context.services.engine,
         need_app(context, app),
         context.body,
@@ -161,7 +184,7 @@ def create_actions(
         author=context.caller.as_author(context.request_id),
         dry_run=dry_run,
     )
-    return answer({"items": [each.as_json(count=1) for each in outcomes]})
+    return answer(found.as_json(count=1))
 
 
 @router.get("/{uid}", response_model=DetailedActionJson)
@@ -254,9 +277,9 @@ def remove_action(context: Editor, uid: str, note: NoteQuery = None) -> Response
     return answer_nothing()
 
 
-def _answer_posted(outcome: Outcome, status: HTTPStatus = HTTPStatus.OK) -> Response:
+def _answer_posted(outcome: OneOutcome, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return answer(
-        outcome.as_json(count=_NEXT),
+        outcome.as_json_with_warnings(count=_NEXT),
         status=status,
         etag=outcome.document_revision,
         location=None if status is HTTPStatus.OK else f"/actions/{outcome.posted.uid}",

@@ -24,25 +24,26 @@ from actions.small_apps.delete import DeletedAppJson, delete_small_app
 from actions.small_apps.differences import AppDifferenceJson, foresee_apply
 from actions.small_apps.export import fetch_document
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Admin, Context, Editor, Operator, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, heavy, takes
-from api.preconditions import read_revision
+from api.guarding import ApiRoute, takes
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
 from models.errors import ForbiddenError
 from models.requests.actions import PauseModel
 from models.requests.apps import SmallAppBodyModel
 from models.small_app import SmallAppModel
-from overview.apps import (
+from overview.apps.shown import (
     AppJson,
     DetailedAppJson,
     ListedApp,
     fetch_app_part,
     fetch_detailed_app,
 )
+from serving.context import Admin, Context, Editor, Operator, Viewer
+from serving.cursors import Paged
+from serving.guarding import heavy
+from serving.preconditions import read_revision
 
-router = APIRouter(prefix=ROOT, tags=["apps"], route_class=GuardedRoute)
+router = APIRouter(prefix=ROOT, tags=["apps"], route_class=ApiRoute)
 
 DryRun = Annotated[
     bool, Query(description="Change nothing; answer with what would change.")

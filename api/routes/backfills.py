@@ -10,9 +10,7 @@ from starlette.responses import Response
 
 from actions.lookup import get_action
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Operator, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, takes
+from api.guarding import ApiRoute, takes
 from dispatch.backfills.planning import PlanJson, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
 from models.requests.backfills import BackfillModel
@@ -25,8 +23,10 @@ from overview.backfills import (
     fetch_shown_backfill,
     fetch_shown_backfills,
 )
+from serving.context import Operator, Viewer
+from serving.cursors import Paged
 
-router = APIRouter(prefix=ROOT, tags=["backfills"], route_class=GuardedRoute)
+router = APIRouter(prefix=ROOT, tags=["backfills"], route_class=ApiRoute)
 
 
 @router.post(

@@ -9,9 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Operator, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, takes
+from api.guarding import ApiRoute, takes
 from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
 from models.requests.bulk_changes import BulkChangeModel
 from overview.bulk import (
@@ -22,8 +20,10 @@ from overview.bulk import (
     fetch_shown_bulks,
     make_counted_json,
 )
+from serving.context import Operator, Viewer
+from serving.cursors import Paged
 
-router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=GuardedRoute)
+router = APIRouter(prefix=f"{ROOT}/bulk", tags=["bulk"], route_class=ApiRoute)
 
 
 @router.post(

@@ -10,9 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Admin
-from api.cursors import Paged
-from api.guarding import GuardedRoute, heavy
+from api.guarding import ApiRoute
 from models.errors import ForbiddenError
 from models.fields.field_types import Instant
 from overview.changes import (
@@ -26,8 +24,11 @@ from overview.changes import (
     verify_changes,
 )
 from overview.json_form import write_json
+from serving.context import Admin
+from serving.cursors import Paged
+from serving.guarding import heavy
 
-router = APIRouter(prefix=f"{ROOT}/changes", tags=["changes"], route_class=GuardedRoute)
+router = APIRouter(prefix=f"{ROOT}/changes", tags=["changes"], route_class=ApiRoute)
 
 #: Lines that are sent at a time.
 _LINES = 200

@@ -8,13 +8,11 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Editor, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, takes
+from api.guarding import ApiRoute, takes
 from dispatch.refresh_now import BegunRefreshJson, refresh_now
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import MovedJson, publish_now, roll_back_now
-from overview.data import (
+from overview.apps.data import (
     DataDifferenceJson,
     DataDomain,
     DetailedDomainJson,
@@ -22,10 +20,10 @@ from overview.data import (
     fetch_detailed_domain,
     fetch_domain_part,
 )
+from serving.context import Editor, Viewer
+from serving.cursors import Paged
 
-router = APIRouter(
-    prefix=f"{ROOT}/apps/{{app}}", tags=["data"], route_class=GuardedRoute
-)
+router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["data"], route_class=ApiRoute)
 
 
 @router.get("/domains", response_model=ListJson[DomainJson])
@@ -93,7 +91,8 @@ def publish_data(context: Editor, app: str) -> Response:
     """
     Make what is staged live, at once: all that is asked for, or nothing.
 
-    409 while a refresh or publish of the app is under way. Nobody is mailed.
+    409 while a refresh or publish of the app is under way, and if other versions than
+    those in `expected` would become live. Nobody is mailed.
     """
     context.own(app)
     asked = context.read(MoveRequestModel, "publish")
@@ -104,6 +103,7 @@ def publish_data(context: Editor, app: str) -> Response:
             asked.kinds,
             workspace=context.services.settings.workspace,
             names=asked.domains,
+            expected=asked.expected,
         )
     return answer(moved.as_json())
 
@@ -111,7 +111,11 @@ def publish_data(context: Editor, app: str) -> Response:
 @router.post("/data/rollback", response_model=MovedJson)
 @takes(MoveRequestModel, examples={"data": {"data": True}})
 def roll_back_data(context: Editor, app: str) -> Response:
-    """Make what was live before live again; once more brings back what was live."""
+    """
+    Make what was live before live again; once more brings back what was live.
+
+    409 if other versions than those in `expected` would become live.
+    """
     context.own(app)
     asked = context.read(MoveRequestModel, "roll back")
     with context.writing() as connection:
@@ -121,5 +125,6 @@ def roll_back_data(context: Editor, app: str) -> Response:
             asked.kinds,
             workspace=context.services.settings.workspace,
             names=asked.domains,
+            expected=asked.expected,
         )
     return answer(moved.as_json())

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Annotated, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from actions.receive_events import ToldEventsJson, receive_events_strictly
+from actions.replay_event import ReplayedJson, replay_event
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Operator, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, takes
+from api.guarding import ApiRoute, takes
 from models.door.documents import LARGEST_BULK
 from models.door.sent_events import BATCH, MOST_EVENTS, ONE, read_sent_events
-from models.event import CloudEventModel, UserEventModel
+from models.event import CloudEventModel, ReplayModel, UserEventModel
 from models.fields.field_types import Instant
 from overview.events import (
     DetailedEventJson,
     EventFilter,
-    EventJson,
-    ReceivedEvent,
+    ListedEvent,
+    ListedEventJson,
     fetch_detailed_event,
     fetch_event_part,
 )
+from serving.context import Operator, Viewer
+from serving.cursors import Paged
 
-router = APIRouter(
-    prefix=f"{ROOT}/apps/{{app}}/events", tags=["events"], route_class=GuardedRoute
-)
+router = APIRouter(prefix=ROOT, tags=["events"], route_class=ApiRoute)
+
+#: Of one small app.
+_EVENTS = "/apps/{app}/events"
 
 _PLAIN = {"event": "instance.user.last_seen", "user": "ada", "key": "visit-17"}
 _CLOUD = {
@@ -59,7 +61,7 @@ def _describe() -> dict[str, Any]:
     return {"anyOf": [*kinds, *lists]}
 
 
-@router.post("", status_code=202, response_model=ToldEventsJson)
+@router.post(_EVENTS, status_code=202, response_model=ToldEventsJson)
 @takes(
     _describe(),
     examples={"plain": _PLAIN, "several": [_PLAIN, {**_PLAIN, "key": "visit-18"}]},
@@ -93,12 +95,7 @@ def send_events(context: Operator, app: str) -> Response:
     return answer(received.as_told_json(), status=HTTPStatus.ACCEPTED)
 
 
-@router.get("", response_model=ListJson[EventJson])
-def list_events(  # noqa: PLR0913 - the filters of the list
-    context: Viewer,
-    app: str,
-    page: Paged,
-    *,
+def _select(
     name: Annotated[
         str | None, Query(description="Such as `app.invoice_sent`.")
     ] = None,
@@ -107,19 +104,73 @@ def list_events(  # noqa: PLR0913 - the filters of the list
         Instant | None, Query(alias="from", description="Recorded then or later.")
     ] = None,
     until: Annotated[Instant | None, Query(description="Recorded before that.")] = None,
+) -> EventFilter:
+    return EventFilter(name, user, since, until)
+
+
+_Filter = Annotated[EventFilter, Depends(_select)]
+
+
+@router.get("/events", response_model=ListJson[ListedEventJson])
+def list_all_events(
+    context: Viewer,
+    page: Paged,
+    wanted: _Filter,
+    *,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
 ) -> Response:
-    """List the events of a small app, the latest recorded first."""
+    """
+    List the events of all small apps, the latest recorded first.
+
+    Each has the first actions that wait for it, and what it made of them.
+    """
+    only = context.narrow(app)
+    with context.reading() as connection:
+        part = fetch_event_part(connection, only, wanted, page)
+    return answer_list(context, part, ListedEvent.as_json)
+
+
+@router.get(_EVENTS, response_model=ListJson[ListedEventJson])
+def list_events(context: Viewer, app: str, page: Paged, wanted: _Filter) -> Response:
+    """
+    List the events of a small app, the latest recorded first.
+
+    Each has the first actions that wait for it, and what it made of them.
+    """
     context.own(app)
-    wanted = EventFilter(name, user, since, until)
     with context.reading() as connection:
         part = fetch_event_part(connection, app, wanted, page)
-    return answer_list(context, part, ReceivedEvent.as_json)
+    return answer_list(context, part, ListedEvent.as_json)
 
 
-@router.get("/{event_id}", response_model=DetailedEventJson)
+@router.get(f"{_EVENTS}/{{event_id}}", response_model=DetailedEventJson)
 def read_event(context: Viewer, app: str, event_id: UUID) -> Response:
     """Return an event, the actions that wait for it, and what it made of them."""
     context.own(app)
     with context.reading() as connection:
         found = fetch_detailed_event(connection, app, event_id)
     return answer(found.as_json())
+
+
+@router.post(
+    f"{_EVENTS}/{{event_id}}/replay", status_code=202, response_model=ReplayedJson
+)
+@takes(ReplayModel, examples={"once": {"key": "after-the-fix"}}, required=False)
+def replay(context: Operator, app: str, event_id: UUID) -> Response:
+    """
+    Record that what the event says happened again, now: a new event with its own id.
+
+    It leads to runs of its own; those of the first event stay what they are. Only the
+    app's own events (`app.…`) can be replayed: the others say when something happened
+    to the user, and are refused with 409.
+    """
+    context.own(app)
+    asked = context.read(ReplayModel, "replay")
+    key = asked.key or context.repeatable or str(uuid4())
+    with context.writing() as connection:
+        replayed = replay_event(connection, app, event_id, key=key)
+    return answer(
+        replayed.as_json(),
+        status=HTTPStatus.ACCEPTED,
+        location=f"/apps/{app}/events/{replayed.id}",
+    )

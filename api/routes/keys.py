@@ -9,9 +9,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Admin
-from api.cursors import Paged
-from api.guarding import GuardedRoute, secret, takes
+from api.guarding import ApiRoute, secret, takes
 from models.fields.duration import Duration
 from overview.access.key_documents import NewKeyModel, RotationModel
 from overview.access.key_json import KeyJson, NewKeyJson, ShownKey
@@ -22,8 +20,10 @@ from overview.access.manage_keys import (
     revoke_key,
     rotate_key,
 )
+from serving.context import Admin
+from serving.cursors import Paged
 
-router = APIRouter(prefix=f"{ROOT}/keys", tags=["keys"], route_class=GuardedRoute)
+router = APIRouter(prefix=f"{ROOT}/keys", tags=["keys"], route_class=ApiRoute)
 
 
 @router.get("", response_model=ListJson[KeyJson])

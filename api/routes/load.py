@@ -8,12 +8,13 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from api.answers import ROOT, answer
-from api.context import Viewer
-from api.guarding import GuardedRoute, heavy
+from api.guarding import ApiRoute
 from models.fields.field_types import Instant
-from overview.load import LoadJson, forecast_load
+from overview.load.forecast import LoadJson, forecast_load
+from serving.context import Viewer
+from serving.guarding import heavy
 
-router = APIRouter(prefix=f"{ROOT}/load", tags=["system"], route_class=GuardedRoute)
+router = APIRouter(prefix=f"{ROOT}/load", tags=["system"], route_class=ApiRoute)
 
 
 @router.get("", response_model=LoadJson)

@@ -13,21 +13,17 @@ from starlette.responses import Response
 
 from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Context, Operator, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, heavy, takes
+from api.guarding import ApiRoute, takes
 from models.fields.field_types import Instant
+from operations.mail.count_mails import MailCountsJson, count_lately
 from operations.mail.list_mails import (
     Mail,
-    MailCountsJson,
     MailJson,
     MailSelection,
     MailState,
     ReadMailJson,
-    count_mails,
     fetch_mail,
     fetch_mails,
-    make_counts_json,
 )
 from operations.mail.mail_requests import (
     ConfirmMailsModel,
@@ -37,8 +33,11 @@ from operations.mail.mail_requests import (
 from operations.mail.trial import TestMailJson, TestMailModel
 from operations.mail.uncertain_mails import ResolvedJson
 from operations.ports import DeliveryState
+from serving.context import Context, Operator, Viewer
+from serving.cursors import Paged
+from serving.guarding import heavy
 
-router = APIRouter(prefix=f"{ROOT}/mails", tags=["mails"], route_class=GuardedRoute)
+router = APIRouter(prefix=f"{ROOT}/mails", tags=["mails"], route_class=ApiRoute)
 
 _OPERATION = "5e2f1f5c-6b0b-5a0e-9d0e-3f6f0a5a1d11"
 
@@ -91,10 +90,15 @@ def list_mails(context: Viewer, page: Paged, wanted: _Selection) -> Response:
 
 @router.get("/counts", response_model=MailCountsJson)
 def read_counts(context: Viewer, wanted: _Selection) -> Response:
-    """Count mails by state."""
+    """
+    Count mails by state.
+
+    Those that failed or are uncertain, however old; the others if they changed within
+    24 hours, or within the period that is asked for.
+    """
     with context.reading() as connection:
-        counts = count_mails(connection, wanted)
-    return answer(make_counts_json(counts))
+        counts = count_lately(connection, wanted)
+    return answer(counts.as_json())
 
 
 @router.get("/{operation_id}/{step}/{recipient}", response_model=ReadMailJson)
@@ -107,8 +111,11 @@ def read_mail(
     `content` says whether it was kept. Show its HTML in a sandboxed frame only: it was
     written by an admin of the app.
     """
+    sender = context.services.settings.mail_sender
     with context.reading() as connection:
-        found = fetch_mail(connection, operation_id, step, recipient, app=context.app)
+        found = fetch_mail(
+            connection, operation_id, step, recipient, app=context.app, sender=sender
+        )
     return answer(found.as_json())
 
 

@@ -11,8 +11,8 @@ from typing_extensions import TypedDict
 
 from api.answers import answer
 from api.problems import MEDIA_TYPE, RETRY_AFTER, make_problem
-from api.services import Services
 from models.door.action_schema import make_action_schema
+from serving.services import Services
 
 router = APIRouter(tags=["meta"])
 

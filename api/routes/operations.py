@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Path, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from actions.lookup import find_filtered
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Context, Operator, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, takes
-from api.problems import ApiError
+from api.guarding import ApiRoute, takes
+from api.routes.operation_examples import DELIVERY, ID, LINE, OPERATION, STEP
 from models.fields.field_types import Instant
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.requests.operations import CancelModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
+from operations.count_facets import count_facets
 from operations.count_states import count_states
 from operations.list_operations import OperationFilter
 from operations.mail.list_deliveries import Delivery, DeliveryJson, fetch_deliveries
@@ -32,17 +32,32 @@ from operations.operation_log import (
     fetch_log_page,
 )
 from operations.state import StateJson, make_state_json, require_operation_state
-from overview.operation_counts import StateCountsJson, make_counts_json
-from overview.operations import (
-    OperationJson,
+from overview.operations.counts import (
+    FacetsJson,
+    StateCountsJson,
+    make_counts_json,
+    make_facets_json,
+)
+from overview.operations.mailed import (
+    MailedJson,
+    MailedUser,
+    MailedUserJson,
+    fetch_mailed_part,
+)
+from overview.operations.operation_json import OperationJson, StepJson
+from overview.operations.same_cause import read_cause
+from overview.operations.shown import (
     ShownOperation,
-    StepJson,
     fetch_shown_operation,
     fetch_shown_part,
 )
+from overview.operations.why_not import Mark
+from serving.context import Context, Operator, Viewer
+from serving.cursors import Paged
+from serving.refusals import HttpError
 
 router = APIRouter(
-    prefix=f"{ROOT}/operations", tags=["operations"], route_class=GuardedRoute
+    prefix=f"{ROOT}/operations", tags=["operations"], route_class=ApiRoute
 )
 
 #: Seconds for which a request may wait: less than what proxies take for dead.
@@ -51,9 +66,8 @@ LONGEST_WAIT_S = 60
 #: Characters of a text that is looked for, and of an action that is named.
 LONGEST_TEXT = 200
 
-_ID = "3771f246-cc92-5326-b56a-8665f62de245"
 _Id = Annotated[
-    UUID, Path(description="Id of an operation, its Celery task id.", examples=[_ID])
+    UUID, Path(description="Id of an operation, its Celery task id.", examples=[ID])
 ]
 _AppQuery = Annotated[
     str | None, Query(max_length=LONGEST_TEXT, description="Uid of a small app.")
@@ -62,6 +76,29 @@ _ActionQuery = Annotated[
     str | None,
     Query(max_length=LONGEST_TEXT, description="Uid of an action, or its name."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a caller asks of the list: filters, and a failure to find others like it."""
+
+    wanted: OperationFilter
+    same_as: UUID | None
+
+    def resolve(
+        self,
+        context: Context,
+        connection: sa.Connection,
+        app: str | None,
+        action: str | None,
+    ) -> OperationFilter:
+        """Return the filters, within what the caller may see."""
+        app = context.narrow(app)
+        uid = find_filtered(connection, app=app, action=action)
+        cause = None
+        if self.same_as is not None:
+            cause = read_cause(connection, self.same_as, app=context.app)
+        return replace(self.wanted, app=app, action_uid=uid, cause=cause)
 
 
 def _read_filter(  # noqa: PLR0913 - the parameters of the list
@@ -97,10 +134,18 @@ def _read_filter(  # noqa: PLR0913 - the parameters of the list
     recorded_until: Annotated[
         Instant | None, Query(description="Recorded before this.")
     ] = None,
-) -> OperationFilter:
+    mark: Annotated[
+        Mark | None,
+        Query(description="Between two attempts, or with mails that are uncertain."),
+    ] = None,
+    same_as: Annotated[
+        UUID | None,
+        Query(description="Failed of the same cause as this operation."),
+    ] = None,
+) -> _Asked:
     _refuse_empty("until", from_, until)
     _refuse_empty("recorded_until", recorded_from, recorded_until)
-    return OperationFilter(
+    wanted = OperationFilter(
         states=frozenset(state or ()),
         queue=queue,
         trigger=trigger,
@@ -110,13 +155,19 @@ def _read_filter(  # noqa: PLR0913 - the parameters of the list
         until=until,
         recorded_since=recorded_from,
         recorded_until=recorded_until,
+        is_retrying=mark is Mark.RETRYING,
+        is_uncertain=mark is Mark.UNCERTAIN,
     )
+    return _Asked(wanted, same_as)
+
+
+_Filter = Annotated[_Asked, Depends(_read_filter)]
 
 
 def _refuse_empty(name: str, since: datetime | None, until: datetime | None) -> None:
     if since is None or until is None or since < until:
         return
-    raise ApiError(
+    raise HttpError(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         f"nothing lies between {since.isoformat()} and {until.isoformat()}.",
         parameter=name,
@@ -129,69 +180,15 @@ def _shows(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {"application/json": {"example": example}}}}
 
 
-_STEP = {
-    "name": "refresh",
-    "state": "succeeded",
-    "attempt": 1,
-    "started_at": "2026-11-23T06:00:01Z",
-    "finished_at": "2026-11-23T06:00:09Z",
-    "progress": {"done": 2, "total": 2, "note": ""},
-    "result": {"refreshed": ["orders"], "reused": ["countries"]},
-    "error": None,
-    "eta": None,
-}
-_OPERATION = {
-    "id": _ID,
-    "action_uid": "weekly",
-    "action_name": "weekly update",
-    "action_revision": 3,
-    "app": "shop",
-    "occurrence": "2026-11-23T06:00:00Z",
-    "user": None,
-    "trigger": "schedule",
-    "triggerrer": 'Scheduled action "weekly update"',
-    "queue": "heavy",
-    "state": "failed",
-    "reason": "step failed: publish",
-    "attempt": 1,
-    "recorded_at": "2026-11-23T06:00:00.104Z",
-    "sent_at": "2026-11-23T06:00:00.131Z",
-    "started_at": "2026-11-23T06:00:01Z",
-    "finished_at": "2026-11-23T06:00:10Z",
-    "worker": "heavy@host",
-    "progress": {"step": "refresh", "done": 2, "total": 2, "note": ""},
-    "steps": [_STEP],
-    "error": "publish: nothing is staged",
-    "details": None,
-}
-_DELIVERY = {
-    "step": "send_email",
-    "recipient": "ada",
-    "state": "sent",
-    "error": None,
-    "updated_at": "2026-11-23T06:00:09Z",
-    "resolved_by": None,
-    "resolved_at": None,
-}
-_LINE = {
-    "number": 1,
-    "at": "2026-11-23T06:00:04Z",
-    "attempt": 1,
-    "step": "refresh",
-    "level": "info",
-    "text": "orders: read 1,204 rows, 38.1 KiB; it had no version yet",
-}
-
-
 @router.get(
     "",
     response_model=ListJson[OperationJson],
-    responses=_shows({"items": [_OPERATION], "next_cursor": None}),
+    responses=_shows({"items": [OPERATION], "next_cursor": None}),
 )
 def list_operations(
     context: Viewer,
     page: Paged,
-    wanted: Annotated[OperationFilter, Depends(_read_filter)],
+    asked: _Filter,
     app: _AppQuery = None,
     action: _ActionQuery = None,
 ) -> Response:
@@ -202,10 +199,8 @@ def list_operations(
     may have few items, or none, and still a `next_cursor`: the list ends where there
     is none.
     """
-    app = context.narrow(app)
     with context.reading() as connection:
-        uid = find_filtered(connection, app=app, action=action)
-        wanted = replace(wanted, app=app, action_uid=uid)
+        wanted = asked.resolve(context, connection, app, action)
         part = fetch_shown_part(connection, wanted, page)
     return answer_list(context, part, ShownOperation.as_json)
 
@@ -253,7 +248,42 @@ def count_operations(
 
 
 @router.get(
-    "/{operation_id}", response_model=OperationJson, responses=_shows(_OPERATION)
+    "/facets",
+    response_model=FacetsJson,
+    responses=_shows(
+        {
+            "at": "2026-11-23T06:01:00Z",
+            "since": "2026-11-22T06:01:00Z",
+            "total": 2,
+            "state": {"running": 0, "succeeded": 1440, "failed": 2},
+            "retrying": 0,
+            "uncertain": 0,
+            "reason": {"step failed": 2},
+            "queue": {"heavy": 2},
+            "trigger": {"schedule": 2},
+            "app": {"shop": 2},
+        }
+    ),
+)
+def count_facets_of_operations(
+    context: Viewer,
+    asked: _Filter,
+    app: _AppQuery = None,
+    action: _ActionQuery = None,
+) -> Response:
+    """
+    Count what each filter of the list would find, with all the others in force.
+
+    Only the latest operations are looked at, those recorded at or after `since`.
+    """
+    with context.reading() as connection:
+        wanted = asked.resolve(context, connection, app, action)
+        facets = count_facets(connection, wanted)
+    return answer(make_facets_json(facets))
+
+
+@router.get(
+    "/{operation_id}", response_model=OperationJson, responses=_shows(OPERATION)
 )
 def read_operation(context: Viewer, operation_id: _Id) -> Response:
     """Return an operation with its steps."""
@@ -265,7 +295,7 @@ def read_operation(context: Viewer, operation_id: _Id) -> Response:
 @router.get(
     "/{operation_id}/steps",
     response_model=ListJson[StepJson],
-    responses=_shows({"items": [_STEP], "next_cursor": None}),
+    responses=_shows({"items": [STEP], "next_cursor": None}),
 )
 def list_steps(context: Viewer, operation_id: _Id) -> Response:
     """List the steps of an operation, in the order in which they run."""
@@ -278,7 +308,7 @@ def list_steps(context: Viewer, operation_id: _Id) -> Response:
 @router.get(
     "/{operation_id}/deliveries",
     response_model=ListJson[DeliveryJson],
-    responses=_shows({"items": [_DELIVERY], "next_cursor": None}),
+    responses=_shows({"items": [DELIVERY], "next_cursor": None}),
 )
 def list_deliveries(context: Viewer, operation_id: _Id, page: Paged) -> Response:
     """List the mails of an operation, by step and recipient."""
@@ -287,10 +317,43 @@ def list_deliveries(context: Viewer, operation_id: _Id, page: Paged) -> Response
     return answer_list(context, part, Delivery.as_json)
 
 
+class MailedListJson(ListJson[MailedUserJson], MailedJson):
+    """Users of the app, and what is true of all recipients."""
+
+
+@router.get("/{operation_id}/recipients", response_model=MailedListJson)
+def list_mailed(
+    context: Viewer,
+    operation_id: _Id,
+    page: Paged,
+    *,
+    inside: Annotated[
+        bool | None,
+        Query(alias="in", description="Only recipients, or only those left out."),
+    ] = None,
+    step: Annotated[
+        str | None, Query(description="The step that mails; absent: the first.")
+    ] = None,
+) -> Response:
+    """
+    List the users of the app, whether the operation mails them, and why.
+
+    Who is in was decided when the step began. Why others were left out is read from the
+    action as it was then, and from the users as they are now.
+    """
+    with context.reading() as connection:
+        found = fetch_mailed_part(
+            connection, operation_id, page, inside=inside, step=step, app=context.app
+        )
+    return answer_list(
+        context, found.part, MailedUser.as_json, more=dict(found.summarize())
+    )
+
+
 @router.get(
     "/{operation_id}/log",
     response_model=LogJson,
-    responses=_shows({"items": [_LINE], "next_after": 1, "is_final": True}),
+    responses=_shows({"items": [LINE], "next_after": 1, "is_final": True}),
 )
 def read_log(
     context: Viewer,
@@ -319,7 +382,7 @@ def read_log(
 @router.get(
     "/{operation_id}/state",
     response_model=StateJson,
-    responses=_shows({"id": _ID, "state": "succeeded", "is_final": True}),
+    responses=_shows({"id": ID, "state": "succeeded", "is_final": True}),
 )
 async def read_state(
     context: Viewer,
@@ -358,7 +421,7 @@ def _read_state(context: Context, operation_id: UUID) -> OperationState:
 @router.post(
     "/{operation_id}/cancel",
     response_model=OperationJson,
-    responses=_shows({**_OPERATION, "state": "canceled", "reason": "canceled"}),
+    responses=_shows({**OPERATION, "state": "canceled", "reason": "canceled"}),
 )
 @takes(
     CancelModel,
@@ -382,7 +445,7 @@ def cancel_operation(context: Operator, operation_id: _Id) -> Response:
     "/{operation_id}/retry",
     status_code=202,
     response_model=OperationJson,
-    responses={202: _shows({**_OPERATION, "state": "pending", "reason": None})[200]},
+    responses={202: _shows({**OPERATION, "state": "pending", "reason": None})[200]},
 )
 @takes(
     RetryModel,

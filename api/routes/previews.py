@@ -8,17 +8,15 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from api.answers import ROOT, answer
-from api.context import Viewer
-from api.guarding import GuardedRoute, takes
+from api.guarding import ApiRoute, takes
 from api.routes.action_examples import PREVIEWS
 from api.terms import make_terms
 from models.fields.field_types import Instant, ZoneName
 from models.fields.zone import load_zone
-from overview.previews import MOST_SHOWN, Asked, FullPreviewJson, preview_text
+from overview.previews.new import MOST_SHOWN, Asked, FullPreviewJson, preview_text
+from serving.context import Viewer
 
-router = APIRouter(
-    prefix=f"{ROOT}/previews", tags=["previews"], route_class=GuardedRoute
-)
+router = APIRouter(prefix=f"{ROOT}/previews", tags=["previews"], route_class=ApiRoute)
 
 _BODY: dict[str, Any] = {
     "type": "object",

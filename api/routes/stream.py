@@ -10,12 +10,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.answers import ROOT
-from api.context import Viewer
-from api.guarding import GuardedRoute
-from api.problems import ApiError
-from api.stream import Hub, Listener
+from api.guarding import ApiRoute
+from serving.context import Viewer
+from serving.refusals import HttpError
+from serving.stream import Hub, Listener
 
-router = APIRouter(prefix=ROOT, tags=["system"], route_class=GuardedRoute)
+router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
 
 
 class EventStream(StreamingResponse):
@@ -37,6 +37,10 @@ class EventStream(StreamingResponse):
         finally:
             self._hub.leave(self._listener)
 
+
+#: What those are told who may not listen, and after how many seconds to come back.
+_FULL = "as many listen already as this server can tell. Try again in a minute.", "60"
+_STOPPING = "the server is stopping. Try again when it is back.", "5"
 
 _EXAMPLE = """\
 id: 9f86d081-41
@@ -72,8 +76,8 @@ async def listen(
     app = context.narrow(app)
     listener = await hub.join(context.caller.owner, app, last_event_id)
     if listener is None:
-        msg = "as many listen already as this server can tell. Try again in a minute."
-        raise ApiError(
-            HTTPStatus.SERVICE_UNAVAILABLE, msg, headers={"Retry-After": "60"}
+        msg, after = _FULL if not hub.is_closed else _STOPPING
+        raise HttpError(
+            HTTPStatus.SERVICE_UNAVAILABLE, msg, headers={"Retry-After": after}
         )
     return EventStream(hub, listener)

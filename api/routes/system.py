@@ -13,19 +13,20 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
-from api.context import Context, Viewer
-from api.guarding import GuardedRoute, heavy
-from api.problems import ApiError
+from api.guarding import ApiRoute
 from models.errors import ForbiddenError
 from models.fields.field_types import Instant
 from models.paging import Part
-from overview.app_status import AppStatusJson, fetch_app_status
-from overview.auditing import AuditJson, audit_all
+from overview.actions.auditing import AuditJson, audit_all
+from overview.apps.status import AppStatusJson, fetch_app_status
 from overview.doctor.finding import DoctorJson, make_doctor_json
-from overview.status import StatusJson, fetch_status
-from overview.workers import WorkerAtWork, WorkerJson, fetch_workers
+from overview.installation.status import StatusJson, fetch_status
+from overview.installation.workers import WorkerAtWork, WorkerJson, fetch_workers
+from serving.context import Context, Viewer
+from serving.guarding import heavy
+from serving.refusals import HttpError
 
-router = APIRouter(tags=["system"], route_class=GuardedRoute)
+router = APIRouter(tags=["system"], route_class=ApiRoute)
 
 #: How long an audit may take; clients and proxies wait no longer.
 _AUDIT_WITHIN = timedelta(seconds=25)
@@ -112,7 +113,7 @@ async def audit(
     if not services.auditing.available_tokens:
         msg = "another audit is being made. Ask again when it is done."
         headers = {"Retry-After": "10"}
-        raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, msg, headers=headers)
+        raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, msg, headers=headers)
     audited = await to_thread.run_sync(run, limiter=services.auditing)
     return answer(audited.as_json())
 

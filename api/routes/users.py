@@ -29,19 +29,18 @@ from actions.small_apps.known_users import (
     fetch_user_part,
 )
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
-from api.context import Editor, Viewer
-from api.cursors import Paged
-from api.guarding import GuardedRoute, heavy, takes
-from api.preconditions import read_revision
+from api.guarding import ApiRoute, takes
 from api.routes.apps import DryRun, RaiseEvents
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
 from models.requests.apps import UserBodyModel
 from models.small_app import DirectoryModel
+from serving.context import Editor, Viewer
+from serving.cursors import Paged
+from serving.guarding import heavy
+from serving.preconditions import read_revision
 
-router = APIRouter(
-    prefix=f"{ROOT}/apps/{{app}}", tags=["users"], route_class=GuardedRoute
-)
+router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["users"], route_class=ApiRoute)
 
 _ADA = {"email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 

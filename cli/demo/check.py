@@ -16,7 +16,7 @@ from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger
 from operations.list_operations import OperationFilter
-from overview.operations import ShownOperation, fetch_shown_operations
+from overview.operations.shown import ShownOperation, fetch_shown_operations
 from settings import Settings
 
 _MINUTE = timedelta(minutes=1)

@@ -23,7 +23,6 @@ from actions.posting.post import Posted, post_action
 from actions.small_apps.apply import apply_small_app
 from actions.tick import TickReport
 from actions.user_events import NewEvent, record_events
-from api.server import WebServer
 from cli.connection import read_database, write_database
 from cli.demo.check import ENOUGH_S, check_demo
 from cli.demo.curl_lines import YOURS, make_curl_lines
@@ -38,6 +37,7 @@ from cli.demo.data import (
 from cli.demo.screen import Screen
 from cli.embedded import run_embedded
 from cli.output import out, print_note
+from cli.sign_in_links import make_link_here
 from cli.up import leave_at_once, stopping_on_signals
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
@@ -48,6 +48,7 @@ from models.errors import UsageError
 from models.event import EventName
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
+from serving.server import WebServer
 from settings import Settings
 from telemetry import configure_logging
 
@@ -105,7 +106,7 @@ def demo(
             ended = run_embedded(
                 settings,
                 stop,
-                on_start=partial(_print_curl_lines, engine),
+                on_start=partial(_print_ways_in, engine),
                 on_tick=[screen.on_tick, keep_clocks],
             )
         finally:
@@ -179,9 +180,21 @@ def _prepare(engine: sa.Engine, folder: Path) -> dict[str, Posted]:
     return posted
 
 
-def _print_curl_lines(engine: sa.Engine, web: WebServer | None) -> None:
+def _print_ways_in(engine: sa.Engine, web: WebServer | None) -> None:
+    """Print lines for a shell and, last, since most want that, a link to the pages."""
     if web is None:
         return
+    _print_curl_lines(engine, web)
+    link = make_link_here(web.url, engine=engine)
+    out().print(
+        Text("To look at it in a browser, signed in (once, within 15 minutes):\n")
+        .append(f"  {link}", style="bold")
+        .append("\n"),
+        soft_wrap=True,
+    )
+
+
+def _print_curl_lines(engine: sa.Engine, web: WebServer) -> None:
     with write_database(engine) as connection:
         key = create_key(connection, app=YOURS, role=Role.EDITOR, name="the demo")
     with resources.as_file(resources.files("cli.examples")) as examples:

@@ -23,7 +23,7 @@ from models.database.engine import read_host_clock
 from models.errors import UnreachableError
 from models.operation_state import StepState
 from operations.list_operations import OperationFilter
-from overview.operations import (
+from overview.operations.shown import (
     ShownOperation,
     describe_result,
     fetch_shown_operations,

@@ -10,10 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.list_actions import ActionFilter, Trouble, match
+from actions.list_actions import ActionFilter, Trouble, match, name_state
 from actions.lookup import find_filtered
 from actions.read_actions import ActionState
-from models.database.engine import json_rows, make_rows_json
 from models.database.tables import scheduled_actions
 from models.requests.bulk_changes import (
     ActionFilterModel,
@@ -67,8 +66,12 @@ def choose_operations(
         states=frozenset(wanted.state),
         reason=wanted.reason,
         queue=wanted.queue,
+        trigger=wanted.trigger,
         since=wanted.since,
         until=wanted.until,
+        recorded_since=wanted.recorded_since,
+        recorded_until=wanted.recorded_until,
+        ids=None if wanted.ids is None else frozenset(wanted.ids),
     )
     refuse_unfit_states(selection, Change(kind.value))
     return selection
@@ -107,7 +110,7 @@ def count_actions(
     connection: sa.Connection, chosen: ActionsChosen, *, at: datetime
 ) -> Counted:
     """Count the actions that there were at the instant *at*, aware UTC."""
-    state = _name_state()
+    state = name_state()
     rows = connection.execute(
         sa.select(state, _kept.app, sa.func.count())
         .where(*_match(connection, chosen, at))
@@ -160,21 +163,6 @@ def _match(
         queue=wanted.queue,
         text=wanted.text,
         trouble=None if wanted.trouble is None else Trouble(wanted.trouble),
+        uids=None if wanted.uids is None else frozenset(wanted.uids),
     )
-    found = match(connection, asked)
-    found.append(_kept.created_at <= at)
-    if wanted.uids is not None:
-        given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "named")
-        rows = make_rows_json([{"uid": uid} for uid in wanted.uids])
-        found.append(_kept.uid.in_(sa.select(given.c.uid).params(named=rows)))
-    return found
-
-
-def _name_state() -> sa.ColumnElement[str]:
-    """Return the state of an action; see ``get_action_state``."""
-    return sa.case(
-        (_kept.quarantined_at.is_not(None), ActionState.QUARANTINED.value),
-        (_kept.paused_at.is_not(None), ActionState.PAUSED.value),
-        (_kept.active, ActionState.ACTIVE.value),
-        else_=ActionState.INACTIVE.value,
-    )
+    return [*match(connection, asked), _kept.created_at <= at]

@@ -36,6 +36,7 @@ LIVE_INDEXES = (
     ),
     LiveIndex("ix_operations_app_recorded_at", "operations", "app, recorded_at"),
     LiveIndex("ix_events_app_recorded_at", "events", "app, recorded_at, id"),
+    LiveIndex("ix_events_recorded_at", "events", "recorded_at, id"),
     LiveIndex("ix_deliveries_updated_at", "deliveries", "updated_at"),
     LiveIndex("ix_deliveries_app_updated_at", "deliveries", "app, updated_at"),
     LiveIndex(
@@ -202,6 +203,15 @@ def _make_tables() -> None:
         "ix_mail_contents_used_at", "mail_contents", ["used_at"], unique=False
     )
     op.create_table(
+        "queue_pauses",
+        sa.Column("queue", sa.Text(), nullable=False),
+        sa.Column("paused_at", UtcDateTime, nullable=False),
+        sa.Column("paused_until", UtcDateTime, nullable=True),
+        sa.Column("paused_by", sa.Text(), nullable=True),
+        sa.Column("pause_note", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("queue", name=op.f("pk_queue_pauses")),
+    )
+    op.create_table(
         "sign_ins",
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
@@ -303,3 +313,5 @@ def _add_columns() -> None:
         sa.Column("revision", sa.Integer(), server_default="1", nullable=False),
     )
     op.add_column("small_apps", sa.Column("deleted_at", UtcDateTime, nullable=True))
+    op.add_column("processes", sa.Column("drain_asked_at", UtcDateTime, nullable=True))
+    op.add_column("processes", sa.Column("drain_asked_by", sa.Text(), nullable=True))

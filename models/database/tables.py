@@ -123,6 +123,23 @@ processes = sa.Table(
     Column("free_bytes", sa.BigInteger),
     Column("started_at", UtcDateTime, nullable=False),
     Column("heartbeat_at", UtcDateTime, nullable=False),
+    # since when, and by whom, a worker is asked to take nothing new; null: it is not.
+    # The worker reads them as it renews its row.
+    Column("drain_asked_at", UtcDateTime),
+    Column("drain_asked_by", sa.Text),
+)
+
+#: Queues of which nothing is sent or claimed for a while: at most a row for each. One
+#: whose end has passed means nothing, and nobody has to remove it.
+queue_pauses = sa.Table(
+    "queue_pauses",
+    metadata,
+    # as people name it: quick, heavy, celery
+    Column("queue", sa.Text, primary_key=True),
+    Column("paused_at", UtcDateTime, nullable=False),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", sa.Text),
+    Column("pause_note", sa.Text),
 )
 
 #: Who led when: a row for each fence.
@@ -218,6 +235,12 @@ IDLE_ACTIONS = Rows(
 )
 DELETED_ACTIONS = Rows("{0}deleted_at IS NOT NULL")
 
+#: Actions that will be due.
+DUE_ACTIONS = Rows(
+    "{0}next_due_at IS NOT NULL AND {0}active AND {0}paused_at IS NULL "
+    "AND {0}quarantined_at IS NULL AND {0}deleted_at IS NULL"
+)
+
 scheduled_actions = sa.Table(
     "scheduled_actions",
     metadata,
@@ -263,14 +286,9 @@ scheduled_actions = sa.Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("deleted_at", UtcDateTime),
-    # the tick: what is due, oldest first, at a cost that ignores what is not due
-    _partial(
-        "ix_scheduled_actions_due",
-        "next_due_at",
-        "app",
-        where="next_due_at IS NOT NULL AND active AND paused_at IS NULL "
-        "AND quarantined_at IS NULL AND deleted_at IS NULL",
-    ),
+    # the tick: what is due, oldest first, at a cost that ignores what is not due;
+    # actions list: the next due first
+    _partial("ix_scheduled_actions_due", "next_due_at", "app", where=DUE_ACTIONS),
     # the tick: pauses that are over
     _partial(
         "ix_scheduled_actions_paused_until",
@@ -354,6 +372,8 @@ events = sa.Table(
     Index("ix_events_app_user_name", "app", "user_id", "name"),
     # events list: the latest of an app
     Index("ix_events_app_recorded_at", "app", "recorded_at", "id"),
+    # events list: the latest of all
+    Index("ix_events_recorded_at", "recorded_at", "id"),
 )
 
 

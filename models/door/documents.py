@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -252,7 +253,13 @@ def _find_problems(
     for found in error.errors(include_url=False):
         complaint = make_complaint(found, model)
         path = _find_path(value, found["loc"])
-        problem = Problem(make_pointer(path), complaint.message, complaint.hint)
+        problem = Problem(
+            make_pointer(path),
+            complaint.message,
+            complaint.hint,
+            about_key=complaint.about_key,
+            instead=complaint.instead,
+        )
         placed.append((_find_place(value, path), problem))
 
     placed.sort(key=lambda each: each[0])
@@ -359,7 +366,12 @@ def place_problems(
 ) -> list[Problem]:
     """Return the problems of *error* as those of entry *index* of a list."""
     return [
-        Problem(f"/{index}{problem.pointer}", prefix + problem.message, problem.hint)
+        replace(
+            problem,
+            pointer=f"/{index}{problem.pointer}",
+            message=prefix + problem.message,
+            place=None,
+        )
         for problem in error.problems
     ]
 

@@ -54,16 +54,18 @@ def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
     Raises:
         InvalidDocumentError: If it is not JSON, or JSON that ``check_json`` refuses.
     """
+    read = _read_text(text, largest)
     try:
         value = json.loads(
-            _read_text(text, largest),
+            read,
             object_pairs_hook=_make_object,
             parse_int=_make_integer,
         )
     except json.JSONDecodeError as error:
         raise _restate(error) from None
     except RecursionError:
-        _refuse("", f"It is nested more than {DEEPEST} levels deep.", "Flatten it.")
+        message = f"It is nested more than {DEEPEST} levels deep."
+        _refuse(message, "Flatten it.", _find_depth(read))
 
     check_json(value)
     return value
@@ -100,8 +102,30 @@ def make_pointer(path: Sequence[str | int]) -> str:
     )
 
 
-def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
-    raise InvalidDocumentError((Problem(pointer, message, hint),))
+def _refuse(
+    message: str, hint: str, place: tuple[int, int] | None = (1, 1)
+) -> NoReturn:
+    """Refuse the text as a whole."""
+    raise InvalidDocumentError((Problem("", message, hint, place),))
+
+
+#: A text, whose brackets do not count, or a bracket.
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
+def _find_depth(text: str) -> tuple[int, int]:
+    """Return line and column of the first bracket that is too deep."""
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth > DEEPEST:
+            return find_line(text, found.start())
+    return 1, 1
+
+
+def find_line(text: str, position: int) -> tuple[int, int]:
+    """Return line and column, from 1, of a *position* in *text*."""
+    return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
 def _read_text(text: str | bytes, largest: int) -> str:
@@ -109,19 +133,20 @@ def _read_text(text: str | bytes, largest: int) -> str:
     size = len(text if isinstance(text, bytes) else text.encode(errors="replace"))
     if size > largest:
         msg = f"It is {size} bytes long; at most {largest} are accepted."
-        _refuse("", msg, "Write less, or split it up.")
+        _refuse(msg, "Write less, or split it up.")
     if isinstance(text, bytes):
         try:
             text = text.decode()
         except UnicodeDecodeError as error:
             byte, at = text[error.start], error.start
             msg = f"It is not UTF-8: byte 0x{byte:02x} at position {at}."
-            _refuse("", msg, "Save the file as UTF-8.")
+            before = error.object[:at].decode()
+            _refuse(msg, "Save the file as UTF-8.", find_line(before, len(before)))
     if text.startswith("\ufeff"):
         msg = "It begins with a byte order mark (U+FEFF)."
-        _refuse("", msg, "Save the file as UTF-8 without a byte order mark.")
+        _refuse(msg, "Save the file as UTF-8 without a byte order mark.")
     if not text.strip():
-        _refuse("", "It is empty.", "Write one JSON object.")
+        _refuse("It is empty.", "Write one JSON object.")
 
     return text
 
@@ -178,7 +203,7 @@ def _find_in_object(
         if key in repeated:
             msg = f"The key {show(key)} appears more than once."
             hint = "Keep one of them: readers disagree about which one counts."
-            yield Problem(make_pointer((*path, key)), msg, hint)
+            yield Problem(make_pointer((*path, key)), msg, hint, about_key=True)
         unfit = _find_unfit(key)
         if unfit is not None:
             # The pointer is that of the object: it could not show such a key.

@@ -36,10 +36,19 @@ _SAID = "problem"
 
 
 class Complaint(NamedTuple):
-    """What is wrong with one value, and what to write instead."""
+    """
+    What is wrong with one value, and what to write instead.
+
+    Args:
+        about_key: Whether it is the key that is wrong, not its value.
+
+        instead: The key or text that was probably meant. None: nobody can tell.
+    """
 
     message: str
     hint: str
+    about_key: bool = False
+    instead: str | None = None
 
 
 class DocumentModel(BaseModel):
@@ -93,7 +102,7 @@ def refuse(
     """Return *complaint* about *value* at *loc* in the form that pydantic raises."""
     # Problems read message and hint from the context, because pydantic expands braces
     # in its own message, and values that people write may contain some.
-    context = {"message": complaint.message, "hint": complaint.hint}
+    context = complaint._asdict()
     said = PydanticCustomError(_SAID, "{message} {hint}", context)
     return InitErrorDetails(type=said, loc=loc, input=value)
 
@@ -168,7 +177,7 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
     """Return what pydantic *found* wrong with a value of *model*, in our words."""
     kind, loc, context = found["type"], found["loc"], found.get("ctx", {})
     if kind == _SAID:
-        return Complaint(context["message"], context["hint"])
+        return Complaint(**context)
 
     cause = context.get("error")
     offer = _offer(model, loc)
@@ -177,18 +186,20 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
 
     if kind == "extra_forbidden":
         key = str(loc[-1])
-        return Complaint(
-            f"{show(key)} is not a known key.", suggest(key, get_keys(model))
-        )
+        keys = get_keys(model)
+        hint = suggest(key, keys)
+        said = f"{show(key)} is not a known key."
+        return Complaint(said, hint, about_key=True, instead=find_near(key, keys))
 
     value = found["input"]
     if kind == "missing":
         return Complaint(f"{show(str(loc[-1]))} is missing.", offer or "Add it.")
 
     say: _Say = _WORDS.get(kind, _say_refused)
-    message, hint = say(value, context)
+    complaint = say(value, context)
     # For a wrong type, an example says more than the name of the right one.
-    return Complaint(message, (kind.endswith("_type") and offer) or hint)
+    hint = (kind.endswith("_type") and offer) or complaint.hint
+    return complaint._replace(hint=hint)
 
 
 #: Metadata of a field that only the scheduler uses, and that hints do not list.
@@ -225,8 +236,11 @@ def _say_choice(value: object, context: Mapping[str, Any]) -> Complaint:
     # pydantic lists the choices as "'a', 'b' or 'c'".
     listed = str(context["expected"]).replace(" or ", ", ")
     names = [name.strip("'") for name in listed.split(", ")]
+    written = str(value)
     return Complaint(
-        f"{show(value)} is not one of {', '.join(names)}.", suggest(str(value), names)
+        f"{show(value)} is not one of {', '.join(names)}.",
+        suggest(written, names),
+        instead=find_near(written, names),
     )
 
 

@@ -70,3 +70,14 @@ class PauseModel(DocumentModel):
 
     note: Note | None = Field(default=None, examples=["until the import is fixed"])
     until: Instant | None = Field(default=None, examples=["2035-01-01T00:00:00Z"])
+
+
+class NoteModel(DocumentModel):
+    """
+    What somebody says about what they do.
+
+    Args:
+        note: Why, for the record of changes.
+    """
+
+    note: Note | None = Field(default=None, examples=["new kernel"])

@@ -11,7 +11,14 @@ from models.fields.field_types import MOST_NAMES, DomainName, Uid, UserName
 from models.fields.strict_model import DocumentModel
 from models.small_app import SmallAppModel, UserModel
 
+#: The largest number of a version that the database takes.
+LARGEST_VERSION = 2**31 - 1
+
 _Domains = Annotated[tuple[DomainName, ...], Field(min_length=1, max_length=MOST_NAMES)]
+_Versions = Annotated[
+    dict[DomainName, Annotated[int, Field(ge=1, le=LARGEST_VERSION)]],
+    Field(min_length=1, max_length=MOST_NAMES),
+]
 
 
 class SmallAppBodyModel(SmallAppModel):
@@ -52,6 +59,9 @@ class MoveRequestModel(DocumentModel):
         permissions: Whether the document of that name is meant.
 
         domains: Names of those whose data are meant. None: all.
+
+        expected: The versions that the caller has seen and means to make live, by the
+            name of the domain; with others, nothing moves. None: any.
     """
 
     model_config = ConfigDict(
@@ -62,12 +72,13 @@ class MoveRequestModel(DocumentModel):
                 for kind in ("data", "design", "permissions")
             ],
             "dependentSchemas": {
-                "domains": {
+                name: {
                     "anyOf": [
-                        {"properties": {"domains": {"type": "null"}}},
+                        {"properties": {name: {"type": "null"}}},
                         {"properties": {"data": {"const": True}}, "required": ["data"]},
                     ]
                 }
+                for name in ("domains", "expected")
             },
         }
     )
@@ -76,6 +87,7 @@ class MoveRequestModel(DocumentModel):
     design: bool = False
     permissions: bool = False
     domains: _Domains | None = Field(default=None, examples=[["sales"]])
+    expected: _Versions | None = Field(default=None, examples=[{"sales": 3}])
 
     @model_validator(mode="after")
     def _refuse_nothing(self) -> Self:
@@ -85,6 +97,9 @@ class MoveRequestModel(DocumentModel):
         if self.domains is not None and not self.data:
             msg = "'domains' says which data are meant, but 'data' is not true."
             raise RuleError(msg, 'Write "data": true, or leave the domains out.')
+        if self.expected is not None and not self.data:
+            msg = "'expected' has versions of data, but 'data' is not true."
+            raise RuleError(msg, 'Write "data": true, or leave the versions out.')
         return self
 
     @property

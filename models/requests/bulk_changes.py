@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Self
+from uuid import UUID
 
 from pydantic import Field, ValidationInfo, WrapValidator, model_validator
 
@@ -12,7 +14,7 @@ from models.errors import RuleError
 from models.fields.field_types import Instant, Name, Uid
 from models.fields.instants import format_instant
 from models.fields.strict_model import DocumentModel
-from models.operation_state import OperationState, Queue, Reason
+from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.when import KINDS
 
 #: Actions or operations that may be named one by one.
@@ -72,6 +74,12 @@ class OperationFilterModel(DocumentModel):
         since: Of the occurrence, inclusive.
 
         until: Of the occurrence, exclusive.
+
+        recorded_since: Of when they were recorded, inclusive.
+
+        recorded_until: Of when they were recorded, exclusive.
+
+        ids: Only these.
     """
 
     app: Uid | None = None
@@ -81,8 +89,12 @@ class OperationFilterModel(DocumentModel):
     )
     reason: Reason | None = None
     queue: Queue | None = None
+    trigger: Trigger | None = None
     since: Instant | None = Field(default=None, alias="from")
     until: Instant | None = None
+    recorded_since: Instant | None = Field(default=None, alias="recorded_from")
+    recorded_until: Instant | None = None
+    ids: tuple[UUID, ...] | None = Field(default=None, max_length=MOST_NAMED)
 
 
 class ActionFilterModel(DocumentModel):
@@ -162,5 +174,9 @@ class BulkChangeModel(DocumentModel):
     def chosen(self) -> dict[str, Any]:
         """The filter as JSON, as it is stored and read again."""
         given = self.filter.model_dump(by_alias=True, exclude_defaults=True)
-        plain: dict[str, Any] = json.loads(json.dumps(given, default=format_instant))
+        plain: dict[str, Any] = json.loads(json.dumps(given, default=_write))
         return plain
+
+
+def _write(value: object) -> str:
+    return format_instant(value) if isinstance(value, datetime) else str(value)

@@ -12,7 +12,7 @@ from models.database.engine import reading
 from models.database.tables import memberships, small_apps, templates, users
 from models.recipients import EVERYONE, RecipientFilterModel
 from operations.mail.message import Template
-from operations.recipients import User
+from operations.recipients import Standing, User
 
 
 def fetch_users(
@@ -82,33 +82,139 @@ def count_recipients(
 
         on_event: As for ``judge``.
     """
+    standings = _count_addressed(connection, app, who, now=now, on_event=on_event)
+    return standings.get(None, 0)
+
+
+def count_left_out(
+    connection: sa.Connection,
+    app: str,
+    who: RecipientFilterModel,
+    *,
+    now: datetime,
+    on_event: bool = False,
+) -> tuple[int, dict[Standing, int]]:
+    """
+    Return how many are inside, as ``count_recipients``, and who of those named are not.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app.
+
+        who: The filter.
+
+        now: Aware.
+
+        on_event: As for ``judge``.
+
+    Returns:
+        The count of those inside; and that of the users whom *who* names, but leaves
+        out, by their standing. Users who are not named are in neither.
+    """
+    found = _count_addressed(connection, app, who, now=now, on_event=on_event)
+    left_out = {key: count for key, count in found.items() if key is not None}
+    return found.get(None, 0), left_out
+
+
+def _count_addressed(
+    connection: sa.Connection,
+    app: str,
+    who: RecipientFilterModel,
+    *,
+    now: datetime,
+    on_event: bool,
+) -> dict[Standing | None, int]:
+    """Return how many whom *who* names are out, by their standing; None: inside."""
+    standing = _select_standing(who, now).label("standing")
+    found = connection.execute(
+        sa.select(standing, sa.func.count())
+        .select_from(users)
+        .where(users.c.app == app, *_are_addressed(who, on_event=on_event))
+        .group_by(standing)
+    )
+    return {None if key is None else Standing(key): n for key, n in found}
+
+
+def fetch_addressed(  # noqa: PLR0913 - the filter, and which part
+    connection: sa.Connection,
+    app: str,
+    who: RecipientFilterModel,
+    *,
+    now: datetime,
+    on_event: bool = False,
+    inside: bool,
+    limit: int,
+) -> tuple[User, ...]:
+    """
+    Return the first users, by id, whom a filter names.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app.
+
+        who: The filter.
+
+        now: Aware.
+
+        on_event: As for ``judge``.
+
+        inside: Those who get the mails (True), or those whom it leaves out (False).
+
+        limit: The most users.
+    """
+    standing = _select_standing(who, now)
+    query = (
+        sa.select(users.c.id)
+        .where(users.c.app == app, *_are_addressed(who, on_event=on_event))
+        .where(standing.is_(None) if inside else standing.is_not(None))
+        .order_by(users.c.id)
+        .limit(limit)
+    )
+    return fetch_users(connection, app, connection.execute(query).scalars().all())
+
+
+def _select_standing(
+    who: RecipientFilterModel, now: datetime
+) -> sa.ColumnElement[str | None]:
+    """Select why *who* leaves out a user whom it names; null: it does not."""
     kept = users.c
     inactive = sa.or_(
         kept.disabled, sa.and_(kept.expires_at.is_not(None), kept.expires_at <= now)
     )
     inactivated = kept.activated_at.is_(None)
-    conditions: list[sa.ColumnElement[bool]] = [kept.app == app]
+    cases: list[tuple[sa.ColumnElement[bool], Standing]] = []
     if not (who.include_inactive_users or who.only_inactive_users):
-        conditions.append(~inactive)
+        cases.append((inactive, Standing.INACTIVE))
     if not (who.include_inactivated_users or who.only_inactivated_users):
-        conditions.append(~inactivated)
+        cases.append((inactivated, Standing.INACTIVATED))
     only = [inactive] * who.only_inactive_users
     only += [inactivated] * who.only_inactivated_users
     if only:
-        conditions.append(sa.or_(*only))
+        cases.append((sa.not_(sa.or_(*only)), Standing.NOT_ONLY))
+    if not cases:
+        return sa.cast(sa.null(), sa.Text)
+    return sa.case(*((when, each.value) for when, each in cases), else_=sa.null())
+
+
+def _are_addressed(
+    who: RecipientFilterModel, *, on_event: bool
+) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions of the users whom *who* names."""
+    kept = users.c
     is_for_any = on_event and not (who.users or who.groups)
-    if not is_for_any and EVERYONE not in who.groups:
-        is_member = sa.exists().where(
-            memberships.c.app == kept.app,
-            memberships.c.user_id == kept.id,
-            memberships.c.group_name.in_(who.groups),
-        )
-        # With groups alone PostgreSQL can join; with an OR, even of nothing, it looks
-        # up each user.
-        is_named = [kept.id.in_(who.users), kept.email.in_(who.users)]
-        conditions.append(sa.or_(is_member, *(is_named if who.users else ())))
-    count = sa.select(sa.func.count()).select_from(users).where(*conditions)
-    return connection.execute(count).scalar_one()
+    if is_for_any or EVERYONE in who.groups:
+        return []
+    is_member = sa.exists().where(
+        memberships.c.app == kept.app,
+        memberships.c.user_id == kept.id,
+        memberships.c.group_name.in_(who.groups),
+    )
+    # With groups alone PostgreSQL can join; with an OR, even of nothing, it looks up
+    # each user.
+    is_named = [kept.id.in_(who.users), kept.email.in_(who.users)]
+    return [sa.or_(is_member, *(is_named if who.users else ()))]
 
 
 class RealDirectory:

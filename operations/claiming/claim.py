@@ -29,6 +29,7 @@ from operations.claiming.statements import (
     claim_and_begin_statement,
     claim_statement,
 )
+from operations.paused_queues import PAUSED
 
 
 def claim_operation(
@@ -50,9 +51,9 @@ def claim_operation(
         lease: How long the claim lasts without renewal.
 
     Returns:
-        None if another worker has claimed it, it is final or not yet to be sent, or
-        another heavy operation of the app is claimed. Then the message is dropped: the
-        leader sends another one when it is time.
+        None if another worker has claimed it, it is final or not yet to be sent, its
+        queue is paused, or another heavy operation of the app is claimed. Then the
+        message is dropped: the leader sends another one when it is time.
     """
     values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
     take = _take_at_once if engine.dialect.name == "postgresql" else _take
@@ -111,14 +112,16 @@ def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:
 
 
 def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
-    """Let the leader send a heavy operation again: its message is dropped now."""
+    """Let the leader send it again when it may run: its message is dropped now."""
     with writing(engine) as connection:
         connection.execute(
             sa.update(operations)
             .where(
                 operations.c.id == operation_id,
                 operations.c.state == OperationState.QUEUED,
-                operations.c.queue == Queue.HEAVY,
+                sa.or_(
+                    operations.c.queue == Queue.HEAVY, operations.c.queue.in_(PAUSED)
+                ),
             )
             .values(state=OperationState.PENDING)
         )

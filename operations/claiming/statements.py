@@ -23,6 +23,7 @@ from models.operation import OperationModel
 from models.operation_state import OperationState, Queue, StepState
 from operations.claiming.claimed import CLAIMED
 from operations.claiming.obstacles import nothing_can_stop
+from operations.paused_queues import PAUSED
 
 
 @cache
@@ -53,6 +54,8 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
             ),
             operations.c.attempt < operations.c.attempts_allowed,
             sa.or_(operations.c.queue != Queue.HEAVY, ~heavy_runs),
+            # Its message was sent before the pause; the leader will send another.
+            operations.c.queue.not_in(PAUSED),
         )
         .values(
             state=OperationState.RUNNING,

@@ -86,6 +86,7 @@ class Presence:
         self._measuring: threading.Thread | None = None
         self._pauses = 0
         self._has_ended = False
+        self._is_drained = False
         self._monotonic = monotonic
         self._renew_at = float("-inf")
 
@@ -95,25 +96,32 @@ class Presence:
             self.renew()
             self._renew_at = self._monotonic() + RENEW_EVERY.total_seconds()
 
-    def renew(self, queues: Sequence[str] = ()) -> None:
+    def renew(self, queues: Sequence[str] = ()) -> bool:
         """
         Record that this process is alive and consumes *queues*; never raises.
 
         After a failure the next call does nothing, because the caller has just waited.
         A process counts as alive for longer than that.
+
+        Returns:
+            Whether it is asked to take nothing new, as far as is known.
         """
         if self._has_ended:
-            return
+            return self._is_drained
         if self._pauses:
             self._pauses -= 1
-            return
+            return self._is_drained
         if self._workspace is not None:
             self._measure(self._workspace)
         self._process = replace(
             self._process, queues=tuple(queues), free_bytes=self._free_bytes
         )
-        if not self._write(partial(record_sign, process=self._process)):
+        if not self._write(self._sign):
             self._pauses = 1
+        return self._is_drained
+
+    def _sign(self, connection: sa.Connection) -> None:
+        self._is_drained = record_sign(connection, self._process)
 
     def end(self) -> None:
         """Say that this process stops; never raises."""

@@ -88,12 +88,24 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process, as its row shows it; *age* is the age of its last sign."""
+    """
+    A process, as its row shows it.
+
+    Args:
+        age: Age of its last sign.
+
+        drain_asked_at: Since when a worker is asked to take nothing new. None: it is
+            not asked.
+
+        drain_asked_by: By whom.
+    """
 
     process: Process
     started_at: datetime
     heartbeat_at: datetime
     age: timedelta
+    drain_asked_at: datetime | None = None
+    drain_asked_by: str | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -132,7 +144,7 @@ def record_sign(
     process: Process,
     *,
     host_clock: Clock = read_host_clock,
-) -> None:
+) -> bool:
     """
     Record that *process* is alive; remove rows that were not renewed for a day.
 
@@ -142,6 +154,9 @@ def record_sign(
         process: As it is now.
 
         host_clock: Clock of its host, to be compared with the database's clock.
+
+    Returns:
+        Whether it is asked to take nothing new: see draining.py.
     """
     skew = host_clock() - read_clock(connection)
     process = replace(process, clock_skew_s=skew.total_seconds())
@@ -153,7 +168,7 @@ def record_sign(
         "free_bytes": process.free_bytes,
         "heartbeat_at": db_now(),
     }
-    connection.execute(
+    asked_at = connection.execute(
         insert(processes)
         .values(
             id=process.id,
@@ -167,10 +182,12 @@ def record_sign(
             **changing,
         )
         .on_conflict_do_update(index_elements=["id"], set_=changing)
-    )
+        .returning(processes.c.drain_asked_at)
+    ).scalar_one()
     connection.execute(
         sa.delete(processes).where(processes.c.heartbeat_at < db_now(-KEPT_FOR))
     )
+    return asked_at is not None
 
 
 def record_end(connection: sa.Connection, process: Process) -> None:
@@ -204,4 +221,11 @@ def _read(row: sa.Row[Any]) -> Seen:
         id=row.id,
     )
     age = row.now - row.heartbeat_at
-    return Seen(process, row.started_at, row.heartbeat_at, age)
+    return Seen(
+        process,
+        row.started_at,
+        row.heartbeat_at,
+        age,
+        row.drain_asked_at,
+        row.drain_asked_by,
+    )

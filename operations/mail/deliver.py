@@ -41,9 +41,9 @@ def freeze_recipients(context: StepContext) -> Resolution:
         user.
     """
     users = context.ports.directory.fetch_users(context.app)
-    frozen = context.memo.get(MEMO_KEY)
-    if isinstance(frozen, dict):
-        ids, warnings = _read_memo(frozen)
+    frozen = read_frozen(context.memo)
+    if frozen is not None:
+        ids, warnings = frozen
     else:
         found = _resolve(context, users)
         ids = [user.id for user in found.users]
@@ -74,7 +74,11 @@ def _resolve(context: StepContext, users: Sequence[User]) -> Resolution:
     return resolve(context.recipients, users, now=context.now)
 
 
-def _read_memo(frozen: dict[str, JsonValue]) -> tuple[list[str], list[str]]:
+def read_frozen(memo: Mapping[str, JsonValue]) -> tuple[list[str], list[str]] | None:
+    """Return the recipients in the memo of a step, and warnings; None: no such yet."""
+    frozen = memo.get(MEMO_KEY)
+    if not isinstance(frozen, dict):
+        return None
     ids, warnings = frozen["ids"], frozen["warnings"]
     # freeze_recipients wrote both as lists of texts
     assert isinstance(ids, list)

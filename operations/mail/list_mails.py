@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -19,6 +18,7 @@ from models.database.tables import (
     deliveries,
     mail_contents,
     operations,
+    users,
 )
 from models.errors import NotFoundError
 from models.paging import Page, Part
@@ -27,7 +27,7 @@ from operations.mail.message import compute_message_id
 from operations.ports import DeliveryState
 
 #: What partial indexes serve, by state.
-_OF_STATE = {
+INDEXED = {
     DeliveryState.UNCERTAIN: UNCERTAIN,
     DeliveryState.FAILED: FAILED_MAILS,
 }
@@ -52,32 +52,6 @@ class MailState(StrEnum):
     UNCERTAIN = "uncertain"
 
 
-class MailCountJson(TypedDict):
-    """How many mails are in a state."""
-
-    state: MailState
-    count: int
-
-
-class MailCountsJson(TypedDict):
-    """How many mails there are, by state; a state without any is left out."""
-
-    items: list[MailCountJson]
-    total: int
-
-
-def make_counts_json(counts: Mapping[str, int]) -> MailCountsJson:
-    """Return the documented object; keys are only added."""
-    return {
-        "items": [
-            {"state": state, "count": counts[state]}
-            for state in MailState
-            if state in counts
-        ],
-        "total": sum(counts.values()),
-    }
-
-
 class MailJson(TypedDict):
     """A mail to one recipient; ``content`` tells whether it can be read."""
 
@@ -96,8 +70,22 @@ class MailJson(TypedDict):
     content: Kept
 
 
+class HeaderJson(TypedDict):
+    """A header of a mail."""
+
+    name: str
+    value: str
+
+
 class ReadMailJson(MailJson):
-    """A mail with what it said, as it was handed over. Null: that part is not there."""
+    """
+    A mail with what it said, as it was handed over. Null: that part is not there.
+
+    ``headers`` are those that Minutehand writes, but for the date; the addresses in
+    *From* and *To* are those of now.
+    """
+
+    headers: list[HeaderJson]
 
     subject: str | None
     text: str | None
@@ -193,17 +181,42 @@ class ReadMail:
         text: The plain text part. None: there was none.
 
         html: The HTML part. None: there was none.
+
+        address: Of the recipient, as it is now. None: it is not known any more.
+
+        sender: The From address, as it is now. None: nobody asked for it.
     """
 
     mail: Mail
     subject: str | None
     text: str | None
     html: str | None
+    address: str | None
+    sender: str | None
+
+    @property
+    def headers(self) -> list[HeaderJson]:
+        """Those that operations/adapters/smtp.py writes, as far as they are known."""
+        mail = self.mail
+        message_id = compute_message_id(mail.operation_id, mail.step, mail.recipient)
+        values = {
+            "From": self.sender,
+            "To": self.address,
+            "Subject": self.subject,
+            "Message-ID": f"<{message_id}>",
+            "Auto-Submitted": "auto-generated",
+        }
+        return [
+            {"name": name, "value": value}
+            for name, value in values.items()
+            if value is not None
+        ]
 
     def as_json(self) -> ReadMailJson:
         """Return the documented object; keys are only added."""
         return {
             **self.mail.as_json(),
+            "headers": self.headers,
             "subject": self.subject,
             "text": self.text,
             "html": self.html,
@@ -240,7 +253,7 @@ def fetch_mails(
     if page.after is not None:
         conditions.append(sa.tuple_(*_ORDER) < sa.tuple_(*map(_bind, page.after)))
     found: list[sa.Row[Any]] = []
-    for owned in _own(wanted.app):
+    for owned in own_mails(wanted.app):
         query = (
             sa.select(*_SHOWN)
             .join_from(deliveries, operations)
@@ -255,7 +268,7 @@ def fetch_mails(
     return Part([_make_mail(row) for row in shown], following)
 
 
-def _own(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:
+def own_mails(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:
     """
     Yield the conditions for the mails of *app*, each served by an index.
 
@@ -285,6 +298,7 @@ def fetch_mail(
     recipient: str,
     *,
     app: str | None,
+    sender: str | None = None,
 ) -> ReadMail:
     """
     Return one mail with what it said.
@@ -300,6 +314,8 @@ def fetch_mail(
 
         app: Uid of the only small app whose mails may be read. None: any.
 
+        sender: The From address of the settings, for the headers.
+
     Raises:
         NotFoundError: There is no such mail.
     """
@@ -310,9 +326,14 @@ def fetch_mail(
             mail_contents.c.subject,
             mail_contents.c.text,
             mail_contents.c.html,
+            users.c.email,
         )
         .join_from(deliveries, operations)
         .outerjoin(mail_contents, mail_contents.c.digest == _MARKS.content)
+        .outerjoin(
+            users,
+            (users.c.app == _OPERATIONS.app) & (users.c.id == _MARKS.recipient),
+        )
         .where(
             _MARKS.operation_id == operation_id,
             _MARKS.step == step,
@@ -326,37 +347,15 @@ def fetch_mail(
             f"operation {operation_id} has no mail of the step {step} to {recipient!r}"
         )
         raise NotFoundError(msg)
-    return ReadMail(_make_mail(row), row.subject, row.text, row.html)
-
-
-def count_mails(connection: sa.Connection, wanted: MailSelection) -> dict[str, int]:
-    """Return how many mails are meant, by state."""
-    counts: Counter[str] = Counter()
-    of_any = [*match_mails(replace(wanted, app=None))]
-    for owned in _own(wanted.app):
-        query = sa.select(_MARKS.state, sa.func.count()).where(*of_any, *owned)
-        if wanted.action_uid is not None or len(owned) > 1:
-            # To look up the operation of each mail takes ten times as long as to count
-            # the mails, so that is not done where no condition asks for it.
-            query = query.join_from(deliveries, operations)
-        for state, count in connection.execute(query.group_by(_MARKS.state)):
-            counts[state] += count
-    return dict(counts)
-
-
-def count_operations(connection: sa.Connection, wanted: MailSelection) -> int:
-    """Return how many operations have mails that are meant."""
-    return connection.execute(
-        sa.select(sa.func.count(_MARKS.operation_id.distinct()))
-        .join_from(deliveries, operations)
-        .where(*match_mails(wanted))
-    ).scalar_one()
+    # A notice is addressed to an address, and to no user.
+    address = row.email or (recipient if "@" in recipient else None)
+    return ReadMail(_make_mail(row), row.subject, row.text, row.html, address, sender)
 
 
 def match_mails(wanted: MailSelection) -> Iterator[sa.ColumnElement[bool]]:
     """Yield the conditions for *wanted*, on deliveries joined with operations."""
-    if wanted.state in _OF_STATE:
-        yield _OF_STATE[wanted.state].of("deliveries")  # type: ignore[misc]  # a text is a condition
+    if wanted.state in INDEXED:
+        yield INDEXED[wanted.state].of("deliveries")  # type: ignore[misc]  # a text is a condition
     elif wanted.state is not None:
         yield _MARKS.state == wanted.state
     for column, value in (

@@ -13,7 +13,10 @@ from models.database.engine import Author, reading, writing
 from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.fields.field_types import Instant, Uid, UserName
 from models.fields.strict_model import DocumentModel
-from operations.mail.list_mails import MailSelection, count_mails, count_operations
+from operations.mail.count_mails import count_mails, count_operations
+from operations.mail.list_mails import (
+    MailSelection,
+)
 from operations.mail.uncertain_mails import (
     Resolved,
     ResolvedJson,

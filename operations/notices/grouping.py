@@ -51,8 +51,8 @@ INSTALLATION = ""
 _LONGEST_CAUSE = 300
 _VARIOUS = "various causes"
 
-# Ids, numbers, quoted texts and mail addresses vary among errors of the same cause.
-_VARYING = re.compile(
+#: Ids, numbers, quoted texts and mail addresses vary among errors of the same cause.
+VARYING = re.compile(
     r"""[0-9a-f]{8}-[0-9a-f-]{27}|\S+@\S+|'[^']*'|"[^"]*"|\b[0-9a-f]{12,}\b|\d+""",
     re.IGNORECASE,
 )
@@ -301,7 +301,17 @@ def make_cause_key(cause: str) -> str:
     >>> make_cause_key("send_email: no user 'u17' (attempt 3)")
     'send_email: no user # (attempt #)'
     """
-    return _VARYING.sub("#", cause)[:_LONGEST_CAUSE]
+    return VARYING.sub("#", cause)[:_LONGEST_CAUSE]
+
+
+def find_constant(cause: str) -> list[str]:
+    """
+    Return the parts of *cause* that are the same in all errors of one cause.
+
+    >>> find_constant("no user 'u17' (attempt 3)")
+    ['no user ', ' (attempt ', ')']
+    """
+    return VARYING.split(cause)
 
 
 def make_trouble(row: Any, kind: NoticeKind, *, mails: int = 0) -> Trouble:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import zip_longest
 
@@ -46,9 +46,10 @@ from operations.claiming.claim import (
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY, find_obstacle
 from operations.mail.delivery_marks import DeliveryMarks
-from operations.operation_log import LogLevel
+from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepContext, StepFunction
-from operations.running.platform_errors import find_platform_error
+from operations.running.past_attempts import Outcome, PastAttempt, note_attempt
+from operations.running.platform_errors import describe_ours
 from operations.running.spoken_lines import SpokenLines, describe_crash
 from operations.running.step_records import (
     KeptStep,
@@ -105,6 +106,7 @@ class Attempt:
     steps: Mapping[str, StepFunction] = field(default_factory=lambda: STEPS)
     monotonic: Callable[[], float] = time.monotonic
     _step: str | None = None
+    _step_began_at: datetime | None = None
     _action: ScheduledActionModel | None = None
     _is_overdue: Callable[[], bool] = lambda: False
     _memo: dict[str, JsonValue] = field(default_factory=dict)
@@ -152,10 +154,25 @@ class Attempt:
 
     def say(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
         """Keep a line of the log, until something is written about the step."""
-        # By the database's clock, without asking it.
+        self._spoken.add(text, at=self._read_clock(), step=self._step, level=level)
+
+    def _read_clock(self) -> datetime:
+        """Return the time by the database's clock, without asking it."""
         elapsed = timedelta(seconds=self.monotonic() - self._began_at)
-        at = self.claim.claimed_at + elapsed
-        self._spoken.add(text, at=at, step=self._step, level=level)
+        return self.claim.claimed_at + elapsed
+
+    def _note(self, connection: sa.Connection, outcome: Outcome, error: str) -> None:
+        """Keep how this attempt ended; call ``guard`` first."""
+        ended = PastAttempt(
+            number=self.claim.attempt,
+            outcome=outcome,
+            step=self._step,
+            began_at=self.claim.claimed_at,
+            step_began_at=self._step_began_at,
+            ended_at=self._read_clock(),
+            error=error,
+        )
+        note_attempt(connection, self.claim, ended)
 
     def write_log(self, connection: sa.Connection) -> None:
         """Write the lines that were kept, if there are any; call ``guard`` first."""
@@ -181,6 +198,7 @@ class Attempt:
         Returns:
             FAILED; None if the claim was lost meanwhile.
         """
+        error = shorten(error, LONGEST_ERROR)
         told = error if crash is None else describe_crash(crash)
         self.say(told, level=LogLevel.ERROR)
         with writing(self.engine) as connection:
@@ -198,6 +216,7 @@ class Attempt:
                     connection, self.claim, self._step, StepState.FAILED, error=error
                 )
             skip_open_steps(connection, self.claim.operation_id)
+            self._note(connection, Outcome.FAILED, error)
             self.write_log(connection)
         return OperationState.FAILED
 
@@ -246,7 +265,7 @@ class Attempt:
         Returns:
             None to go on; otherwise the new state of the operation.
         """
-        self._step = step.name
+        self._step, self._step_began_at = step.name, self._read_clock()
         self.check_time()
         context = self._make_context(action, step)
         arguments = action.operations.arguments_of(step.name)
@@ -256,7 +275,7 @@ class Attempt:
             result = self.steps[step.name](context, arguments)
         except (MemoryError, OSError, UnreachableError, StepError) as error:
             self.check_time()
-            ours = _find_ours(error)
+            ours = describe_ours(error)
             if ours is not None:
                 return self._wait_for_platform(step, ours)
             if not isinstance(error, StepError):
@@ -313,12 +332,13 @@ class Attempt:
         claim = self.claim
         left = claim.attempts_allowed - claim.attempt
         again = not error.permanent and left > 0
-        text = str(error)
+        text = shorten(str(error), LONGEST_ERROR)
         log.warning(Event.STEP_FAILED, step=name, error=text, again=again)
         self.say(text, level=LogLevel.ERROR)
         with writing(self.engine) as connection:
             guard(connection, claim)
             finish_step(connection, claim, name, StepState.FAILED, error=text)
+            self._note(connection, Outcome.FAILED, text)
             self.write_log(connection)
             if again:
                 delay = make_pause(RETRY_DELAY, left=left)
@@ -347,15 +367,14 @@ class Attempt:
         If *memo* is given, it replaces the memo of the step.
         """
         delay_s = round(error.delay.total_seconds(), 3)
-        log.warning(
-            Event.OPERATION_POSTPONED, step=name, error=str(error), delay_s=delay_s
-        )
-        told = f"postponed for {delay_s:g} s: {error}"
-        self.say(told, level=LogLevel.WARNING)
+        text = shorten(str(error), LONGEST_ERROR)
+        log.warning(Event.OPERATION_POSTPONED, step=name, error=text, delay_s=delay_s)
+        self.say(f"postponed for {delay_s:g} s: {text}", level=LogLevel.WARNING)
         with writing(self.engine) as connection:
             guard(connection, self.claim)
+            self._note(connection, Outcome.POSTPONED, text)
             self.write_log(connection)
-            suspend_step(connection, self.claim, name, str(error))
+            suspend_step(connection, self.claim, name, text)
             if memo is not None:
                 remember(connection, self.claim, name, memo)
             postpone(
@@ -363,7 +382,7 @@ class Attempt:
                 self.claim,
                 delay=error.delay,
                 reason=error.reason,
-                error=f"{name}: {error}",
+                error=f"{name}: {text}",
             )
         return OperationState.PENDING
 
@@ -451,14 +470,6 @@ class Attempt:
             ports=self.ports,
             details=claim.details,
         )
-
-
-def _find_ours(error: Exception) -> str | None:
-    """Return what is wrong with the platform, if that caused *error*."""
-    if isinstance(error, UnreachableError):
-        return str(error)
-    ours = find_platform_error(error)
-    return None if ours is None else str(ours)
 
 
 @lru_cache(maxsize=256)

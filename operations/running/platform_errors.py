@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.errors import PlatformError, StepError
+from models.errors import PlatformError, StepError, UnreachableError
 
 #: Errors of writing; a step can write only into our own folders.
 _OF_WRITING = {
@@ -119,3 +119,11 @@ def blaming_platform(folder: Path, name: str) -> Iterator[None]:
         if ours is None or ours is error:
             raise
         raise ours from error
+
+
+def describe_ours(error: Exception) -> str | None:
+    """Return what is wrong with the platform or its database, if that is the cause."""
+    if isinstance(error, UnreachableError):
+        return str(error)
+    ours = find_platform_error(error)
+    return None if ours is None else str(ours)

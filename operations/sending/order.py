@@ -40,6 +40,7 @@ from models.database.tables import (
 )
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import ALIVE_FOR, Role
+from operations.paused_queues import PAUSED
 
 #: Number of slots that is assumed while no worker has recorded its own.
 _SLOTS = 4
@@ -106,6 +107,7 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
         operations.c.send_at <= db_now(),
         # not if it was canceled and retried, and its worker has not noticed yet
         operations.c.claim_token.is_(None),
+        operations.c.queue.not_in(PAUSED),
         sa.or_(
             operations.c.queue != Queue.HEAVY,
             operations.c.app.not_in(heavy_apps),

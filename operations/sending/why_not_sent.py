@@ -6,7 +6,7 @@ The rules are those of order.py, whose single statement decides but does not say
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from models.database.engine import read_clock
 from models.database.tables import UNDER_WAY, operations
 from models.operation_state import OperationState, Overlap, Queue
+from operations.paused_queues import Rest, fetch_resting
 from operations.sending.order import Message, fetch_sendable
 
 #: Operations that are examined for overdue ones.
@@ -38,17 +39,35 @@ def find_hindrances(
             operations.c.state.in_([OperationState.PENDING, OperationState.QUEUED]),
         )
     ).all()
+    resting = fetch_resting(connection) if rows else {}
     found = {
-        row.id: _find_hindrance(connection, row)
+        row.id: _find_hindrance(connection, row, resting)
         if row.state == OperationState.PENDING
-        else _find_line(connection, row)
+        else _find_line(connection, row, resting)
         for row in rows
     }
     return {id_: text for id_, text in found.items() if text is not None}
 
 
-def _find_line(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
+def describe_rest(queue: Queue, rest: Rest) -> str:
+    """
+    Say until when *queue* is paused, and why; for tenants too, so not by whom.
+
+    >>> from datetime import UTC, datetime
+    >>> describe_rest(Queue.QUICK, Rest(datetime(2026, 1, 5, tzinfo=UTC), None, "move"))
+    'queue quick has been paused since 2026-01-05 00:00:00Z: move'
+    """
+    until = "" if rest.until is None else f" until {rest.until:%F %T}Z"
+    note = "" if rest.note is None else f": {rest.note}"
+    return f"queue {queue.value} has been paused since {rest.since:%F %T}Z{until}{note}"
+
+
+def _find_line(
+    connection: sa.Connection, row: sa.Row[Any], resting: Mapping[Queue, Rest]
+) -> str | None:
     """Say how many operations of its own app are ahead, if it is in a lane behind."""
+    if rest := resting.get(Queue(row.queue)):
+        return describe_rest(Queue(row.queue), rest)
     if row.lane == 0:
         return None
     other = operations.c
@@ -70,7 +89,11 @@ def _find_line(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
     )
 
 
-def _find_hindrance(connection: sa.Connection, row: sa.Row[Any]) -> str | None:
+def _find_hindrance(
+    connection: sa.Connection, row: sa.Row[Any], resting: Mapping[Queue, Rest]
+) -> str | None:
+    if rest := resting.get(Queue(row.queue)):
+        return describe_rest(Queue(row.queue), rest)
     if row.send_at > read_clock(connection):
         return f"it is to be sent at {row.send_at:%F %T}Z"
     if row.claim_token is not None:

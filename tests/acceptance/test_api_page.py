@@ -52,7 +52,7 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     command = [sys.executable, "-m", "cli.main", "up"]
     with run_process(command, log=log, environ=settings):
         wait_until(
-            lambda: "The HTTP API answers at" in log.read_text(),
+            lambda: "The pages and the HTTP API answer at" in log.read_text(),
             timeout_s=60,
             what="the HTTP API",
         )

@@ -55,7 +55,7 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
         second.status_code,
         nobody.status_code,
     )
-    assert "<strong>ada</strong>, admin of" in page.text
+    assert "<b>ada</b>, admin of" in page.text
     assert ("ada", "key", "created") == (
         change["by"],
         change["kind"],

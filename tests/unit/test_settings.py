@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import UsageError
-from settings import PREFIX, Settings, is_color_wanted, read_settings
+from settings import PREFIX, Settings, describe_settings, is_color_wanted, read_settings
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 ROW = re.compile(r"^\| `(?P<name>MINUTEHAND_\w+)` \|(?P<default>[^|]*)\|", re.MULTILINE)
@@ -544,3 +544,48 @@ def test_sizes_have_units() -> None:
     """
     assert 3 << 20 == read(source_max_bytes="3MiB").source_max_bytes
     assert "MINUTEHAND_SOURCE_MAX_MEMORY: '1MiB'" in refuse(source_max_memory="1MiB")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "shown"),
+    [
+        ("broker_url", "redis://user:hunter2@redis:6379/0", "redis://redis:6379/0"),
+        ("broker_url", "redis://:hun%3Fter2@redis/0?a=b", "redis://redis/0"),
+        ("database_url", "postgresql://a:hunter2@db/m", "postgresql+psycopg://db/m"),
+        ("webhook_secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "set"),
+        ("notice_webhook", "https://h.example/T0/hunter2", "https://h.example/..."),
+        ("task_connections", "erp=redis://:hunter2@h/0", "erp"),
+        ("keep_mails", "false", "false"),
+        ("retention", "P9D", "P9D"),
+    ],
+)
+def test_settings_are_shown_without_secrets(name: str, given: str, shown: str) -> None:
+    """
+    Neither who signs in at a server nor the path of a webhook.
+    """
+    settings = read(**{name: given})
+
+    assert (shown, "environment") == describe_settings(settings)[
+        f"MINUTEHAND_{name.upper()}"
+    ]
+
+
+def test_settings_tell_where_they_are_from(tmp_path: Path) -> None:
+    """
+    The environment wins over the file .env; a secret may be in a file of its own.
+    """
+    (tmp_path / ".env").write_text(
+        "MINUTEHAND_TIMEZONE=Asia/Tokyo\nMINUTEHAND_LOG_LEVEL=debug\n"
+    )
+    (tmp_path / "broker").write_text("redis://h/0")
+    given = {
+        "MINUTEHAND_TIMEZONE": "Europe/Paris",
+        "MINUTEHAND_BROKER_URL_FILE": str(tmp_path / "broker"),
+    }
+    found = describe_settings(read_settings(given, tmp_path / ".env"))
+
+    assert ("Europe/Paris", "environment") == found["MINUTEHAND_TIMEZONE"]
+    assert ("debug", ".env") == found["MINUTEHAND_LOG_LEVEL"]
+    assert ("redis://h/0", "file") == found["MINUTEHAND_BROKER_URL"]
+    assert ("PT1M", "default") == found["MINUTEHAND_LEASE_TTL"]
+    assert ("not set", "default") == found["MINUTEHAND_WEBHOOK_SECRET"]

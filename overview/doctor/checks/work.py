@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from actions.pausing.pause_state import Pause
+from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import fetch_quarantined
 from models.operation_state import OperationState, Queue
 from models.units import format_age, show_instant
@@ -13,7 +15,7 @@ from operations.fleet.processes import Role, Seen, fetch_processes
 from operations.list_operations import fetch_stuck
 from operations.sending.why_not_sent import fetch_unsent
 from overview.doctor.finding import Finding, Health, View
-from overview.figures import (
+from overview.installation.figures import (
     Backlog,
     count_uncertain,
     fetch_backlog,
@@ -70,6 +72,7 @@ def look_at_queues(view: View) -> Iterator[Finding]:
         for queue, count, oldest in fetch_stuck(connection, older_than=_UNCLAIMED)
     }
     scheduled = find_scheduled_queues(connection)
+    pauses = fetch_queue_pauses(connection)
     for queue in Queue:
         waiting = [
             each
@@ -79,7 +82,10 @@ def look_at_queues(view: View) -> Iterator[Finding]:
         found = _describe_waiting(view, waiting)
         takers = find_takers(seen, queue)
         subject = f"queue {queue.value}"
-        if not takers:
+        if queue in pauses:
+            found = f"{_describe_pause(queue, pauses[queue])} {found}"
+            yield Finding(subject, Health.DOUBTFUL, found)
+        elif not takers:
             yield _judge_untaken(queue, found, seen, scheduled=queue in scheduled)
         elif queue in stuck:
             count, oldest = stuck[queue]
@@ -92,6 +98,17 @@ def look_at_queues(view: View) -> Iterator[Finding]:
             )
         else:
             yield Finding(subject, Health.GOOD, f"{_describe_takers(takers)}; {found}")
+
+
+def _describe_pause(queue: Queue, pause: Pause) -> str:
+    """Say since and until when *queue* is paused, by whom, why, and how to end it."""
+    by = "" if pause.by is None else f" by {pause.by}"
+    until = "" if pause.until is None else f" until {show_instant(pause.until)}"
+    note = "" if pause.note is None else f" ({pause.note})"
+    return (
+        f"paused since {show_instant(pause.at)}{by}{until}{note}: nothing of it is"
+        f" sent. To end it: minutehand queues resume {queue.value}."
+    )
 
 
 def _judge_untaken(
@@ -118,6 +135,13 @@ def _judge_untaken(
         f"Start one: minutehand worker -Q {queue.value}. (A worker that cannot reach "
         "its broker counts as none.)"
     )
+    resting = [each for each in seen if each.is_alive and each.drain_asked_at]
+    if resting:
+        names = ", ".join(sorted(each.process.name for each in resting)[:_NAMED])
+        todo = (
+            f"Drained workers take nothing: {names}. Resume one: minutehand workers"
+            f" resume NAME. Or start one: minutehand worker -Q {queue.value}."
+        )
     return Finding(subject, Health.BAD, f"{found}. {todo}")
 
 
@@ -163,7 +187,9 @@ def look_at_troubles(view: View) -> Iterator[Finding]:
     """Report what failed, was missed or became uncertain within the last hour."""
     troubles = fetch_troubles(view.connection)
     for each in troubles[:_NAMED]:
-        what = "mails uncertain" if each.state == "uncertain" else each.state
+        what = each.state
+        if what == "uncertain":
+            what = "mail uncertain" if each.count == 1 else "mails uncertain"
         ago = format_age(view.now - each.latest_at)
         why = f" ({each.reason})" if each.reason else ""
         found = f"app {each.app}: {each.count} {what}{why}, the last {ago} ago"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from actions.list_actions import ActionFilter, Trouble, select_part
+from actions.list_actions import ActionFilter, Order, Trouble, select_part
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
 from actions.read_actions import ActionState
 from models.database.engine import reading, writing
+from models.errors import UsageError
 from models.operation_state import OperationState, Queue
 from models.paging import Page
 from tests.scheduling import (
@@ -128,3 +130,45 @@ def test_parts_are_the_whole(engine: sa.Engine, text: str | None, looked_at: int
                 page = Page(limit, part.following)
 
             assert [row.uid for row in whole.entries] == found
+
+
+def test_the_next_due_come_first(engine: sa.Engine):
+    """
+    Only those that will be due; in parts of one, also where several are due at once.
+    """
+    later = MONDAY + timedelta(hours=1)
+    for uid, at in {
+        "app-cron": later,
+        "other-cron": MONDAY,
+        "app-both": MONDAY,
+        "app-idle": MONDAY,
+        "app-bad": MONDAY,
+    }.items():
+        edit_action(engine, uid, next_due_at=at)
+    for uid in ("other-both", "app-on", "other-on"):
+        edit_action(engine, uid, next_due_at=None)
+
+    def walk(**wanted: Any) -> list[str]:
+        found: list[str] = []
+        after = None
+        with reading(engine) as connection:
+            while True:
+                part = select_part(
+                    connection,
+                    ActionFilter(**wanted),
+                    Page(1, after),
+                    order=Order.NEXT,
+                    looked_at=2,
+                )
+                found += [row.uid for row in part.entries]
+                after = part.following
+                if after is None:
+                    return found
+
+    assert ["app-both", "other-cron", "app-cron"] == walk()
+    assert ["app-both", "app-cron"] == walk(app="app")
+    assert ["other-cron", "app-cron"] == walk(queue=Queue.HEAVY)
+    assert ["app-cron"] == walk(uids=frozenset({"app-cron", "app-idle", "unknown"}))
+    of_names = Page(1, ("app", "name", "uid"))
+    with pytest.raises(UsageError), reading(engine) as connection:
+        select_part(connection, ActionFilter(), of_names, order=Order.NEXT)

@@ -15,12 +15,12 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from api.answers import ROOT
-from api.app import make_app
-from api.limits import Kind, Limits, Rate
-from api.services import Services
+from cli.web_app import make_app
 from models.database.engine import writing
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
+from serving.limits import Kind, Limits, Rate
+from serving.services import Services
 from settings import Settings, read_settings
 from tests.scheduling import add_app
 

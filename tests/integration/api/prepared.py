@@ -46,8 +46,10 @@ from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.small_app import SmallAppModel
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import Draft, Fingerprint, Reading
+from operations.fleet.draining import drain_worker
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
+from tests.presence import give_sign, make_worker
 from tests.scheduling import MONDAY, make_operation, record_all
 
 _SPACE = UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
@@ -110,6 +112,7 @@ def prepare(
     _record_operations(engine, made)
     _stage_data(engine, home, made)
     _record_rest(engine, made, author)
+    _record_workers(engine, made)
     return made
 
 
@@ -123,6 +126,17 @@ def digest_tables(engine: sa.Engine, *, but: frozenset[str]) -> dict[str, str]:
                 text = "\n".join(sorted(map(repr, rows)))
                 found[table.name] = hashlib.sha256(text.encode()).hexdigest()
     return found
+
+
+def _record_workers(engine: sa.Engine, made: Prepared) -> None:
+    """Let two workers give a sign of life; they are those of all small apps."""
+    made.ids["worker_id"] = KNOWN["worker_id"].example
+    made.others["drained worker"] = str(uuid5(_SPACE, "drained worker"))
+    give_sign(engine, make_worker("a", id=UUID(made.ids["worker_id"])))
+    give_sign(engine, make_worker("b", id=UUID(made.others["drained worker"])))
+    with writing(engine) as connection:
+        drained = UUID(made.others["drained worker"])
+        drain_worker(connection, drained, by="an operator", note=None)
 
 
 def _make_id(made: Prepared, name: str) -> UUID:

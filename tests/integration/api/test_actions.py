@@ -193,6 +193,43 @@ def test_many_are_posted_or_none(web: Web):
     assert 5 == len(web.get("/actions").json()["items"])
 
 
+MISTAKEN = {
+    "operations": {"send_email": {"template": "never"}},
+    "recipients": {"groups": ["nobodies"]},
+}
+
+
+def test_what_may_be_a_mistake_is_in_the_answer(web: Web):
+    """
+    Of a post, a replacement, a patch and a restored revision, as the command line has
+    it.
+    """
+    posted = web.post("/actions", make_document(**MISTAKEN))
+    path = f"/actions/{posted.json()['uid']}"
+    replaced = web.put(path, make_document(**MISTAKEN))
+    patched = web.patch(path, {"recipients": None})
+    restored = web.post(f"{path}/revisions/1/restore", {})
+
+    both = ["/operations/send_email/template", "/recipients/groups/0"]
+    for answer in (posted, replaced, restored):
+        assert both == [each["pointer"] for each in answer.json()["warnings"]]
+    assert "nobody is named" in patched.json()["warnings"][0]["message"]
+
+
+def test_mistakes_of_a_list_name_the_action(web: Web):
+    """
+    The first ones of all; whether there may be more is said.
+    """
+    many = [make_document(name=f"n{n}", **MISTAKEN) for n in range(6)]
+
+    answer = web.post("/actions/batch?dry_run=true", many).json()
+    few = web.post("/actions/batch?dry_run=true", many[:1]).json()
+
+    assert 10 == len(answer["warnings"])
+    assert "/4/recipients/groups/0" == answer["warnings"][-1]["pointer"]
+    assert (True, False) == (answer["more_warnings"], few["more_warnings"])
+
+
 def test_deleted_action_can_still_be_read(web: Web):
     """
     But neither changed nor run.

@@ -23,8 +23,8 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from api.edge import BACKLOG, Edge, EdgeProtocol, EdgeSettings
-from api.server import EdgeServer
+from serving.edge import BACKLOG, Edge, EdgeProtocol, EdgeSettings
+from serving.server import EdgeServer
 
 #: Passes within every test, and never by chance.
 SHORT = timedelta(milliseconds=100)

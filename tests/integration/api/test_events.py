@@ -169,6 +169,65 @@ def test_event_tells_what_it_led_to(web: Web):
     )
 
 
+def test_replay_is_an_event_of_its_own(web: Web):
+    """
+    It says what it replays; asked for again with its key, it is the same one.
+    """
+    event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
+    path = f"{EVENTS}/{event_id}/replay"
+
+    answers = [
+        web.post(path, {"key": "1"}, role=Role.OPERATOR),
+        web.post(path, {"key": "1"}, role=Role.OPERATOR),
+        web.post(path, role=Role.OPERATOR),
+    ]
+
+    assert [202] * 3 == [answer.status_code for answer in answers]
+    first, again, other = (answer.json() for answer in answers)
+    assert (event_id, "recorded") == (first["replays"], first["outcome"])
+    assert (first["id"], "known") == (again["id"], again["outcome"])
+    assert other["id"] not in {first["id"], event_id}
+    location = answers[0].headers["location"]
+    assert location == f"/api/v1{EVENTS}/{first['id']}"
+    assert event_id == web.get(f"{EVENTS}/{first['id']}").json()["replays"]
+
+
+def test_facts_about_users_are_not_replayed(web: Web):
+    """
+    409, and what to do instead; nor can anybody say that theirs is a replay.
+    """
+    seen = {**CLOUD, "type": "instance.user.last_seen"}
+    event_id = _send(web, seen, "cloudevents+json").json()["events"][0]["id"]
+    source = f"minutehand:replay:{event_id}"
+    forged = _send(web, {**CLOUD, "source": source}, "cloudevents+json")
+
+    answer = web.post(f"{EVENTS}/{event_id}/replay", role=Role.OPERATOR)
+
+    assert 409 == answer.status_code
+    assert "Run the action for the user instead" in answer.json()["detail"]
+    assert 422 == forged.status_code
+    assert "/source" == forged.json()["errors"][0]["pointer"]
+    viewed = web.post(f"{EVENTS}/{event_id}/replay", role=Role.VIEWER)
+    assert 403 == viewed.status_code
+
+
+def test_events_of_all_apps_are_one_list(web: Web):
+    """
+    For keys of the installation; others see those of their app.
+    """
+    _send(web, CLOUD, "cloudevents+json")
+    web.post(f"/apps/{OTHER}/events", {"event": "app.y", "user": "zoe"}, app=OTHER)
+
+    def find(path: str, app: str | None) -> list[str]:
+        return [each["app"] for each in web.get(path, app=app).json()["items"]]
+
+    assert [OTHER, APP] == find("/events", None)
+    assert [APP] == find(f"/events?app={APP}", None)
+    assert [APP] == find("/events", APP)
+    assert [OTHER] == find("/events?name=app.y", None)
+    assert 404 == web.get(f"/events?app={OTHER}", app=APP).status_code
+
+
 def test_events_of_others_are_unknown(web: Web):
     """
     To tenants, whoever the user is.
@@ -179,6 +238,7 @@ def test_events_of_others_are_unknown(web: Web):
         ("GET", "", None),
         ("POST", "", CLOUD),
         ("GET", f"/{event_id}", None),
+        ("POST", f"/{event_id}/replay", None),
     ):
         answers = [
             web.ask(method, f"/apps/{app}/events{path}", body, app=OTHER)

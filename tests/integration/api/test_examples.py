@@ -27,6 +27,7 @@ SUBJECTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "pause_action": {"uid": ("report", "publishing")},
     "put_member": {"user": ("zoe",)},
     "run_action": {"uid": ("report", "publishing")},
+    "resume_one_worker": {"worker_id": ("drained worker",)},
 }
 
 #: Change nothing, although they are not GET.

@@ -123,6 +123,17 @@ def test_body_has_bounds(web: Web):
     assert "32 levels" in deep.json()["detail"]
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/sign-in"])
+def test_head_is_answered_as_get_is(web: Web, path: str):
+    """
+    Without the body: those who watch a service ask so.
+    """
+    head, got = web.client.head(path), web.client.get(path)
+
+    assert (got.status_code, b"") == (head.status_code, head.content)
+    assert got.headers["content-length"] == head.headers["content-length"]
+
+
 def test_method_that_is_not_possible_is_told_those_that_are(web: Web):
     """
     All of them, whichever of their routes comes first.
@@ -133,7 +144,7 @@ def test_method_that_is_not_possible_is_told_those_that_are(web: Web):
     ]
 
     assert {405} == {answer.status_code for answer in answers}
-    assert ["GET, POST", "POST", "GET, POST", "GET"] == [
+    assert ["GET, HEAD, POST", "POST", "GET, HEAD, POST", "GET, HEAD"] == [
         answer.headers["allow"] for answer in answers
     ]
 

@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from api.services import Services
 from models.database.engine import reading, writing
 from models.database.tables import (
     changes,
@@ -27,7 +26,8 @@ from models.operation_state import FINAL_STATES, OperationState, Trigger
 from operations.state import get_operation_state
 from overview.access.roles import Role
 from overview.json_form import write_json
-from overview.operations import fetch_shown_operation
+from overview.operations.shown import fetch_shown_operation
+from serving.services import Services
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import MONDAY, edit, get, make_operation, post, record_all
 
@@ -526,3 +526,57 @@ def test_who_may_only_read_changes_nothing(web: Web, route: str):
     assert 403 == answer.status_code
     assert "operator" in answer.json()["detail"]
     assert "pending" == get(web.engine, operation_id).state
+
+
+def test_failures_of_one_cause_are_found_and_counted(web: Web):
+    """
+    By one of them; the numbers beside the filters are of the same list.
+    """
+    failed = {"state": "failed", "reason": "step failed: publish"}
+    first = add(web, 0, **failed, error="publish: version 3 is gone")
+    second = add(web, 1, **failed, error="publish: version 4 is gone")
+    add(web, 2, **failed, error="publish: nothing is staged")
+    pending = add(web, 3)
+
+    facets = web.get(f"/operations/facets?same_as={first}").json()
+    account = web.get(f"/operations/{first}/account").json()
+
+    assert [str(second), str(first)] == find(web, f"same_as={first}")
+    assert (2, 2) == (facets["total"], facets["state"]["failed"])
+    assert account["identity"]["is_proved"]
+    refused = web.get(f"/operations?same_as={pending}")
+    assert (400, 404) == (
+        refused.status_code,
+        web.get(f"/operations?same_as={uuid4()}").status_code,
+    )
+    assert "has no cause" in refused.json()["detail"]
+
+
+def test_others_learn_nothing_by_a_cause(web: Web):
+    """
+    An operation of another small app is as one that never was.
+    """
+    theirs = add(web, 0, app=OTHER, state="failed", reason="step failed", error="x")
+
+    assert web.get(f"/operations?same_as={theirs}").status_code == 404
+    assert web.get(f"/operations/facets?same_as={theirs}").status_code == 404
+    assert web.get(f"/operations/{theirs}/account").status_code == 404
+    assert web.get("/operations/facets").json()["total"] == 0
+
+
+def test_row_says_why_and_what_can_be_done(web: Web):
+    """
+    In the zone of its action and in UTC.
+    """
+    waiting = add(web, 0, state="pending", reason="worker lost", attempt=1)
+
+    shown = web.get(f"/operations/{waiting}").json()
+
+    assert ("retrying", 0, "UTC") == (
+        shown["mark"],
+        shown["uncertain_mails"],
+        shown["zone"],
+    )
+    assert "cancel" in shown["why"]["remedies"]
+    assert [str(waiting)] == find(web, "mark=retrying")
+    assert [] == find(web, "mark=uncertain")

@@ -7,7 +7,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from api.server import listen
+from serving.server import listen
 from settings import read_settings
 
 

@@ -17,13 +17,15 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from api.server import WebServer
-from api.stream import Hub, Listener, StreamSettings, make_hub
+from cli.web_app import make_app
 from models.database.engine import writing
 from models.errors import UnreachableError
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
 from overview.happenings import Happening, HappeningKind, Sight
+from serving.server import WebServer
+from serving.services import Services
+from serving.stream import Hub, Listener, StreamSettings, make_hub
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.integration.test_budget import counting
 from tests.scheduling import add_app, edit, get_now, make_operation, record_all
@@ -349,7 +351,9 @@ def test_listeners_share_one_statement(engine: sa.Engine):
 def served(engine: sa.Engine, tmp_path: Path) -> Iterator[WebServer]:
     """Give a server on a port of its own."""
     settings = make_settings(tmp_path, engine)
-    server = WebServer(settings.model_copy(update={"web_address": "127.0.0.1:0"}))
+    server = WebServer(
+        settings.model_copy(update={"web_address": "127.0.0.1:0"}), make_app
+    )
     server.start()
     yield server
     server.end()
@@ -438,3 +442,16 @@ def test_app_of_others_cannot_be_listened_to(web: Web):
 
     assert taken.status_code == never.status_code == 404
     assert taken.json()["detail"] == never.json()["detail"].replace("never", OTHER)
+
+
+def test_server_that_stops_says_so_to_new_listeners(web: Web):
+    """
+    They are not too many: the next server has room for them in seconds.
+    """
+    services: Services = web.client.app.state.services  # type: ignore[attr-defined]
+    services.hub.close()
+
+    answer = web.get("/stream")
+
+    assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
+    assert answer.json()["detail"].startswith("the server is stopping.")

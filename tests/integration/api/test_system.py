@@ -14,13 +14,13 @@ from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from actions.leader import Leader, record_tick
-from api.app import make_app
-from api.limits import Limits
-from api.services import Services
-from api.shared import Shared
+from cli.web_app import make_app
 from models.database.engine import make_engine, writing
 from models.errors import UnreachableError
 from overview.access.roles import Role
+from serving.limits import Limits
+from serving.services import Services
+from serving.shared import Shared
 from telemetry import Event
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.presence import give_sign, make_worker

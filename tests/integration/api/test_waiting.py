@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from api.waiting import Waiters
 from models.errors import UnreachableError
 from models.operation_state import FINAL_STATES, OperationState
+from serving.waiting import Waiters
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 PENDING, RUNNING = OperationState.PENDING, OperationState.RUNNING

@@ -61,6 +61,7 @@ def test_warnings_leave_the_data_alone(call: Call, shop: Path):
     answer = call("actions", "post", path, "--app", "shop", "--json")
 
     names = "uid name app revision document_revision state created next superseded"
+    names += " warnings"
     assert set(names.split()) == set(answer.data)
 
 

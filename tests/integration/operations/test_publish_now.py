@@ -40,9 +40,12 @@ def _publish(
     root: Path,
     *kinds: str,
     names: list[str] | None = None,
+    expected: dict[str, int] | None = None,
 ) -> Moved:
     with writing(engine, author=Author("ann")) as connection:
-        return publish_now(connection, "app", kinds, workspace=root, names=names)
+        return publish_now(
+            connection, "app", kinds, workspace=root, names=names, expected=expected
+        )
 
 
 def _roll_back(
@@ -50,9 +53,12 @@ def _roll_back(
     root: Path,
     *kinds: str,
     names: list[str] | None = None,
+    expected: dict[str, int] | None = None,
 ) -> Moved:
     with writing(engine, author=Author("ann")) as connection:
-        return roll_back_now(connection, "app", kinds, workspace=root, names=names)
+        return roll_back_now(
+            connection, "app", kinds, workspace=root, names=names, expected=expected
+        )
 
 
 def test_what_is_staged_becomes_live(engine: sa.Engine, tmp_path: Path):
@@ -176,3 +182,34 @@ def test_moves_are_noted(engine: sa.Engine, tmp_path: Path):
         row.by,
     )
     assert ({"data/a": None}, {"data/a": 1}) == (row.before, row.after)
+
+
+@pytest.mark.parametrize("expected", [{"a": 1}, {"b": 2}, {"a": 2, "b": 1}])
+def test_versions_that_nobody_has_seen_stay_staged(
+    engine: sa.Engine, tmp_path: Path, expected: dict[str, int]
+):
+    """
+    Such as one that was staged after somebody looked; nothing moves at all.
+    """
+    stage(engine, tmp_path, "a", ROWS)
+
+    with pytest.raises(ConflictError, match="was expected"):
+        _publish(engine, tmp_path, "data", names=["a"], expected=expected)
+
+    assert {"a": (2, None, None), "b": (1, None, None)} == fetch_pointers(engine)
+
+
+def test_versions_that_were_seen_move(engine: sa.Engine, tmp_path: Path):
+    """
+    Forth, and back.
+    """
+    _publish(engine, tmp_path, "data")
+    stage(engine, tmp_path, "a", ROWS)
+    names, seen = ["a"], {"a": 2}
+
+    (forth,) = _publish(engine, tmp_path, "data", names=names, expected=seen).moves
+    with pytest.raises(ConflictError, match="version 1 of domain 'a'"):
+        _roll_back(engine, tmp_path, "data", names=names, expected=seen)
+    (back,) = _roll_back(engine, tmp_path, "data", names=["a"], expected={"a": 1}).moves
+
+    assert [(1, 2), (2, 1)] == [(each.before, each.after) for each in (forth, back)]

@@ -17,6 +17,7 @@ from models.paging import Page, Position
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
 from tests.scheduling import (
     add_app,
+    edit_action,
     fetch_all,
     get_now,
     make_dispatcher,
@@ -48,7 +49,7 @@ def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[
     with reading(engine) as connection:
         while True:
             part = fetch_event_part(connection, "app", wanted, Page(limit, after))
-            parts.append([each.name for each in part.entries])
+            parts.append([each.event.name for each in part.entries])
             after = part.following
             if after is None:
                 return parts
@@ -143,3 +144,90 @@ def test_events_of_others_are_not_found(engine: sa.Engine):
     for app, each in (("other", event_id), ("app", uuid4())):
         with reading(engine) as connection, pytest.raises(NotFoundError, match=app):
             fetch_detailed_event(connection, app, each)
+
+
+def test_list_tells_what_each_event_led_to(engine: sa.Engine):
+    """
+    The first actions that wait for it, and that there are more.
+    """
+    for name in "abcd":
+        post(engine, name=name, when={"on": "app.x"})
+    post(engine, name="later", when={"after": "app.y", "delay": "PT2H"})
+    _send(engine, "app.x")
+    _send(engine, "app.y")
+    _send(engine, "app.z")
+    tick(make_dispatcher(engine), get_now(engine))
+
+    with reading(engine) as connection:
+        part = fetch_event_part(connection, "app", EventFilter(), Page())
+
+    found = {each.event.name: each.as_json() for each in part.entries}
+    assert [*"abc"] == [each["action_name"] for each in found["app.x"]["matched"]]
+    assert {"recorded"} == {each["outcome"] for each in found["app.x"]["matched"]}
+    assert ["planned"] == [each["outcome"] for each in found["app.y"]["matched"]]
+    assert [] == found["app.z"]["matched"]
+    assert [True, False, False] == [found[f"app.{n}"]["has_more"] for n in "xyz"]
+
+
+def test_list_of_all_apps_has_all(engine: sa.Engine):
+    """
+    Each with the actions of its own app, in one list.
+    """
+    add_app(engine, "other", ids=["ann"])
+    ours, theirs = (
+        post(engine, app, when={"on": "app.x"}).uid for app in ("app", "other")
+    )
+    _send(engine, "app.x")
+    with writing(engine) as connection:
+        record_each(connection, [NewEvent("other", "app.x", "ann")], correct=False)
+
+    with reading(engine) as connection:
+        part = fetch_event_part(connection, None, EventFilter(), Page())
+        first = fetch_event_part(connection, None, EventFilter(), Page(limit=1))
+        rest = fetch_event_part(
+            connection, None, EventFilter(), Page(1, first.following)
+        )
+
+    assert {("app", ours), ("other", theirs)} == {
+        (each.event.app, each.matched[0].uid) for each in part.entries
+    }
+    parts = [*first.entries, *rest.entries]
+    assert [each.event for each in part.entries] == [each.event for each in parts]
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        ({"active": False}, "is not active"),
+        ({"quarantined_at": True, "quarantine_reason": "no such zone"}, "no such zone"),
+        ({"effective_from": True}, "nothing from before"),
+        ({"starts_at": True}, "only starts at"),
+        ({"ends_at": False}, "ended at"),
+        ({"paused_at": True}, "is paused"),
+        ({"active": True}, None),
+    ],
+)
+def test_action_that_cannot_run_for_it_says_why(
+    engine: sa.Engine, values: dict[str, Any], note: str | None
+):
+    """
+    As it is now; of other reasons, its why tells.
+    """
+    uid = post(engine, when={"on": "app.x"}).uid
+    event_id = _send(engine, "app.x", at=get_now(engine))
+    later = get_now(engine) + HOUR
+    times = {True: later, False: later - 2 * HOUR}
+    edit_action(
+        engine,
+        uid,
+        **{
+            name: times[value] if name.endswith(("_at", "_from")) else value
+            for name, value in values.items()
+        },
+    )
+
+    with reading(engine) as connection:
+        told = fetch_detailed_event(connection, "app", event_id).as_json()
+
+    found = told["matched"][0]["note"]
+    assert found is None if note is None else note in str(found)

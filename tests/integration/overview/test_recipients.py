@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from itertools import chain, combinations
 from typing import Any
@@ -13,8 +14,8 @@ from models.database.engine import reading, writing
 from models.database.tables import memberships, users
 from models.paging import Page
 from models.recipients import RecipientFilterModel
-from operations.adapters.app_users import count_recipients, fetch_users
-from operations.recipients import INSIDE, judge
+from operations.adapters.app_users import count_left_out, count_recipients, fetch_users
+from operations.recipients import INSIDE, Standing, judge
 from overview.recipients import RecipientPart, fetch_recipient_part
 from tests.scheduling import MONDAY, add_app, get_now, post
 
@@ -90,9 +91,14 @@ def test_count_agrees_with_the_rule(
             counted = count_recipients(
                 connection, "app", who, now=now, on_event=on_event
             )
+            told = count_left_out(connection, "app", who, now=now, on_event=on_event)
         standings = [judge(who, u, now=now, on_event=on_event) for u in everybody]
 
+        left_out = Counter(standings)
+        for each in (*INSIDE, Standing.NOT_NAMED):
+            left_out.pop(each, None)
         assert sum(each in INSIDE for each in standings) == counted, flags
+        assert (counted, left_out) == told, flags
 
 
 def test_each_user_has_a_reason(engine: sa.Engine):

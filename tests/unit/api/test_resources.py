@@ -39,6 +39,8 @@ RESOURCES: Mapping[str, str] = {
     """,
     "scheduled actions": """
         GET /actions
+        GET /action-counts
+        GET /action-documents
         POST /actions
         POST /actions/batch
         GET /actions/{uid}
@@ -52,20 +54,28 @@ RESOURCES: Mapping[str, str] = {
         GET /actions/{uid}/pause
         PUT /actions/{uid}/pause
         DELETE /actions/{uid}/pause
+        GET /actions/{uid}/runs
         POST /actions/{uid}/runs
+        GET /actions/{uid}/days
+        GET /actions/{uid}/preview
         GET /actions/{uid}/occurrences
         GET /actions/{uid}/why
         GET /actions/{uid}/recipients
     """,
     "previews": """
         POST /previews
+        GET /starters
+        GET /starters/{kind}
     """,
     "operations": """
         GET /operations
         GET /operations/counts
+        GET /operations/facets
         GET /operations/{operation_id}
         GET /operations/{operation_id}/steps
+        GET /operations/{operation_id}/account
         GET /operations/{operation_id}/deliveries
+        GET /operations/{operation_id}/recipients
         GET /operations/{operation_id}/log
         GET /operations/{operation_id}/state
         POST /operations/{operation_id}/cancel
@@ -85,9 +95,11 @@ RESOURCES: Mapping[str, str] = {
         POST /backfills/{backfill_id}/cancel
     """,
     "events": """
+        GET /events
         GET /apps/{app}/events
         POST /apps/{app}/events
         GET /apps/{app}/events/{event_id}
+        POST /apps/{app}/events/{event_id}/replay
     """,
     "data": """
         GET /apps/{app}/domains
@@ -105,10 +117,27 @@ RESOURCES: Mapping[str, str] = {
         POST /mails/confirm
         POST /mails/test
     """,
+    "when things run": """
+        GET /calendar
+        GET /planned
+        GET /timeline
+        GET /apps/{app}/calendar.ics
+    """,
     "the system": """
         GET /status
+        GET /now
+        GET /minutes
+        GET /search
         GET /workers
+        POST /workers/{worker_id}/drain
+        POST /workers/{worker_id}/resume
+        GET /queues
+        GET /queues/{queue}/pause
+        PUT /queues/{queue}/pause
+        DELETE /queues/{queue}/pause
         GET /doctor
+        GET /installation
+        GET /support-bundle
         GET /audit
         GET /load
         GET /stream

@@ -11,7 +11,11 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import deliveries
 from models.paging import Page
-from operations.mail.list_mails import MailSelection, fetch_mails
+from operations.mail.count_mails import count_lately
+from operations.mail.list_mails import (
+    MailSelection,
+    fetch_mails,
+)
 from operations.ports import DeliveryState
 from tests.scheduling import at, edit, make_operation, record_all
 
@@ -94,3 +98,37 @@ def test_filters_hold_in_every_part(engine: sa.Engine):
     assert {"app user03", "other user03"} == set(collect(engine, of_some, 1))
     assert {"04", "05", "06", "07"} == {each[-2:] for each in collect(engine, late, 3)}
     assert [] == collect(engine, unknown, 3)
+
+
+def count(engine: sa.Engine, wanted: MailSelection, most: int = 100) -> dict[str, int]:
+    """Count by state; a count that is not whole has a state of its own."""
+    with reading(engine) as connection:
+        counts = count_lately(connection, wanted, most=most)
+    return {**counts.by_state, **({} if counts.is_whole else {"more": 0})}
+
+
+def test_mails_that_wait_for_somebody_are_counted_however_old(engine: sa.Engine):
+    """
+    Those that were sent long ago are not, unless their time is asked for.
+    """
+    since = MailSelection(app="app", state=None, since=NOON)
+    late = MailSelection(app="app", state=None, since=NOON + timedelta(minutes=4))
+    sent = MailSelection(state=DeliveryState.SENT, since=NOON)
+
+    assert {"failed": 7} == count(engine, MailSelection(app="app", state=None))
+    assert {"failed": 7} == count(
+        engine, MailSelection(app="app", state=DeliveryState.FAILED)
+    )
+    assert {"failed": 7, "sent": 13} == count(engine, since)
+    assert {"failed": 1, "sent": 3} == count(engine, late)
+    assert {"sent": 26} == count(engine, sent)
+
+
+def test_counts_of_too_many_are_not_whole(engine: sa.Engine):
+    """
+    The latest are counted, and it is told that there are more.
+    """
+    found = count(engine, MailSelection(state=None, since=NOON), most=5)
+
+    assert "more" in found
+    assert 5 == found["failed"]

@@ -23,7 +23,11 @@ from models.operation_state import OperationState, Overlap
 from models.paging import Page
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
-from operations.mail.list_mails import MailSelection, count_mails, fetch_mails
+from operations.mail.count_mails import count_mails
+from operations.mail.list_mails import (
+    MailSelection,
+    fetch_mails,
+)
 from operations.mail.message import Outcome, Sending, Template
 from operations.mail.uncertain_mails import (
     confirm_mails,

@@ -14,6 +14,7 @@ from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, postpone
 from operations.list_operations import fetch_steps
+from operations.operation_log import LONGEST_ERROR
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import BACK_OFF, reclaim_lost_workers
 from operations.running.attempt import (
@@ -22,6 +23,7 @@ from operations.running.attempt import (
     RETRY_DELAY,
     Attempt,
 )
+from operations.running.past_attempts import MOST_KEPT, read_attempts
 from tests.scheduling import (
     add_revision,
     edit,
@@ -207,3 +209,57 @@ def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Port
     with reading(engine) as connection:
         former, following = fetch_steps(connection, [DAILY.id])[DAILY.id]
     assert former.finished_at <= following.started_at
+
+
+def test_attempts_that_did_not_succeed_are_kept(engine: sa.Engine, ports: Ports):
+    """
+    The step knows only the last one; those before tell when, where and why they ended.
+    """
+    add_revision(engine)
+    record_all(engine, DAILY)
+    full = PlatformError("the disk is full")
+    attempt(engine, ports, StepError("no network", permanent=False))
+    attempt(engine, ports, full)
+    attempt(engine, ports, StepError("no such user", permanent=True))
+
+    ended = read_attempts(get(engine, DAILY.id).details)
+
+    assert [
+        (1, "failed", "no network"),
+        (2, "postponed", "the disk is full"),
+        (2, "failed", "no such user"),
+    ] == [(each.number, each.outcome, each.error) for each in ended]
+    assert all(
+        each.step == "run_task"
+        and each.step_began_at is not None
+        and each.began_at <= each.step_began_at <= each.ended_at
+        for each in ended
+    )
+
+
+def test_error_of_a_megabyte_is_cut(engine: sa.Engine, ports: Ports):
+    """
+    Wherever it is kept: lists fetch it with each row.
+    """
+    add_revision(engine)
+    record_all(engine, DAILY)
+    attempt(engine, ports, StepError("x" * 2**20, permanent=True))
+
+    row = get(engine, DAILY.id)
+    with reading(engine) as connection:
+        (step,) = fetch_steps(connection, [DAILY.id])[DAILY.id]
+    assert len(row.error) < LONGEST_ERROR + 100
+    assert len(step.error) <= LONGEST_ERROR
+    assert row.error.endswith("(cut)")
+
+
+def test_attempts_of_an_endless_wait_are_not_all_kept(engine: sa.Engine, ports: Ports):
+    """
+    A disk that is full for a week must not fill the database.
+    """
+    add_revision(engine)
+    record_all(engine, DAILY)
+    for _attempt in range(MOST_KEPT + 2):
+        attempt(engine, ports, PlatformError("the disk is full"))
+
+    assert MOST_KEPT == len(read_attempts(get(engine, DAILY.id).details))

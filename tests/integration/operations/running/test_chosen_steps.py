@@ -17,7 +17,7 @@ from operations.fleet.processes import Process, Role, record_sign
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
 from operations.running.attempt import Attempt
-from overview.operations import fetch_shown_operation
+from overview.operations.shown import fetch_shown_operation
 from tests.scheduling import MONDAY, add_app, edit, get, post
 from tests.unit.operations.fakes import World
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from actions.occurrences import Schedule, make_schedule
-from actions.posting.changes import MOST_COMPARED, compare_schedules
-from models.when import CronModel, TimingModel
+from actions.posting.changes import (
+    MOST_COMPARED,
+    Changes,
+    Foreseen,
+    compare_runs,
+)
+from models.when import CronModel, DueDateModel, TimingModel
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 END = START + timedelta(days=30)
@@ -21,6 +26,18 @@ def make_weekly(*rules: str, jitter: str | None = None) -> Schedule:
     return make_schedule(TimingModel(when=when, jitter=jitter))
 
 
+def compare_schedules(
+    old: Schedule | None,
+    new: Schedule | None,
+    uid: str,
+    *,
+    start: datetime,
+    end: datetime,
+) -> Changes:
+    """Compare rules of time; None: there is no such rule."""
+    return compare_runs(Foreseen(old), Foreseen(new), uid, start=start, end=end)
+
+
 def test_same_rule_changes_nothing() -> None:
     """
     An edit of the name alone has nothing to show.
@@ -31,6 +48,17 @@ def test_same_rule_changes_nothing() -> None:
 
     assert ((), (), ()) == (changes.added, changes.removed, changes.moved)
     assert END == changes.until
+
+
+def test_same_rule_is_not_searched() -> None:
+    """
+    Rules due every minute are the same for all of the time, however often that is.
+    """
+    rule = make_weekly("* * * * *")
+    changes = compare_schedules(rule, rule, "a", start=START, end=END)
+
+    assert changes.is_empty
+    assert (END, None) == (changes.until, changes.later)
 
 
 def test_other_time_on_the_same_day_is_a_move() -> None:
@@ -132,4 +160,122 @@ def test_changes_are_json() -> None:
         "removed": [],
         "moved": [{"from": "2026-11-23T07:00:00Z", "to": "2026-11-23T08:00:00Z"}],
         "until": "2026-12-21T00:00:00Z",
+        "later": None,
     } == changes.as_json()
+
+
+def make_once(*instants: str) -> Schedule:
+    """Return the union of due dates in UTC."""
+    when = tuple(DueDateModel(due_date=each) for each in instants)
+    return make_schedule(TimingModel(when=when))
+
+
+def test_another_date_is_a_move_whenever_it_is() -> None:
+    """
+    Of what runs once, the run itself moves, even to another year.
+    """
+    changes = compare_schedules(
+        make_once("2026-11-30T09:00:00"),
+        make_once("2027-02-01T09:00:00"),
+        "a",
+        start=START,
+        end=END,
+    )
+
+    before = datetime(2026, 11, 30, 9, tzinfo=UTC)
+    after = datetime(2027, 2, 1, 9, tzinfo=UTC)
+    assert ((), (), ((before, after),)) == (
+        changes.added,
+        changes.removed,
+        changes.moved,
+    )
+    assert END == changes.until
+
+
+def test_one_date_more_is_added() -> None:
+    """
+    What both have is no change.
+    """
+    changes = compare_schedules(
+        make_once("2026-11-30T09:00:00"),
+        make_once("2026-11-30T09:00:00", "2028-11-30T09:00:00"),
+        "a",
+        start=START,
+        end=END,
+    )
+
+    assert (datetime(2028, 11, 30, 9, tzinfo=UTC),) == changes.added
+    assert ((), ()) == (changes.removed, changes.moved)
+
+
+def test_first_difference_after_the_period_is_told() -> None:
+    """
+    If nothing in the period differs: a rule of the year is not lost in silence.
+    """
+    changes = compare_schedules(
+        make_weekly("0 7 1 5 *"), make_weekly("0 7 2 5 *"), "a", start=START, end=END
+    )
+
+    assert changes.is_empty
+    assert datetime(2027, 5, 1, 7, tzinfo=UTC) == changes.later
+
+
+def test_difference_in_the_period_is_enough() -> None:
+    """
+    Then nothing is looked for after it; nor if there are too many occurrences.
+    """
+    hourly, weekly = make_weekly("0 * * * *"), make_weekly("0 7 * * 1")
+
+    changes = compare_schedules(hourly, weekly, "a", start=START, end=END)
+    full = compare_schedules(
+        make_weekly("* * * * *"), make_weekly("* * * 1-11 *"), "a", start=START, end=END
+    )
+
+    assert changes.later is None
+    assert (True, None) == (full.is_empty, full.later)
+    assert full.until < END
+
+
+def test_runs_of_users_move_with_their_user() -> None:
+    """
+    A longer delay moves the run of each; a user whom only one rule has is added or
+    removed.
+    """
+    soon, late = MONDAY_SEVEN, MONDAY_SEVEN + WEEK
+    old = Foreseen(by_user={"ann": {soon}, "bob": {soon}, "cid": {soon}})
+    new = Foreseen(by_user={"ann": {late}, "cid": {soon}, "dan": {late}})
+
+    changes = compare_runs(old, new, "a", start=START, end=END)
+
+    assert ((late,), (soon,), ((soon, late),)) == (
+        changes.added,
+        changes.removed,
+        changes.moved,
+    )
+
+
+def test_rule_of_time_in_place_of_an_event() -> None:
+    """
+    The runs of the users go, and those of the rule come; none of them moves.
+    """
+    old = Foreseen(by_user={"ann": {MONDAY_SEVEN}})
+    new = Foreseen(make_weekly("0 8 * * 1"))
+
+    changes = compare_runs(old, new, "a", start=START, end=END)
+
+    assert (MONDAY_SEVEN,) == changes.removed
+    assert MONDAY_SEVEN + HOUR == changes.added[0]
+    assert () == changes.moved
+
+
+def test_events_that_are_not_all_known_end_the_comparison() -> None:
+    """
+    Up to there it is complete.
+    """
+    end = MONDAY_SEVEN + HOUR
+    old = Foreseen(by_user={"ann": {MONDAY_SEVEN}, "bob": {end}}, complete_until=end)
+
+    changes = compare_runs(old, Foreseen(), "a", start=START, end=END)
+
+    assert (MONDAY_SEVEN,) == changes.removed
+    assert end == changes.until

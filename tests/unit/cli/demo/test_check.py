@@ -9,7 +9,7 @@ import pytest
 from cli.demo.check import check, find_minutes
 from cli.demo.data import EVERY_MINUTE, WEEKLY_UPDATE
 from models.operation_state import OperationState, StepState, Trigger
-from overview.operations import ShownOperation, ShownStep
+from overview.operations.shown import ShownOperation, ShownStep
 from tests.shown import make_shown_operation
 
 START = datetime(2026, 11, 23, 6, 0, 10, tzinfo=UTC)

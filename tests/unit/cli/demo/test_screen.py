@@ -8,7 +8,7 @@ from typing import Any
 
 from cli.demo.screen import find_news
 from models.operation_state import OperationState, StepState
-from overview.operations import ShownStep
+from overview.operations.shown import ShownStep
 from tests.shown import make_shown_operation
 
 TICK_AT = datetime(2026, 11, 23, 6, 1, tzinfo=UTC)

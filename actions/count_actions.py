@@ -1,0 +1,272 @@
+"""
+How many scheduled actions there are of each app, state, kind and queue, and in trouble.
+
+One look at the actions counts them all: they are grouped by everything at once, and
+each filter is applied to the counts of the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from typing_extensions import TypedDict
+
+from actions.list_actions import (
+    TROUBLES_LOOKED_AT,
+    ActionFilter,
+    ActionKind,
+    Trouble,
+    fetch_troubled,
+    match,
+    match_kind,
+    match_text,
+    name_state,
+)
+from actions.read_actions import ActionState
+from models.database.tables import IDLE_ACTIONS, scheduled_actions
+from models.operation_state import OperationState, Queue
+
+#: The most actions that are looked at: 20 ms. Of more, indexes still know how many
+#: there are of each app and in each state.
+COUNTED = 10_000
+
+_kept = scheduled_actions.c
+
+_Name = TypeVar("_Name")
+
+
+class ActionCountsJson(TypedDict):
+    """
+    How many scheduled actions match, and how many would if one filter were another.
+
+    ``is_whole``: false if there are too many actions to look at, so that each figure is
+    the least that it may be. Those of apps and states, and the total, are exact all the
+    same unless a text, kind, queue or trouble is asked for.
+    """
+
+    total: int
+    apps: dict[str, int]
+    states: dict[ActionState, int]
+    kinds: dict[str, int]
+    queues: dict[Queue, int]
+    troubles: dict[Trouble, int]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCounts:
+    """
+    How many scheduled actions match, and how many would if one filter were another.
+
+    Args:
+        total: Those that match all filters.
+
+        apps: By uid, those that match the filters but that of the app; and so on.
+
+        kinds: By the key of ``when``; an action of several rules counts for each kind.
+
+        troubles: ANY counts each action once.
+
+        is_whole: Whether all were looked at; see ``ActionCountsJson``.
+    """
+
+    total: int
+    apps: Mapping[str, int]
+    states: Mapping[ActionState, int]
+    kinds: Mapping[str, int]
+    queues: Mapping[Queue, int]
+    troubles: Mapping[Trouble, int]
+    is_whole: bool
+
+    def as_json(self) -> ActionCountsJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "total": self.total,
+            "apps": dict(self.apps),
+            "states": dict(self.states),
+            "kinds": dict(self.kinds),
+            "queues": dict(self.queues),
+            "troubles": dict(self.troubles),
+            "is_whole": self.is_whole,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """So many actions that have all of this in common."""
+
+    app: str
+    state: ActionState
+    queue: str
+    kinds: frozenset[str]
+    count: int
+
+    def fits(self, wanted: ActionFilter) -> bool:
+        return (
+            wanted.app in {None, self.app}
+            and wanted.state in {None, self.state}
+            and wanted.queue in {None, self.queue}
+            and (wanted.kind is None or wanted.kind in self.kinds)
+        )
+
+
+def count_actions(
+    connection: sa.Connection,
+    wanted: ActionFilter,
+    *,
+    app: str | None = None,
+    most: int = COUNTED,
+) -> ActionCounts:
+    """
+    Count the actions that are not deleted, by whatever they can be filtered by.
+
+    Args:
+        connection: Any.
+
+        wanted: The filters that are set.
+
+        app: Uid of the only small app whose actions may be counted. None: those of all.
+
+        most: The most actions to look at.
+    """
+    troubled = fetch_troubled(connection, app)
+    in_trouble = _fetch_in_trouble(connection, troubled, wanted, app)
+    whole, is_whole = _fetch_cells(connection, wanted, app, most)
+    cells = whole if wanted.trouble is None else in_trouble[wanted.trouble]
+    counts = ActionCounts(
+        total=_sum(cells, wanted),
+        apps=_count(cells, replace(wanted, app=None), lambda cell: (cell.app,)),
+        states=_count(cells, replace(wanted, state=None), lambda cell: (cell.state,)),
+        kinds=_count(cells, replace(wanted, kind=None), lambda cell: cell.kinds),
+        queues=_count(
+            cells, replace(wanted, queue=None), lambda cell: (Queue(cell.queue),)
+        ),
+        troubles={
+            trouble: _sum(found, wanted) for trouble, found in in_trouble.items()
+        },
+        is_whole=is_whole,
+    )
+    if is_whole or replace(wanted, app=None, state=None) != ActionFilter():
+        return counts
+    return _correct(counts, _fetch_indexed(connection, app), wanted)
+
+
+def _correct(
+    counts: ActionCounts, cells: Sequence[_Cell], wanted: ActionFilter
+) -> ActionCounts:
+    """Return *counts* with what the indexes know."""
+    return replace(
+        counts,
+        total=_sum(cells, wanted),
+        apps=_count(cells, replace(wanted, app=None), lambda cell: (cell.app,)),
+        states=_count(cells, replace(wanted, state=None), lambda cell: (cell.state,)),
+    )
+
+
+def _fetch_indexed(connection: sa.Connection, app: str | None) -> list[_Cell]:
+    """Count all actions (of *app*) by app and state alone."""
+    alive = match(connection, ActionFilter(app=app))
+    state = name_state()
+    idle = connection.execute(
+        sa.select(_kept.app, state, sa.func.count())
+        .where(*alive, IDLE_ACTIONS.of(scheduled_actions.name))
+        .group_by(_kept.app, state)
+    ).all()
+    everything = connection.execute(
+        sa.select(_kept.app, sa.func.count()).where(*alive).group_by(_kept.app)
+    )
+    active: Counter[str] = Counter(dict(tuple(row) for row in everything))
+    for name, _word, count in idle:
+        active[name] -= count
+    rows = [*idle, *((name, ActionState.ACTIVE, n) for name, n in active.items())]
+    return [
+        _Cell(name, ActionState(word), "", frozenset(), count)
+        for name, word, count in rows
+        if count > 0
+    ]
+
+
+def _fetch_in_trouble(
+    connection: sa.Connection,
+    troubled: Mapping[str, OperationState],
+    wanted: ActionFilter,
+    app: str | None,
+) -> dict[Trouble, list[_Cell]]:
+    """Return each action that is in trouble, by what it is, if its name matches."""
+    found: dict[Trouble, list[_Cell]] = {trouble: [] for trouble in Trouble}
+    is_bad = match(connection, ActionFilter(app=app, state=ActionState.QUARANTINED))
+    is_named = match(connection, ActionFilter(app=app, uids=frozenset(troubled)))
+    text = [] if not wanted.text else [match_text(wanted.text, _kept)]
+    shared = (_kept.app, name_state(), _kept.queue, *_name_kinds(_kept))
+    seen: set[str] = set()
+    for conditions in (is_bad, is_named):
+        query = sa.select(_kept.uid, *shared).where(*conditions, *text)
+        for uid, *rest in connection.execute(query.limit(TROUBLES_LOOKED_AT)):
+            if uid in seen:
+                continue  # its last run failed, and it is in quarantine
+            seen.add(uid)
+            cell = _make_cell(*rest, 1)
+            found[Trouble.ANY].append(cell)
+            if uid in troubled:
+                found[Trouble(troubled[uid].value)].append(cell)
+            if cell.state is ActionState.QUARANTINED:
+                found[Trouble.QUARANTINED].append(cell)
+    return found
+
+
+def _fetch_cells(
+    connection: sa.Connection, wanted: ActionFilter, app: str | None, most: int
+) -> tuple[list[_Cell], bool]:
+    """Count the actions (of *app*) with such a name by all at once; and whether all."""
+    looked_into = (_kept.name, _kept.uid, _kept.timing, _kept.event, _kept.delay)
+    seen = (
+        sa.select(_kept.app, name_state().label("state"), _kept.queue, *looked_into)
+        .where(*match(connection, ActionFilter(app=app)))
+        .limit(most + 1)
+        .subquery("seen")
+    )
+    fits = match_text(wanted.text, seen.c) if wanted.text else sa.literal(value=True)
+    shared = sa.select(
+        fits.label("fits"), seen.c.app, seen.c.state, seen.c.queue, *_name_kinds(seen.c)
+    ).subquery("shared")
+    query = sa.select(*shared.c, sa.func.count()).group_by(*shared.c)
+    rows = connection.execute(query).all()
+    cells = [_make_cell(*rest) for fits, *rest in rows if fits]
+    return cells, sum(row[-1] for row in rows) <= most
+
+
+def _name_kinds(
+    kept: ReadOnlyColumnCollection[str, Any],
+) -> list[sa.Label[bool]]:
+    return [match_kind(kind, kept).label(f"is_{kind}") for kind in ActionKind]
+
+
+def _make_cell(app: str, state: str, queue: str, *rest: Any) -> _Cell:
+    *flags, count = rest
+    kinds = frozenset(
+        kind.value for kind, flag in zip(ActionKind, flags, strict=True) if flag
+    )
+    return _Cell(app, ActionState(state), queue, kinds, count)
+
+
+def _sum(cells: Iterable[_Cell], wanted: ActionFilter) -> int:
+    return sum(cell.count for cell in cells if cell.fits(wanted))
+
+
+def _count(
+    cells: Iterable[_Cell],
+    wanted: ActionFilter,
+    name: Callable[[_Cell], Iterable[_Name]],
+) -> dict[_Name, int]:
+    """Count those that match *wanted* by what *name* returns of them."""
+    counts: Counter[_Name] = Counter()
+    for cell in cells:
+        if cell.fits(wanted):
+            for each in name(cell):
+                counts[each] += cell.count
+    return dict(counts)

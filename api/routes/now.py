@@ -1,0 +1,74 @@
+"""What is wrong now and what comes next, minute by minute, and the search."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from actions.list_actions import LONGEST_TEXT
+from api.answers import ROOT, answer
+from api.guarding import ApiRoute
+from overview.now.minutes import MinutesJson, fetch_minutes
+from overview.now.present import NowJson, fetch_now
+from overview.search import HitsJson, search
+from serving.context import Viewer
+
+router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
+
+
+@router.get("/now", response_model=NowJson)
+def read_now(
+    context: Viewer,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+) -> Response:
+    """
+    Tell what is wrong at this moment, what is fine, and what comes next.
+
+    With failures of the last 24 hours by cause; what was missed, skipped, late or is
+    uncertain, and why; what runs, and when it may end; the next 10 occurrences. A key
+    of one small app is told the part of that app.
+    """
+    app = context.narrow(app)
+    with context.reading() as connection:
+        found = fetch_now(connection, app=app)
+    return answer(found.as_json())
+
+
+@router.get("/minutes", response_model=MinutesJson)
+def read_minutes(
+    context: Viewer,
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+) -> Response:
+    """
+    Count operations minute by minute: two hours back, and what is planned for one.
+
+    By state, with missed occurrences, each in the minute in which it was due; and the
+    times in which no scheduler led.
+    """
+    app = context.narrow(app)
+    with context.reading() as connection:
+        found = fetch_minutes(connection, app=app)
+    return answer(found.as_json())
+
+
+@router.get("/search", response_model=HitsJson)
+def find(
+    context: Viewer,
+    q: Annotated[
+        str,
+        Query(
+            description="A part of the name or uid of an action or small app, or the"
+            " beginning of the id of an operation, six digits or more.",
+            examples=["weekly"],
+            max_length=LONGEST_TEXT,
+        ),
+    ],
+    app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
+) -> Response:
+    """Find actions, operations and small apps by name, uid or id, at most 20 each."""
+    app = context.narrow(app)
+    with context.reading() as connection:
+        found = search(connection, q, app=app)
+    return answer(found.as_json())

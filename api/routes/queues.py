@@ -1,0 +1,135 @@
+"""Queues and their pauses; workers that are to take nothing new."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.pausing.pause_state import tag_pause
+from actions.pausing.queues import (
+    PausedQueueJson,
+    ResumedQueueJson,
+    fetch_queue_pause,
+    pause_queue,
+    resume_queue,
+)
+from actions.pausing.targets import TargetPauseJson
+from api.answers import ROOT, ListJson, answer, answer_list
+from api.guarding import ApiRoute, takes
+from models.errors import ForbiddenError
+from models.operation_state import Queue
+from models.paging import Part
+from models.requests.actions import NoteModel, PauseModel
+from overview.installation.queues import ShownQueue, ShownQueueJson, fetch_queues
+from overview.installation.workers import WorkerJson, set_drained
+from serving.context import Context, Operator, Viewer
+
+router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
+
+
+def _refuse_tenant(context: Context) -> None:
+    """Refuse keys of one small app: queues and workers are there for all apps."""
+    if context.app is not None:
+        msg = "queues and workers are those of the installation: a key of it is needed"
+        raise ForbiddenError(msg)
+
+
+@router.get("/queues", response_model=ListJson[ShownQueueJson])
+def list_queues(context: Viewer) -> Response:
+    """
+    List the queues: what waits in each, how fast it is taken, whether it is paused.
+
+    This needs a key of the installation.
+    """
+    _refuse_tenant(context)
+    with context.reading() as connection:
+        found = fetch_queues(connection)
+    return answer_list(context, Part(found, None), ShownQueue.as_json)
+
+
+@router.get("/queues/{queue}/pause", response_model=TargetPauseJson)
+def read_queue_pause(context: Viewer, queue: Queue) -> Response:
+    """Return the pause of a queue, if it has one."""
+    with context.reading() as connection:
+        pause = fetch_queue_pause(connection, queue)
+    told = None if pause is None else pause.seen_by(context.app).as_json()
+    return answer({"pause": told}, etag=tag_pause(pause))
+
+
+@router.put("/queues/{queue}/pause", response_model=PausedQueueJson)
+@takes(
+    PauseModel,
+    examples={
+        "until": {"note": "the mail server moves", "until": "2036-01-01T09:00:00Z"}
+    },
+    required=False,
+)
+def pause_one_queue(context: Operator, queue: Queue) -> Response:
+    """
+    Pause a queue: nothing more of it is sent or claimed, what runs goes on.
+
+    Occurrences are recorded as before, and wait. This needs a key of the installation.
+    """
+    _refuse_tenant(context)
+    asked = context.read(PauseModel, "pause")
+    with context.writing() as connection:
+        paused = pause_queue(
+            connection,
+            queue,
+            until=asked.until,
+            note=asked.note,
+            by=context.caller.name,
+            expected=context.expected,
+        )
+    return answer(paused.as_json(), etag=tag_pause(paused.pause))
+
+
+@router.delete("/queues/{queue}/pause", response_model=ResumedQueueJson)
+def resume_one_queue(context: Operator, queue: Queue) -> Response:
+    """Resume a queue: what waits is sent within a second, the oldest first."""
+    _refuse_tenant(context)
+    with context.writing() as connection:
+        resumed = resume_queue(connection, queue, expected=context.expected)
+    return answer(resumed.as_json(), etag=tag_pause(None))
+
+
+@router.post("/workers/{worker_id}/drain", response_model=WorkerJson)
+@takes(
+    NoteModel, examples={"before a deployment": {"note": "new kernel"}}, required=False
+)
+def drain_one_worker(context: Operator, worker_id: UUID) -> Response:
+    """
+    Ask a worker to finish what it runs and to take nothing new.
+
+    It does so within 20 seconds, until it is resumed or started again; its state says
+    when it is drained. This needs a key of the installation.
+    """
+    _refuse_tenant(context)
+    return _set_drained(context, worker_id, drained=True)
+
+
+@router.post("/workers/{worker_id}/resume", response_model=WorkerJson)
+@takes(NoteModel, examples={"it is not stopped": {}}, required=False)
+def resume_one_worker(context: Operator, worker_id: UUID) -> Response:
+    """
+    Let a drained worker take operations again, within 20 seconds.
+
+    This needs a key of the installation.
+    """
+    _refuse_tenant(context)
+    return _set_drained(context, worker_id, drained=False)
+
+
+def _set_drained(context: Context, worker_id: UUID, *, drained: bool) -> Response:
+    asked = context.read(NoteModel, "note")
+    with context.writing() as connection:
+        found = set_drained(
+            connection,
+            worker_id,
+            drained=drained,
+            by=context.caller.name,
+            note=asked.note,
+        )
+    return answer(found.as_json())

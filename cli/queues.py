@@ -1,0 +1,112 @@
+"""The commands ``queues list|pause|resume``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from actions.pausing.queues import pause_queue, resume_queue
+from cli.connection import get_actor, read_database, write_database
+from cli.options import JsonOption, read_optional_instant
+from cli.output import describe_pause, out, print_json, print_note, print_table
+from cli.pausing import NoteOption, UntilOption, say_until
+from models.operation_state import Queue
+from models.units import format_age
+from overview.installation.queues import ShownQueue, fetch_queues
+
+_QueueArgument = Annotated[
+    Queue, typer.Argument(metavar="QUEUE", help="quick, heavy or celery.")
+]
+
+
+def list_queues(*, json: JsonOption = False) -> None:
+    """
+    List the queues: what waits, how fast it is taken, and what is paused.
+
+    "Empty in" is how long what waits would take at the pace of the last 15 minutes, if
+    nothing came in.
+    """
+    with read_database() as connection:
+        found = fetch_queues(connection)
+    if json:
+        print_json([each.as_json() for each in found])
+        return
+    print_table(
+        ("queue", "waiting", "oldest", "taken 1 h", "empty in", "workers", "paused"),
+        (
+            [
+                each.queue,
+                str(each.depth),
+                _show_oldest(each),
+                str(each.as_json()["taken_1_h"]),
+                _show_end(each),
+                f"{each.workers} ({each.slots} at a time)",
+                "-" if each.pause is None else describe_pause(each.pause),
+            ]
+            for each in found
+        ),
+        empty="",
+    )
+
+
+def _show_oldest(shown: ShownQueue) -> str:
+    since = shown.waiting.since
+    return "-" if since is None else format_age(shown.now - since)
+
+
+def _show_end(shown: ShownQueue) -> str:
+    if not shown.depth:
+        return "-"
+    end = shown.empty_in
+    return "no end" if end is None else format_age(end)
+
+
+def pause(
+    queue: _QueueArgument,
+    *,
+    note: NoteOption = None,
+    until: UntilOption = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Pause a queue: nothing more of it is sent or claimed.
+
+    What runs goes on. Occurrences are recorded as before and wait, so that nothing is
+    lost; an action with "overlap": "skip" skips those that come while a former one
+    waits.
+    """
+    end = read_optional_instant("--until", until)
+    with write_database() as connection:
+        paused = pause_queue(connection, queue, until=end, note=note, by=get_actor())
+    if json:
+        print_json(paused.as_json())
+        return
+    ends = "" if paused.pause.until is None else say_until(paused.pause.until)
+    out().print(
+        f"Paused queue {queue.value}{ends}: {_count(paused.waiting)}.", markup=False
+    )
+    print_note(
+        "What runs goes on. Occurrences are recorded as before, and wait. To undo:"
+        f" minutehand queues resume {queue.value}"
+    )
+
+
+def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
+    """
+    Resume a queue: what waits is sent, the oldest first.
+
+    It takes effect within a second, if a scheduler leads.
+    """
+    with write_database() as connection:
+        resumed = resume_queue(connection, queue)
+    if json:
+        print_json(resumed.as_json())
+        return
+    out().print(
+        f"Resumed queue {queue.value}: {_count(resumed.waiting)}.", markup=False
+    )
+
+
+def _count(waiting: int) -> str:
+    return "1 operation waits" if waiting == 1 else f"{waiting:,} operations wait"

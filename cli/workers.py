@@ -1,0 +1,98 @@
+"""The commands ``workers list|drain|resume``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.connection import get_actor, read_database, write_database
+from cli.options import JsonOption
+from cli.output import out, print_json, print_note, print_table
+from cli.pausing import NoteOption
+from models.units import format_age
+from operations.fleet.draining import find_worker
+from operations.fleet.processes import RENEW_EVERY
+from overview.installation.workers import WorkerAtWork, fetch_workers, set_drained
+
+_NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Of a worker, such as quick@host.")
+]
+
+
+def list_workers(*, json: JsonOption = False) -> None:
+    """
+    List the workers, and what each of them does.
+
+    A drained worker takes nothing and runs nothing, so that it can be stopped.
+    """
+    with read_database() as connection:
+        found = fetch_workers(connection)
+    if json:
+        print_json([each.as_json() for each in found])
+        return
+    print_table(
+        ("worker", "state", "takes", "runs", "taken 1 h", "last sign", "version"),
+        (
+            [
+                each.seen.process.name,
+                each.state,
+                ", ".join(each.seen.process.queues) or "nothing",
+                f"{len(each.running)} of {each.seen.process.concurrency or '-'}",
+                str(each.taken),
+                f"{format_age(each.seen.age)} ago",
+                each.seen.process.version,
+            ]
+            for each in found
+        ),
+        empty="No worker is running. Start one: minutehand worker",
+    )
+
+
+def drain(
+    name: _NameArgument, *, note: NoteOption = None, json: JsonOption = False
+) -> None:
+    """
+    Drain a worker: it finishes what it runs, and takes nothing new.
+
+    It does so within 20 seconds, until it is resumed or started again. Other workers of
+    its queues go on.
+    """
+    drained = _set(name, drained=True, note=note, json=json)
+    if drained is None:
+        return
+    running = len(drained.running)
+    many = "1 operation" if running == 1 else f"{running} operations"
+    out().print(f"Draining {name}: it finishes {many}.", markup=False)
+    print_note(
+        f"It takes nothing new {_WITHIN}. When it is drained (minutehand workers list),"
+        f" it can be stopped. To undo: minutehand workers resume {name}"
+    )
+
+
+def resume(name: _NameArgument, *, json: JsonOption = False) -> None:
+    """
+    Let a drained worker take operations again.
+
+    It does so within 20 seconds, from the queues that it took before.
+    """
+    if _set(name, drained=False, note=None, json=json) is not None:
+        out().print(f"Resumed {name}: it takes operations {_WITHIN}.", markup=False)
+
+
+_WITHIN = f"within {RENEW_EVERY.total_seconds():.0f} seconds"
+
+
+def _set(
+    name: str, *, drained: bool, note: str | None, json: bool
+) -> WorkerAtWork | None:
+    """Drain or resume the worker *name*; None: it was printed as JSON."""
+    with write_database() as connection:
+        worker_id = find_worker(connection, name)
+        found = set_drained(
+            connection, worker_id, drained=drained, by=get_actor(), note=note
+        )
+    if json:
+        print_json(found.as_json())
+        return None
+    return found

@@ -1,0 +1,364 @@
+"""What became of an action on each day of the last weeks, and what it missed."""
+
+from __future__ import annotations
+
+from bisect import bisect, bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.lookup import get_action
+from actions.read_actions import find_zone
+from models.database.engine import (
+    UtcDateTime,
+    format_utc,
+    json_rows,
+    make_rows_json,
+    read_clock,
+)
+from models.database.tables import LIVE, TROUBLED, UNSUCCESSFUL, operations
+from models.operation_state import OperationState
+
+#: Weeks that are shown unless somebody says otherwise, and the most.
+WEEKS = 13
+MOST_WEEKS = 53
+
+#: The most operations that are counted: 20 ms. An action that is due every minute has
+#: 131,000 in 13 weeks.
+COUNTED = 200_000
+
+#: The most of them that may not have succeeded: each is read, so that they take 60 ms.
+UNSUCCESSFUL_COUNTED = 20_000
+
+#: The most missed ranges that are listed.
+MISSED_SHOWN = 50
+
+_DAY = timedelta(days=1)
+
+_kept = operations.c
+
+
+class DayJson(TypedDict):
+    """How many operations of one local day are in each state; only those that are."""
+
+    date: str
+    counts: dict[OperationState, int]
+
+
+class MissedJson(TypedDict):
+    """
+    Occurrences that were missed in one outage.
+
+    ``count`` is how many; with ``is_more``, at least so many.
+    """
+
+    operation: UUID
+    first: datetime
+    last: datetime
+    count: int
+    is_more: bool
+    reason: str | None
+
+
+class ActionDaysJson(TypedDict):
+    """
+    What became of an action on each day, in the zone of its rule.
+
+    Days before ``counted_from`` are not counted if ``is_whole`` is false: there are too
+    many operations.
+    """
+
+    zone: str
+    days: list[DayJson]
+    counted_from: datetime
+    is_whole: bool
+    missed: list[MissedJson]
+    missed_is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One local day, and how many operations are in each state."""
+
+    date: date
+    counts: Mapping[OperationState, int]
+
+    def as_json(self) -> DayJson:
+        """Return the documented object; keys are only added."""
+        return {"date": self.date.isoformat(), "counts": dict(self.counts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """
+    Occurrences that were missed in one outage; times are aware UTC.
+
+    Args:
+        is_more: Whether there may be more than *count*.
+    """
+
+    operation_id: UUID
+    first: datetime
+    last: datetime
+    count: int
+    is_more: bool
+    reason: str | None
+
+    def as_json(self) -> MissedJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "operation": self.operation_id,
+            "first": self.first,
+            "last": self.last,
+            "count": self.count,
+            "is_more": self.is_more,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDays:
+    """
+    What became of an action on each day of some weeks.
+
+    Args:
+        zone: That of its rule, in which days begin and end.
+
+        days: Each of them, oldest first; the last is today. An outage counts on each
+            day that it touches.
+
+        counted_from: The beginning of a day, aware UTC. Those before are not counted.
+
+        is_whole: Whether that is the beginning of the first day.
+
+        missed: What was missed, newest first.
+
+        missed_is_whole: Whether that is all that was missed since *counted_from*.
+    """
+
+    zone: ZoneInfo
+    days: tuple[Day, ...]
+    counted_from: datetime
+    is_whole: bool
+    missed: tuple[Missed, ...]
+    missed_is_whole: bool
+
+    def as_json(self) -> ActionDaysJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "zone": self.zone.key,
+            "days": [each.as_json() for each in self.days],
+            "counted_from": self.counted_from,
+            "is_whole": self.is_whole,
+            "missed": [each.as_json() for each in self.missed],
+            "missed_is_whole": self.missed_is_whole,
+        }
+
+
+def fetch_action_days(
+    connection: sa.Connection,
+    uid: str,
+    *,
+    weeks: int = WEEKS,
+    app: str | None = None,
+    now: datetime | None = None,
+    most: int = COUNTED,
+) -> ActionDays:
+    """
+    Count the operations of an action by the local day of their occurrence.
+
+    An index knows how many there were on each day, and other indexes have those that
+    did not succeed; the rest, which are most, are not read.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+        weeks: How many, up to MOST_WEEKS; the first day is a Monday, the last is today.
+
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+        now: Aware; its day is the last. None: by the clock of the database.
+
+        most: The most operations to count.
+
+    Raises:
+        NotFoundError: There has never been such an action.
+    """
+    row = get_action(connection, uid, app=app)
+    zone = find_zone(row)
+    today = (now or read_clock(connection)).astimezone(zone).date()
+    monday = today - today.weekday() * _DAY
+    first = monday - timedelta(weeks=min(weeks, MOST_WEEKS) - 1)
+    dates = [first + number * _DAY for number in range((today - first).days + 1)]
+    begins = [_begin(each, zone) for each in [*dates, today + _DAY]]
+    first_day = _find_day(begins, _find_oldest(connection, uid, begins[0], most))
+    # First how many there are: what is recorded since then has not succeeded.
+    totals = _count(connection, uid, begins, first_day)
+    others = _fetch_others(connection, row, begins[first_day], begins[-1])
+    if len(others) > UNSUCCESSFUL_COUNTED:
+        first_day = _find_day(begins, others[-1].occurrence)
+    counted_from = begins[first_day]
+    others = [each for each in others if each.occurrence >= counted_from]
+    counts = _divide(totals, others, begins, first_day)
+    missed = _list_missed(connection, row, others, counted_from)
+    for each in missed:
+        _spread(each, counts, begins)
+    return ActionDays(
+        zone,
+        tuple(Day(each, counts[number]) for number, each in enumerate(dates)),
+        counted_from,
+        first_day == 0,
+        tuple(missed[:MISSED_SHOWN]),
+        len(missed) <= MISSED_SHOWN,
+    )
+
+
+def _begin(day: date, zone: ZoneInfo) -> datetime:
+    """Return when *day* begins; the clocks may skip its midnight."""
+    return datetime.combine(day, time(), zone).astimezone(UTC)
+
+
+def _find_day(begins: Sequence[datetime], since: datetime | None) -> int:
+    """Return the number of the first day that begins at or after *since*."""
+    return 0 if since is None else bisect_left(begins, since)
+
+
+def _find_oldest(
+    connection: sa.Connection, uid: str, since: datetime, most: int
+) -> datetime | None:
+    """Return the occurrence of the last of *most* operations; None: there are fewer."""
+    return connection.execute(
+        sa.select(_kept.occurrence)
+        .where(_kept.action_uid == uid, _kept.occurrence >= since)
+        .order_by(_kept.occurrence.desc())
+        .limit(1)
+        .offset(most - 1)
+    ).scalar_one_or_none()
+
+
+def _fetch_others(
+    connection: sa.Connection, action: sa.Row[Any], since: datetime, until: datetime
+) -> Sequence[sa.Row[Any]]:
+    """Return the operations that did not succeed, or not yet, the latest first."""
+    # These two take a bitmap of each index, and read what is in both.
+    of_action = (_kept.action_uid == action.uid, _kept.app == action.app)
+    within = (_kept.occurrence >= since, _kept.occurrence < until)
+    details = sa.case((_kept.state == OperationState.MISSED, _kept.details))
+    query = sa.select(
+        _kept.id, _kept.occurrence, _kept.state, _kept.reason, details.label("details")
+    )
+    rows: list[sa.Row[Any]] = []
+    for condition in (UNSUCCESSFUL, LIVE):
+        found = query.where(*of_action, *within, condition.of())
+        found = found.order_by(_kept.occurrence.desc()).limit(UNSUCCESSFUL_COUNTED + 1)
+        rows.extend(connection.execute(found))
+    rows.sort(key=lambda row: row.occurrence, reverse=True)
+    return rows[: UNSUCCESSFUL_COUNTED + 1]
+
+
+def _count(
+    connection: sa.Connection,
+    uid: str,
+    begins: Sequence[datetime],
+    first_day: int,
+) -> dict[int, int]:
+    """Return how many operations there are, by number of the day."""
+    given = json_rows(
+        connection.dialect.name,
+        {"day": sa.Integer(), **dict.fromkeys(("begin", "until"), UtcDateTime)},
+        "given",
+    )
+    rows = [
+        {
+            "day": day,
+            "begin": format_utc(begins[day]),
+            "until": format_utc(begins[day + 1]),
+        }
+        for day in range(first_day, len(begins) - 1)
+    ]
+    total = sa.select(sa.func.count()).where(
+        _kept.action_uid == uid,
+        _kept.occurrence >= given.c.begin,
+        _kept.occurrence < given.c.until,
+    )
+    found = connection.execute(
+        sa.select(given.c.day, total.correlate(given).scalar_subquery()),
+        {"given": make_rows_json(rows)},
+    )
+    return {day: count for day, count in found if count}
+
+
+def _divide(
+    totals: Mapping[int, int],
+    others: Sequence[sa.Row[Any]],
+    begins: Sequence[datetime],
+    first_day: int,
+) -> dict[int, Counter[OperationState]]:
+    """Return how many are in each state, by number of the day."""
+    counts: dict[int, Counter[OperationState]] = defaultdict(Counter)
+    for row in others:
+        counts[bisect(begins, row.occurrence) - 1][OperationState(row.state)] += 1
+    for day, total in totals.items():
+        succeeded = total - counts[day].total()
+        if succeeded > 0 and day >= first_day:
+            counts[day][OperationState.SUCCEEDED] = succeeded
+    return counts
+
+
+def _list_missed(
+    connection: sa.Connection,
+    action: sa.Row[Any],
+    others: Sequence[sa.Row[Any]],
+    counted_from: datetime,
+) -> list[Missed]:
+    """Return what was missed since *counted_from*, newest first."""
+    # An outage may have begun before; it was recorded when it was over.
+    before = (
+        sa.select(_kept.id, _kept.occurrence, _kept.reason, _kept.details)
+        .where(
+            TROUBLED.of(),
+            _kept.action_uid == action.uid,
+            _kept.app == action.app,
+            _kept.state == OperationState.MISSED,
+            _kept.finished_at >= counted_from,
+            _kept.occurrence < counted_from,
+        )
+        .order_by(_kept.occurrence.desc())
+        .limit(1)
+    )
+    rows = [row for row in others if row.state == OperationState.MISSED]
+    found = [_read_missed(row) for row in [*rows, *connection.execute(before)]]
+    return [each for each in found if each.last >= counted_from]
+
+
+def _read_missed(row: sa.Row[Any]) -> Missed:
+    told = row.details or {}
+    first, last = (told.get(key) for key in ("first", "last"))
+    return Missed(
+        row.id,
+        row.occurrence if first is None else datetime.fromisoformat(first),
+        row.occurrence if last is None else datetime.fromisoformat(last),
+        told.get("count", 1),
+        bool(told.get("more")),
+        row.reason,
+    )
+
+
+def _spread(
+    missed: Missed,
+    counts: Mapping[int, Counter[OperationState]],
+    begins: Sequence[datetime],
+) -> None:
+    """Count *missed* on each day that it touches after its first, which has it."""
+    for day, begin in enumerate(begins[:-1]):
+        if missed.first < begin <= missed.last:
+            counts[day][OperationState.MISSED] += 1

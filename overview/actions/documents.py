@@ -1,0 +1,77 @@
+"""The documents of many scheduled actions: what posts them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import JsonValue
+from typing_extensions import TypedDict
+
+from actions.list_actions import ActionFilter, select_part
+from actions.lookup import fetch_app
+from models.database.engine import json_rows, make_rows_json
+from models.database.tables import scheduled_actions
+from models.paging import Page, Part
+
+_kept = scheduled_actions.c
+
+
+class ActionDocumentJson(TypedDict):
+    """A scheduled action as it was posted."""
+
+    uid: str
+    app: str
+    document: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDocument:
+    """A scheduled action as it was posted."""
+
+    uid: str
+    app: str
+    document: Mapping[str, Any]
+
+    def as_json(self) -> ActionDocumentJson:
+        """Return the documented object; keys are only added."""
+        return {"uid": self.uid, "app": self.app, "document": self.document}
+
+
+def fetch_document_part(
+    connection: sa.Connection, wanted: ActionFilter, page: Page
+) -> Part[ActionDocument]:
+    """
+    Return a part of the documents of scheduled actions, by small app and name.
+
+    Args:
+        connection: Any.
+
+        wanted: Which actions.
+
+        page: Which part; as for ``select_part``.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    if wanted.app is not None:
+        fetch_app(connection, wanted.app)
+    part = select_part(connection, wanted, page)
+    given = json_rows(connection.dialect.name, {"uid": sa.Text()}, "given")
+    rows = connection.execute(
+        sa.select(_kept.uid, _kept.document).where(
+            _kept.uid.in_(sa.select(given.c.uid))
+        ),
+        {"given": make_rows_json([{"uid": row.uid} for row in part.entries])},
+    )
+    documents: dict[str, Mapping[str, Any]] = {row.uid: row.document for row in rows}
+    return Part(
+        [
+            ActionDocument(row.uid, row.app, documents[row.uid])
+            for row in part.entries
+            if row.uid in documents
+        ],
+        part.following,
+    )

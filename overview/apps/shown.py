@@ -1,0 +1,375 @@
+"""
+Small apps as faces show them: what belongs to them, and what is going on in them.
+
+Addresses of sources and webhooks are shown without the parts that may hold a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.lookup import fetch_app
+from actions.pausing.pause_state import Pause, PauseJson, get_pause
+from actions.small_apps.list_apps import (
+    count_users,
+    fetch_apps,
+    fetch_domains,
+    fetch_groups,
+    fetch_names,
+)
+from models.paging import Page, Part
+from operations.running.estimates import Working, WorkingJson, fetch_working
+from overview.apps.standing import Standing, StandingJson, fetch_standings
+
+
+class ActivityJson(TypedDict):
+    """What is going on in a small app; null: nothing of it."""
+
+    pause: PauseJson | None
+    working: WorkingJson | None
+
+
+class AppJson(ActivityJson):
+    """A small app, and the numbers of its users, domains and actions."""
+
+    uid: str
+    name: str | None
+    timezone: str | None
+    revision: int
+    users: int
+    domains: int
+    actions: int
+    standing: StandingJson
+
+
+class AppDomainJson(TypedDict):
+    """A domain of a small app; its source is without secrets."""
+
+    name: str
+    source: Mapping[str, Any]
+    staged_version: int | None
+    live_version: int | None
+    published_at: datetime | None
+
+
+class AppNoticesJson(TypedDict):
+    """Who gets notices of failures; the address of the webhook is without secrets."""
+
+    mail: Sequence[str]
+    webhook: str | None
+
+
+class DetailedAppJson(ActivityJson):
+    """A small app with all that belongs to it; its users are counted, not listed."""
+
+    uid: str
+    name: str | None
+    timezone: str | None
+    revision: int
+    source_folder: str | None
+    created_at: datetime
+    updated_at: datetime
+    notices: AppNoticesJson | None
+    users: int
+    groups: Mapping[str, int]
+    domains: list[AppDomainJson]
+    templates: Sequence[str]
+    documents: Sequence[str]
+    holidays: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """
+    What is going on in a small app.
+
+    Args:
+        pause: The app's own pause. None: it has none.
+
+        working: The heavy operation of the app that a worker runs. None: there is none.
+    """
+
+    pause: Pause | None
+    working: Working | None
+
+    def as_json(self) -> ActivityJson:
+        """Return the documented members; keys are only added."""
+        return {
+            "pause": None if self.pause is None else self.pause.as_json(),
+            "working": None if self.working is None else self.working.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListedApp:
+    """
+    A small app, and the numbers of its users, domains and actions.
+
+    Args:
+        timezone: IANA name. None: that of the installation applies.
+    """
+
+    uid: str
+    name: str | None
+    timezone: str | None
+    revision: int
+    users: int
+    domains: int
+    actions: int
+    activity: Activity
+    standing: Standing
+
+    def as_json(self) -> AppJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "name": self.name,
+            "timezone": self.timezone,
+            "revision": self.revision,
+            "users": self.users,
+            "domains": self.domains,
+            "actions": self.actions,
+            **self.activity.as_json(),
+            "standing": self.standing.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDomain:
+    """
+    A domain, with the versions of its data.
+
+    Args:
+        source: Without secrets.
+
+        published_at: When the live version was published, aware UTC.
+    """
+
+    name: str
+    source: Mapping[str, Any]
+    staged_version: int | None
+    live_version: int | None
+    published_at: datetime | None
+
+    @property
+    def place(self) -> str:
+        """The place that its data come from: a file, an address or a query."""
+        return next(
+            str(value)
+            for key, value in self.source.items()
+            if key in {"file", "url", "sql"}
+        )
+
+    def as_json(self) -> AppDomainJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "name": self.name,
+            "source": self.source,
+            "staged_version": self.staged_version,
+            "live_version": self.live_version,
+            "published_at": self.published_at,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNotices:
+    """Who gets notices of failures: mail addresses, and a webhook without secrets."""
+
+    mail: Sequence[str]
+    webhook: str | None
+
+    @property
+    def recipients(self) -> list[str]:
+        """All of them, the webhook last."""
+        return [*self.mail, *([self.webhook] if self.webhook else [])]
+
+    def as_json(self) -> AppNoticesJson:
+        """Return the documented object; keys are only added."""
+        return {"mail": self.mail, "webhook": self.webhook}
+
+
+@dataclass(frozen=True, slots=True)
+class DetailedApp:
+    """
+    A small app with all that belongs to it; its users are counted, not listed.
+
+    Args:
+        timezone: IANA name. None: that of the installation applies.
+
+        source_folder: The folder of its sources' files. None: it has none.
+
+        notices: None: nobody in the app gets notices of failures.
+
+        groups: The number of members, by group.
+
+        names: The names of its templates, documents and holiday calendars, by part.
+    """
+
+    uid: str
+    name: str | None
+    timezone: str | None
+    revision: int
+    source_folder: str | None
+    created_at: datetime
+    updated_at: datetime
+    activity: Activity
+    notices: ShownNotices | None
+    users: int
+    groups: Mapping[str, int]
+    domains: tuple[ShownDomain, ...]
+    names: Mapping[str, Sequence[str]]
+
+    def seen_by(self, app: str | None) -> DetailedApp:
+        """
+        Return it as somebody may see it who sees *app* alone; None: all apps.
+
+        Where its files are on the operator's hosts is nothing to tell a tenant.
+        """
+        return self if app is None else replace(self, source_folder=None)
+
+    def as_json(self) -> DetailedAppJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "name": self.name,
+            "timezone": self.timezone,
+            "revision": self.revision,
+            "source_folder": self.source_folder,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+            **self.activity.as_json(),
+            "notices": None if self.notices is None else self.notices.as_json(),
+            "users": self.users,
+            "groups": self.groups,
+            "domains": [each.as_json() for each in self.domains],
+            "templates": self.names["templates"],
+            "documents": self.names["documents"],
+            "holidays": self.names["holidays"],
+        }
+
+
+def fetch_listed_apps(connection: sa.Connection) -> list[ListedApp]:
+    """Return the small apps, sorted by uid."""
+    return _list(connection, fetch_apps(connection), fetch_working(connection))
+
+
+def fetch_app_part(
+    connection: sa.Connection, page: Page, *, app: str | None = None
+) -> Part[ListedApp]:
+    """
+    Return a part of the small apps, sorted by uid.
+
+    Args:
+        connection: Any.
+
+        page: After a uid.
+
+        app: The only one that may be seen. None: all.
+    """
+    start = page.read_after(str)
+    after = None if start is None else str(start[0])
+    rows = fetch_apps(connection, app=app, after=after, limit=page.limit + 1)
+    working = fetch_working(connection, app)
+    found = _list(connection, rows[: page.limit], working)
+    more = len(rows) > page.limit
+    return Part(found, (found[-1].uid,) if more else None)
+
+
+def _list(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    working: Mapping[str, Working],
+) -> list[ListedApp]:
+    standings = fetch_standings(connection, [row.uid for row in rows]) if rows else {}
+    return [
+        ListedApp(
+            row.uid,
+            row.name,
+            row.timezone,
+            row.revision,
+            row.users,
+            row.domains,
+            row.scheduled_actions,
+            Activity(get_pause(row), working.get(row.uid)),
+            standings[row.uid],
+        )
+        for row in rows
+    ]
+
+
+def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
+    """
+    Return a small app with all that belongs to it.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    row = fetch_app(connection, uid)
+    return DetailedApp(
+        uid=row.uid,
+        name=row.name,
+        timezone=row.timezone,
+        revision=row.revision,
+        source_folder=row.source_folder,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        activity=Activity(get_pause(row), fetch_working(connection, uid).get(uid)),
+        notices=_make_notices(row.notices),
+        users=count_users(connection, uid),
+        groups=fetch_groups(connection, uid),
+        domains=tuple(
+            ShownDomain(
+                each.name,
+                hide_source(each.source),
+                each.staged_version,
+                each.live_version,
+                each.published_at,
+            )
+            for each in fetch_domains(connection, uid)
+        ),
+        names=fetch_names(connection, uid),
+    )
+
+
+def hide_secrets(url: str) -> str:
+    """
+    Mask the user info and the query values of *url*, and cut off its fragment.
+
+    >>> hide_secrets("https://ada:pw@example.com/rates?token=s3cret&day=1")
+    'https://***@example.com/rates?token=***&day=***'
+    """
+    parts = urlsplit(url)
+    _, at, host = parts.netloc.rpartition("@")
+    names = [each.partition("=") for each in parts.query.split("&")]
+    return parts._replace(
+        netloc=f"***@{host}" if at else host,
+        # A part without a name may itself be a key.
+        query="&".join(f"{name}=***" if sign else "***" for name, sign, _ in names)
+        if parts.query
+        else "",
+        fragment="",
+    ).geturl()
+
+
+def hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *source* without secrets: a database URL may hold a password."""
+    shown = {key: value for key, value in source.items() if key != "database"}
+    if "url" in shown:
+        shown["url"] = hide_secrets(shown["url"])
+    return shown
+
+
+def _make_notices(notices: Mapping[str, Any] | None) -> ShownNotices | None:
+    """Return who gets notices of failures; the query of a webhook may hold a key."""
+    if notices is None:
+        return None
+    webhook = notices.get("webhook")
+    shown = None if webhook is None else hide_secrets(webhook)
+    return ShownNotices(notices.get("mail", []), shown)

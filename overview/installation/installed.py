@@ -1,0 +1,170 @@
+"""What is installed here: versions, settings in effect, and how long what is kept."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.metadata import version
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from migrations.schema_revisions import get_newest_revision
+from models.database.tables import (
+    bulk_changes,
+    changes,
+    deliveries,
+    events,
+    leaderships,
+    operations,
+    small_apps,
+)
+from operations.ports import Retention
+from settings import Settings, describe_settings
+
+_SCHEMA = sa.table("alembic_version", sa.column("version_num", sa.Text))
+
+#: Brokers, by the scheme of their URLs.
+_BROKERS = {"memory": "in memory", "amqp": "RabbitMQ", "amqps": "RabbitMQ"}
+
+
+class KeptJson(TypedDict):
+    """How long rows are kept (null: for good), and the oldest (null: there is none)."""
+
+    what: str
+    kept_for_s: float | None
+    oldest_at: datetime | None
+
+
+class SettingJson(TypedDict):
+    """A setting in effect, without secrets; ``source``: default, environment, ..."""
+
+    name: str
+    value: str
+    source: str
+
+
+class InstallationJson(TypedDict):
+    """What is installed; settings are those of the web process that answers."""
+
+    versions: dict[str, str]
+    retention: list[KeptJson]
+    settings: list[SettingJson]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """
+    How long rows are kept.
+
+    Args:
+        what: Such as operations.
+
+        kept_for: None: for good.
+
+        oldest_at: Aware UTC. None: there are none.
+    """
+
+    what: str
+    kept_for: timedelta | None
+    oldest_at: datetime | None
+
+    def as_json(self) -> KeptJson:
+        """Return the documented object; keys are only added."""
+        kept = None if self.kept_for is None else self.kept_for.total_seconds()
+        return {"what": self.what, "kept_for_s": kept, "oldest_at": self.oldest_at}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting in effect, without secrets, and where its value is from."""
+
+    name: str
+    value: str
+    source: str
+
+    def as_json(self) -> SettingJson:
+        """Return the documented object; keys are only added."""
+        return {"name": self.name, "value": self.value, "source": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What is installed: versions by what they are of, retention, settings."""
+
+    versions: Mapping[str, str]
+    retention: Sequence[Kept]
+    settings: Sequence[Setting]
+
+    def as_json(self) -> InstallationJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "versions": dict(self.versions),
+            "retention": [each.as_json() for each in self.retention],
+            "settings": [each.as_json() for each in self.settings],
+        }
+
+
+def fetch_installation(connection: sa.Connection, settings: Settings) -> Installation:
+    """Return what is installed; *settings* are those of this process."""
+    return Installation(
+        fetch_versions(connection, settings),
+        fetch_retention(connection, settings),
+        list_settings(settings),
+    )
+
+
+def fetch_versions(connection: sa.Connection, settings: Settings) -> dict[str, str]:
+    """Return the versions of the program, of its schema, and of what both stand on."""
+    found = connection.execute(sa.select(_SCHEMA)).scalars().all()
+    wanted = get_newest_revision()
+    schema = ", ".join(found) or "none"
+    dialect = connection.dialect
+    numbers = ".".join(map(str, dialect.server_version_info or ()))
+    database = "PostgreSQL" if dialect.name == "postgresql" else "SQLite"
+    scheme = settings.broker_url.partition(":")[0]
+    return {
+        "minutehand": version("minutehand"),
+        "schema": schema if found == [wanted] else f"{schema} (wanted: {wanted})",
+        "python": platform.python_version(),
+        "database": f"{database} {numbers}".strip(),
+        "broker": _BROKERS.get(scheme, "Redis"),
+        **{name: version(name) for name in ("celery", "kombu", "sqlalchemy")},
+    }
+
+
+def fetch_retention(connection: sa.Connection, settings: Settings) -> list[Kept]:
+    """Return how long what is kept; each of the oldest is found by an index."""
+    long = settings.retention
+    usual = Retention(operations=long)
+    oldest_event = (
+        sa.select(events.c.recorded_at)
+        .where(events.c.app == small_apps.c.uid)
+        .order_by(events.c.recorded_at)
+        .limit(1)
+        .scalar_subquery()
+    )
+    told = (
+        ("operations, their steps and logs", long, operations.c.recorded_at),
+        ("mails", long, deliveries.c.updated_at),
+        ("events", usual.events, oldest_event),
+        ("bulk changes", long, bulk_changes.c.created_at),
+        ("who led", long, leaderships.c.acquired_at),
+        ("record of changes", None, changes.c.at),
+    )
+    return [
+        Kept(what, kept_for, connection.execute(sa.select(_find_least(at))).scalar())
+        for what, kept_for, at in told
+    ]
+
+
+def _find_least(at: sa.ColumnElement[datetime]) -> sa.ColumnElement[datetime]:
+    return sa.func.min(at, type_=operations.c.recorded_at.type)
+
+
+def list_settings(settings: Settings) -> list[Setting]:
+    """Return every setting in effect, without secrets, by name."""
+    found = describe_settings(settings)
+    return [Setting(name, *found[name]) for name in sorted(found)]

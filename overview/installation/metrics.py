@@ -1,0 +1,280 @@
+"""
+Metrics of work, read from the database when Prometheus asks for them.
+
+They are read in the thread that answers the request, on a connection of its own, and
+cached for some seconds, so they never delay a tick, however often they are asked for.
+Only the leader serves them: Prometheus would add up the same figures of each scheduler.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+import structlog
+from prometheus_client import REGISTRY, Gauge
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from models.database.engine import make_engine, read_clock, reading
+from models.database.tables import small_apps
+from models.errors import MinutehandError, UnreachableError
+from models.operation_state import (
+    FINAL_STATES,
+    LIVE_STATES,
+    OperationState,
+    Queue,
+    Reason,
+)
+from operations.fleet.processes import fetch_processes
+from overview.installation.figures import (
+    Backlog,
+    Spread,
+    Trouble,
+    count_finished,
+    count_uncertain,
+    fetch_backlog,
+    fetch_spread,
+    fetch_troubles,
+    find_oldest,
+    find_takers,
+)
+from settings import Settings
+from telemetry import (
+    APP_DEPTH,
+    APP_OLDEST,
+    APP_TROUBLES,
+    FINISHED_LATELY,
+    MAILS_UNCERTAIN,
+    METRICS_OF_WORK,
+    QUEUE_DEPTH,
+    QUEUE_OLDEST,
+    QUEUE_SLOTS,
+    QUEUE_WORKERS,
+    RUN_TIME,
+    START_LAG,
+    WORK_READ,
+    Event,
+)
+
+log = structlog.get_logger()
+
+#: How long figures are cached.
+KEPT_S = 10.0
+
+#: Deadline of each database call. Prometheus waits ten seconds for all, by default.
+DEADLINE = timedelta(seconds=2)
+
+#: No further query is begun after this long.
+GIVE_UP_S = 5.0
+
+#: Upper bounds of the buckets of start lag and run time, in seconds.
+BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 7200)
+
+#: The most apps with metrics of their own if "all" is set: each has dozens of series.
+MOST_APPS = 200
+
+ALL_APPS = ("all",)
+OTHERS = "other"
+
+#: States of trouble; an app has a series for each of them from the start.
+_TROUBLES = ("failed", "missed", "uncertain")
+
+_LIVE = tuple(state for state in OperationState if state in LIVE_STATES)
+
+
+#: The gauges are those of the process, which may serve them in two places.
+_READING = threading.Lock()
+
+
+class WorkMetrics(Collector):
+    """
+    Serves the metrics of work while this process leads.
+
+    Args:
+        settings: Of this process.
+
+        leads: Returns whether this process leads; called from any thread.
+
+        monotonic: A clock, in seconds.
+
+        deadline: For each statement, unless the settings ask for a shorter one.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        leads: Callable[[], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+        deadline: timedelta = DEADLINE,
+    ) -> None:
+        """Connect to nothing yet."""
+        self._apps = settings.metrics_apps
+        self._engine = make_engine(
+            settings.database_url,
+            timeout=min(deadline, settings.database_timeout),
+            pool_size=1,
+        )
+        self._leads = leads
+        self._monotonic = monotonic
+        self._known: Sequence[Metric] = ()
+        self._read_at = float("-inf")
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the metrics without values; the database is not read."""
+        for gauge in METRICS_OF_WORK.values():
+            yield from gauge.describe()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the cached metrics, read again if too old; nothing from a standby."""
+        if not self._leads():
+            return
+        # While another thread reads, callers get the cached metrics.
+        if _READING.acquire(blocking=not self._known):
+            try:
+                if self._monotonic() - self._read_at >= KEPT_S:
+                    self._known = self._read()
+                    self._read_at = self._monotonic()
+            finally:
+                _READING.release()
+        yield from self._known
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._engine.dispose()
+
+    def _read(self) -> list[Metric]:
+        give_up_at = self._monotonic() + GIVE_UP_S
+        for gauge in METRICS_OF_WORK.values():
+            gauge.clear()
+        try:
+            with reading(self._engine) as connection:
+                for fill in (_fill_queues, _fill_ends, _fill_mails, self._fill_apps):
+                    self._check_time(give_up_at)
+                    fill(connection)
+        except (MinutehandError, sa.exc.SQLAlchemyError) as error:
+            text = str(getattr(error, "orig", None) or error)
+            log.warning(Event.METRICS_NOT_READ, error=text)
+            WORK_READ.set(0)
+            return list(WORK_READ.collect())
+        WORK_READ.set(1)
+        return [
+            metric for gauge in METRICS_OF_WORK.values() for metric in gauge.collect()
+        ]
+
+    def _check_time(self, give_up_at: float) -> None:
+        if self._monotonic() > give_up_at:
+            msg = f"the metrics could not be read within {GIVE_UP_S:g} s"
+            raise UnreachableError(msg)
+
+    def _fill_apps(self, connection: sa.Connection) -> None:
+        if not self._apps:
+            return
+        named = self._apps
+        if named == ALL_APPS:
+            query = (
+                sa.select(small_apps.c.uid)
+                .where(small_apps.c.deleted_at.is_(None))
+                .order_by(small_apps.c.uid)
+            )
+            named = tuple(connection.execute(query.limit(MOST_APPS)).scalars())
+        _fill_apps(
+            set(named),
+            read_clock(connection),
+            fetch_backlog(connection),
+            fetch_troubles(connection),
+        )
+
+
+@contextmanager
+def giving_metrics(settings: Settings, *, leads: Callable[[], bool]) -> Iterator[None]:
+    """Serve the metrics of work with those of this process, if it serves metrics."""
+    if settings.metrics_port is None:
+        yield
+        return
+    metrics = WorkMetrics(settings, leads=leads)
+    REGISTRY.register(metrics)
+    try:
+        yield
+    finally:
+        REGISTRY.unregister(metrics)
+        metrics.close()
+
+
+def _fill_queues(connection: sa.Connection) -> None:
+    now = read_clock(connection)
+    backlog = fetch_backlog(connection)
+    seen = fetch_processes(connection)
+    spread = fetch_spread(connection, BOUNDS)
+    for queue in Queue:
+        of_queue = [each for each in backlog if each.queue is queue]
+        for state in _LIVE:
+            count = sum(each.count for each in of_queue if each.state is state)
+            QUEUE_DEPTH.labels(queue.value, state.value).set(count)
+        QUEUE_OLDEST.labels(queue.value).set(_age_s(now, of_queue))
+        takers = find_takers(seen, queue)
+        QUEUE_WORKERS.labels(queue.value).set(len(takers))
+        slots = sum(each.process.concurrency or 0 for each in takers)
+        QUEUE_SLOTS.labels(queue.value).set(slots)
+        nothing = (0,) * (len(BOUNDS) + 1)
+        found = spread.get(queue, Spread(nothing, nothing))
+        for gauge, counts in (
+            (START_LAG, found.start_lag),
+            (RUN_TIME, found.run_time),
+        ):
+            _fill_bounds(gauge, queue, counts)
+
+
+def _fill_bounds(gauge: Gauge, queue: Queue, counts: Sequence[int]) -> None:
+    for bound, count in zip((*BOUNDS, "+Inf"), counts, strict=True):
+        gauge.labels(queue.value, f"{bound}").set(count)
+
+
+def _fill_ends(connection: sa.Connection) -> None:
+    known = {reason.value for reason in Reason}
+    FINISHED_LATELY.labels(OperationState.SUCCEEDED.value, "").set(0)
+    for state in sorted(FINAL_STATES - {OperationState.SUCCEEDED}):
+        for reason in sorted(known):
+            FINISHED_LATELY.labels(state.value, reason).set(0)
+    for (state, reason), count in count_finished(connection).items():
+        # Free text must not become a series of its own each time.
+        label = reason if reason in known or not reason else OTHERS
+        FINISHED_LATELY.labels(state.value, label).inc(count)
+
+
+def _fill_mails(connection: sa.Connection) -> None:
+    MAILS_UNCERTAIN.set(count_uncertain(connection))
+
+
+def _fill_apps(
+    named: set[str],
+    now: datetime,
+    backlog: Sequence[Backlog],
+    troubles: Sequence[Trouble],
+) -> None:
+    """Fill the series of the apps in *named*, and one for the sum of all others."""
+    by_app: dict[str, list[Backlog]] = defaultdict(list)
+    for each in backlog:
+        by_app[each.app if each.app in named else OTHERS].append(each)
+    for app in sorted({*named, OTHERS}):
+        for queue in Queue:
+            of_queue = [each for each in by_app[app] if each.queue is queue]
+            count = sum(each.count for each in of_queue)
+            APP_DEPTH.labels(app, queue.value).set(count)
+            APP_OLDEST.labels(app, queue.value).set(_age_s(now, of_queue))
+        for state in _TROUBLES:
+            APP_TROUBLES.labels(app, state).set(0)
+    for trouble in troubles:
+        app = trouble.app if trouble.app in named else OTHERS
+        APP_TROUBLES.labels(app, trouble.state).inc(trouble.count)
+
+
+def _age_s(now: datetime, backlog: Sequence[Backlog]) -> float:
+    oldest = find_oldest(backlog)
+    return 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())

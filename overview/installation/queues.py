@@ -1,0 +1,259 @@
+"""
+The queues: what waits in each, how fast it is taken, and whether it is paused.
+
+How fast is counted from the operations recorded lately, by the index over that: those
+that workers began within the last hour, however long they had waited, up to half a day.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.pausing.pause_state import Pause, PauseJson
+from actions.pausing.queues import fetch_queue_pauses
+from models.database.engine import read_clock
+from models.database.tables import PENDING, UNDER_WAY, operations
+from models.operation_state import OperationState, Queue
+from operations.fleet.processes import fetch_processes
+from overview.installation.figures import fetch_backlog, find_takers
+from overview.installation.status import Waiting, find_age_s, make_waiting
+from overview.sql_time import minutes_ago
+
+#: How far the history of a queue goes back, in minutes.
+HISTORY = 60
+
+#: What "lately" is for the time until a queue is empty, in minutes.
+LATELY = 15
+
+#: Operations that waited for longer before they began count only while others wait as
+#: long: nobody would look through all that was ever recorded.
+_LEAST_BACK, _MOST_BACK = timedelta(hours=2), timedelta(hours=12)
+
+
+class ShownQueueJson(TypedDict):
+    """
+    A queue, and how it gets on.
+
+    ``waiting`` operations were taken by no worker yet: those that are ``pending``
+    and those that were sent, ``queued``; ``later`` of them are to be sent later, such
+    as those between two attempts. ``oldest_s`` is the age of the oldest of them
+    that is due; null: none is. ``taken_15_min`` and ``taken_1_h`` were begun by workers
+    within that time. ``empty_in_s``: how long what waits would take at the pace of the
+    last 15 minutes if nothing came in; null if nothing was taken, no worker takes from
+    it, or it is paused.
+    ``history`` is how many waited at each full minute before, the latest last.
+    """
+
+    queue: Queue
+    pause: PauseJson | None
+    waiting: int
+    pending: int
+    queued: int
+    later: int
+    running: int
+    waiting_since: datetime | None
+    oldest_s: float | None
+    workers: int
+    slots: int
+    taken_15_min: int
+    taken_1_h: int
+    empty_in_s: float | None
+    history: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """
+    What happened in a queue within the last HISTORY minutes.
+
+    Args:
+        taken: How many operations were begun, by how many minutes ago.
+
+        waited: How many waited, by how many minutes ago.
+    """
+
+    taken: Mapping[int, int] = field(default_factory=dict)
+    waited: Mapping[int, int] = field(default_factory=dict)
+
+    def count_taken(self, minutes: int) -> int:
+        """Return how many were begun within the last *minutes*."""
+        return sum(count for ago, count in self.taken.items() if ago < minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownQueue:
+    """
+    A queue at this moment.
+
+    Args:
+        waiting: Its live operations.
+
+        workers: How many living workers take from it.
+
+        slots: How many operations these run at a time.
+
+        pause: None: it is not paused.
+
+        later: How many of those that wait are to be sent later.
+    """
+
+    now: datetime
+    waiting: Waiting
+    pace: Pace
+    workers: int
+    slots: int
+    pause: Pause | None
+    later: int = 0
+
+    @property
+    def queue(self) -> Queue:
+        """Which queue it is."""
+        return self.waiting.queue
+
+    @property
+    def depth(self) -> int:
+        """How many operations no worker has taken yet."""
+        counts = self.waiting.counts
+        return counts[OperationState.PENDING] + counts[OperationState.QUEUED]
+
+    @property
+    def empty_in(self) -> timedelta | None:
+        """How long what waits would take at the pace of late; None: it has no end."""
+        if not self.depth:
+            return timedelta(0)
+        taken = self.pace.count_taken(LATELY)
+        if not taken or not self.workers or self.pause is not None:
+            return None
+        return timedelta(minutes=LATELY) * self.depth / taken
+
+    def as_json(self) -> ShownQueueJson:
+        """Return the documented object; keys are only added."""
+        counts, end = self.waiting.counts, self.empty_in
+        history = [self.pace.waited.get(ago, 0) for ago in range(HISTORY, 0, -1)]
+        return {
+            "queue": self.queue,
+            "pause": None if self.pause is None else self.pause.as_json(),
+            "waiting": self.depth,
+            "pending": counts[OperationState.PENDING],
+            "queued": counts[OperationState.QUEUED],
+            "later": self.later,
+            "running": counts[OperationState.RUNNING],
+            "waiting_since": self.waiting.since,
+            "oldest_s": find_age_s(self.now, self.waiting.since),
+            "workers": self.workers,
+            "slots": self.slots,
+            "taken_15_min": self.pace.count_taken(LATELY),
+            "taken_1_h": self.pace.count_taken(HISTORY),
+            "empty_in_s": None if end is None else round(end.total_seconds(), 3),
+            "history": [*history, self.depth],
+        }
+
+
+def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
+    """Return every queue."""
+    now = read_clock(connection)
+    backlog = fetch_backlog(connection)
+    seen = fetch_processes(connection)
+    pauses = fetch_queue_pauses(connection)
+    paces = fetch_paces(connection, now=now)
+    found = []
+    for queue in Queue:
+        takers = find_takers(seen, queue)
+        ours = [each for each in backlog if each.queue is queue]
+        found.append(
+            ShownQueue(
+                now,
+                make_waiting(queue, None, ours),
+                paces.get(queue, Pace()),
+                len(takers),
+                sum(each.process.concurrency or 0 for each in takers),
+                pauses.get(queue),
+                sum(
+                    each.count - each.waiting
+                    for each in ours
+                    if each.state is not OperationState.RUNNING
+                ),
+            )
+        )
+    return found
+
+
+def fetch_paces(connection: sa.Connection, *, now: datetime) -> dict[Queue, Pace]:
+    """Return what happened in each queue within the last hour; *now* is aware UTC."""
+    kept = operations.c
+    left_at = sa.func.coalesce(
+        kept.started_at, kept.finished_at, type_=kept.started_at.type
+    )
+    instant = sa.literal(now, kept.recorded_at.type)  # a call for each row costs more
+    rows = connection.execute(
+        sa.select(
+            kept.queue,
+            minutes_ago(kept.recorded_at, instant),
+            minutes_ago(left_at, instant),
+            kept.started_at.is_not(None),
+            sa.func.count(),
+        )
+        .where(
+            kept.recorded_at >= _find_start(connection, now),
+            kept.state.not_in([OperationState.SKIPPED, OperationState.MISSED]),
+        )
+        .group_by(sa.text("1, 2, 3, 4"))
+    )
+    return _count_paces(rows.all())
+
+
+def _find_start(connection: sa.Connection, now: datetime) -> datetime:
+    """Return since when to look, so that what began lately is found."""
+    kept = operations.c
+    sent_at = sa.func.min(kept.sent_at, type_=kept.sent_at.type)
+    oldest = [
+        connection.execute(query).scalar()
+        for query in (
+            sa.select(kept.send_at).where(PENDING.of()).order_by(kept.send_at).limit(1),
+            sa.select(sent_at).where(
+                UNDER_WAY.of(), kept.state == OperationState.QUEUED
+            ),
+        )
+    ]
+    since = min((each for each in oldest if each is not None), default=now)
+    wanted = min(now - _LEAST_BACK, since - timedelta(minutes=HISTORY))
+    return max(wanted, now - _MOST_BACK)
+
+
+def _count_paces(rows: Sequence[Any]) -> dict[Queue, Pace]:
+    taken: defaultdict[Queue, Counter[int]] = defaultdict(Counter)
+    waited: defaultdict[Queue, Counter[int]] = defaultdict(Counter)
+    for name, came, left, began, count in rows:
+        queue = Queue(name)
+        if began and left is not None and left < HISTORY:
+            taken[queue][left] += count
+        # It waited at each full minute after it came and before it left.
+        last = 0 if left is None else left
+        for ago in range(last + 1, min(came, HISTORY) + 1):
+            waited[queue][ago] += count
+    return {
+        queue: Pace(dict(taken[queue]), dict(waited[queue]))
+        for queue in {*taken, *waited}
+    }
+
+
+def count_taken(connection: sa.Connection) -> dict[str, int]:
+    """Return how many operations each worker began within the last hour, by name."""
+    kept = operations.c
+    now = read_clock(connection)
+    rows = connection.execute(
+        sa.select(kept.worker, sa.func.count())
+        .where(
+            kept.recorded_at >= _find_start(connection, now),
+            kept.started_at >= now - timedelta(minutes=HISTORY),
+        )
+        .group_by(kept.worker)
+    )
+    return {worker: count for worker, count in rows if worker is not None}

@@ -1,0 +1,295 @@
+"""Failures of a day by their cause, as notices group them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.engine import read_clock
+from models.database.tables import TROUBLED, operations
+from models.decision import get_action_name
+from models.operation_state import OperationState, Reason
+from operations.list_operations import belongs_to
+from operations.notices.grouping import find_cause, make_cause_key
+
+#: How far back failures are looked for.
+WITHIN = timedelta(hours=24)
+
+#: The most failures that are looked at, the latest first: some 40 ms.
+LOOKED_AT = 10_000
+
+#: How many causes are listed, and how many actions are named for each.
+CAUSES = 20
+ACTIONS_NAMED = 10
+
+#: Characters of an error that its cause is taken from.
+_HEAD = 600
+
+
+class FailingActionJson(TypedDict):
+    """An action whose operations failed of a cause, and how many."""
+
+    uid: str
+    app: str
+    name: str
+    count: int
+
+
+class CauseJson(TypedDict):
+    """
+    Failures of one cause.
+
+    ``cause`` is the latest of them, on one line, and ``operation`` its id, by which
+    ``/operations?same_as=`` lists the others. ``actions`` are those with the most
+    failures, at most ten.
+    """
+
+    cause: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    app_count: int
+    action_count: int
+    actions: list[FailingActionJson]
+    operation: UUID
+    reason: str | None
+    attempt: int
+    attempts_allowed: int
+    is_permanent: bool
+
+
+class FailuresJson(TypedDict):
+    """
+    Failures since an instant, by cause, most first; at most twenty causes.
+
+    ``cause_count`` counts all causes. ``is_whole`` false: there are more failures than
+    were looked at, which are the latest, since ``since``.
+    """
+
+    since: datetime
+    is_whole: bool
+    count: int
+    cause_count: int
+    causes: list[CauseJson]
+
+
+@dataclass(frozen=True, slots=True)
+class FailingAction:
+    """An action, and how many of its operations failed of a cause."""
+
+    uid: str
+    app: str
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """
+    Failures of one cause; times are aware UTC.
+
+    Args:
+        text: As the latest of them says it, on one line.
+
+        actions: Those with the most failures first; all of them.
+
+        operation_id: The latest failure.
+
+        reason: Its reason.
+
+        is_permanent: Whether it was not tried again because that could not help.
+    """
+
+    text: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    actions: Sequence[FailingAction]
+    operation_id: UUID
+    reason: str | None
+    attempt: int
+    attempts_allowed: int
+    is_permanent: bool
+
+    @property
+    def apps(self) -> list[str]:
+        """Uids of the small apps, those with the most failures first."""
+        return list(dict.fromkeys(each.app for each in self.actions))
+
+    def as_json(self) -> CauseJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "cause": self.text,
+            "count": self.count,
+            "first_at": self.first_at,
+            "last_at": self.last_at,
+            "app_count": len(self.apps),
+            "action_count": len(self.actions),
+            "actions": [
+                {"uid": e.uid, "app": e.app, "name": e.name, "count": e.count}
+                for e in self.actions[:ACTIONS_NAMED]
+            ],
+            "operation": self.operation_id,
+            "reason": self.reason,
+            "attempt": self.attempt,
+            "attempts_allowed": self.attempts_allowed,
+            "is_permanent": self.is_permanent,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """
+    Failures of a day.
+
+    Args:
+        since: Aware UTC; later than a day ago if there are too many.
+
+        is_whole: Whether all failures of the day were looked at.
+
+        causes: Most failures first; all of those that were found.
+    """
+
+    since: datetime
+    is_whole: bool
+    causes: Sequence[Cause]
+
+    @property
+    def count(self) -> int:
+        """How many operations failed."""
+        return sum(each.count for each in self.causes)
+
+    def as_json(self) -> FailuresJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "since": self.since,
+            "is_whole": self.is_whole,
+            "count": self.count,
+            "cause_count": len(self.causes),
+            "causes": [each.as_json() for each in self.causes[:CAUSES]],
+        }
+
+
+def fetch_failures(
+    connection: sa.Connection,
+    *,
+    app: str | None = None,
+    within: timedelta = WITHIN,
+    most: int = LOOKED_AT,
+) -> Failures:
+    """
+    Return what failed lately and has not been tried again since, by cause.
+
+    Args:
+        connection: Any.
+
+        app: Uid of the only small app that counts. None: all.
+
+        within: How far back to look.
+
+        most: The most failures to look at.
+    """
+    since = read_clock(connection) - within
+    rows = _fetch_groups(connection, app, since, most)
+    is_whole = sum(row.alike for row in rows) < most
+    if not is_whole:
+        since = min(row.first_at for row in rows)
+    return Failures(since, is_whole, _group(rows))
+
+
+def _fetch_groups(
+    connection: sa.Connection, app: str | None, since: datetime, most: int
+) -> Sequence[sa.Row[Any]]:
+    """Return the latest failure of each action and error, with those like it."""
+    kept = operations.c
+    head = sa.func.substr(sa.func.coalesce(kept.error, ""), 1, _HEAD)
+    looked_at = (
+        sa.select(
+            *(kept.id, kept.app, kept.action_uid, kept.triggered_by, kept.reason),
+            *(kept.attempt, kept.attempts_allowed, kept.finished_at),
+            head.label("head"),
+        )
+        .where(
+            TROUBLED.of(),
+            kept.state == OperationState.FAILED,
+            kept.finished_at >= since,
+            *belongs_to(app),
+        )
+        .order_by(kept.finished_at.desc())
+        .limit(most)
+        .subquery("looked_at")
+    )
+    given = looked_at.c
+    alike = (given.action_uid, given.reason, given.head)
+    placed = sa.select(
+        looked_at,
+        sa.func.count().over(partition_by=alike).label("alike"),
+        sa.func.min(given.finished_at, type_=given.finished_at.type)
+        .over(partition_by=alike)
+        .label("first_at"),
+        sa.func.row_number()
+        .over(partition_by=alike, order_by=given.finished_at.desc())
+        .label("place"),
+    ).subquery("placed")
+    return connection.execute(
+        sa.select(placed)
+        .where(placed.c.place == 1)
+        .order_by(placed.c.finished_at.desc(), placed.c.id)
+    ).all()
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A cause while failures are added; *latest* is the row of the last of them."""
+
+    latest: sa.Row[Any]
+    text: str
+    count: int = 0
+    first_at: datetime | None = None
+    names: dict[str, tuple[str, str]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def _group(rows: Sequence[sa.Row[Any]]) -> list[Cause]:
+    """Return the causes of *rows*, which are in order, the latest first."""
+    found: dict[str, _Growing] = {}
+    for row in rows:
+        text = find_cause(row.reason, row.head)
+        growing = found.setdefault(make_cause_key(text), _Growing(row, text))
+        growing.count += row.alike
+        first = growing.first_at
+        growing.first_at = row.first_at if first is None else min(first, row.first_at)
+        growing.names.setdefault(
+            row.action_uid, (row.app, get_action_name(row.triggered_by))
+        )
+        growing.counts[row.action_uid] += row.alike
+    causes = [_make_cause(each) for each in found.values()]
+    return sorted(causes, key=lambda each: (-each.count, -each.last_at.timestamp()))
+
+
+def _make_cause(growing: _Growing) -> Cause:
+    row = growing.latest
+    assert growing.first_at is not None  # a row was added when it was made
+    return Cause(
+        text=growing.text,
+        count=growing.count,
+        first_at=growing.first_at,
+        last_at=row.finished_at,
+        actions=tuple(
+            FailingAction(uid, *growing.names[uid], count)
+            for uid, count in growing.counts.most_common()
+        ),
+        operation_id=row.id,
+        reason=row.reason,
+        attempt=row.attempt,
+        attempts_allowed=row.attempts_allowed,
+        is_permanent=row.attempt < row.attempts_allowed
+        and (row.reason or "").startswith(Reason.STEP_FAILED),
+    )

@@ -1,0 +1,135 @@
+"""How long operations wait from being recorded to their start: the lag."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.engine import read_clock
+from models.database.tables import operations
+from operations.list_operations import belongs_to
+from overview.installation.figures import LATELY
+from overview.now.minutes import minute_of
+from overview.sql_time import seconds_between
+
+#: The most operations that are looked at, the latest first: some 20 ms.
+LOOKED_AT = 10_000
+
+#: Of a hundred operations, this many started as fast or faster.
+_PERCENT = 95
+
+
+class LagMinuteJson(TypedDict):
+    """The lag of the operations that were recorded in a minute."""
+
+    at: datetime
+    p95_s: float
+
+
+class LagJson(TypedDict):
+    """
+    How long operations waited from being recorded to their first start.
+
+    Of 100 operations, 95 started within ``p95_s``; null: none has started. ``count`` is
+    of how many this is said; ``since`` is later than an hour ago if there are too many.
+    """
+
+    since: datetime
+    count: int
+    p95_s: float | None
+    minutes: list[LagMinuteJson]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """
+    How long operations waited from being recorded to their first start.
+
+    Args:
+        since: Aware UTC.
+
+        count: How many operations have started.
+
+        p95: Of 100, 95 started within this time. None: none has started.
+
+        by_minute: The same of those recorded in a minute.
+    """
+
+    since: datetime
+    count: int
+    p95: timedelta | None
+    by_minute: Mapping[datetime, timedelta]
+
+    def as_json(self) -> LagJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "since": self.since,
+            "count": self.count,
+            "p95_s": None if self.p95 is None else round(self.p95.total_seconds(), 3),
+            "minutes": [
+                {"at": at, "p95_s": round(each.total_seconds(), 3)}
+                for at, each in sorted(self.by_minute.items())
+            ],
+        }
+
+
+def fetch_lag(
+    connection: sa.Connection,
+    *,
+    app: str | None = None,
+    within: timedelta = LATELY,
+    most: int = LOOKED_AT,
+) -> Lag:
+    """
+    Return how long what was recorded lately waited for its first start.
+
+    Args:
+        connection: Any.
+
+        app: Uid of the only small app that counts. None: all.
+
+        within: How far back to look.
+
+        most: The most operations to look at.
+    """
+    kept = operations.c
+    since = read_clock(connection) - within
+    rows = connection.execute(
+        sa.select(
+            minute_of(kept.recorded_at).label("minute"),
+            seconds_between(kept.recorded_at, kept.started_at).label("waited"),
+        )
+        .where(
+            kept.recorded_at >= since, kept.started_at.is_not(None), *belongs_to(app)
+        )
+        .order_by(kept.recorded_at.desc())
+        .limit(most)
+    ).all()
+    if len(rows) == most:
+        since = rows[-1].minute
+    waits: dict[datetime, list[float]] = {}
+    for minute, waited in rows:
+        waits.setdefault(minute, []).append(max(0.0, float(waited)))
+    everything = [each for found in waits.values() for each in found]
+    return Lag(
+        since=since,
+        count=len(everything),
+        p95=find_p95(everything) if everything else None,
+        by_minute={minute: find_p95(found) for minute, found in waits.items()},
+    )
+
+
+def find_p95(waits: list[float]) -> timedelta:
+    """
+    Return the time within which 95 of 100 *waits* (seconds, at least one) ended.
+
+    >>> find_p95([float(each) for each in range(1, 101)])
+    datetime.timedelta(seconds=95)
+    """
+    place = math.ceil(len(waits) * _PERCENT / 100) - 1
+    return timedelta(seconds=sorted(waits)[place])

@@ -1,0 +1,240 @@
+"""Operations that began later than they should have, and what held them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from models.database.tables import operations, scheduled_action_revisions
+from models.decision import get_action_name
+from models.operation_state import OperationState, Trigger
+from models.units import format_age
+from operations.list_operations import belongs_to
+from overview.sql_time import seconds_between
+
+#: What begins later than this after it was due is late: ticks are a minute apart.
+LATE_AFTER = timedelta(minutes=1)
+
+#: The most operations that are looked at, the latest first: some 20 ms. Those of one
+#: small app lie far apart in the table, so that each costs more.
+LOOKED_AT = 20_000
+LOOKED_AT_OF_APP = 5_000
+
+#: The most late operations that are counted.
+_MOST = 5_000
+
+#: How the timing of an action with jitter reads: canonical JSON.
+_JITTER = '"jitter":"'
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """
+    Operations of an action that began late for the same reason; times are aware UTC.
+
+    Args:
+        first: The first occurrence.
+
+        last: The last one.
+
+        started_at: When the last of them began.
+
+        delay: How long after it was due that was.
+
+        text: Why, in a sentence without its end.
+
+        operation_id: The last one.
+    """
+
+    app: str
+    action_uid: str
+    action_revision: int
+    action_name: str
+    count: int
+    first: datetime
+    last: datetime
+    started_at: datetime
+    delay: timedelta
+    text: str
+    operation_id: UUID
+
+
+def fetch_late(
+    connection: sa.Connection,
+    *,
+    since: datetime,
+    app: str | None = None,
+    most: int | None = None,
+) -> tuple[list[Late], bool]:
+    """
+    Return what began more than LATE_AFTER after it was due, the latest first.
+
+    Backfills wait for everything else, and are never late. Of actions with jitter only
+    the time since they were recorded counts.
+
+    Args:
+        connection: Any.
+
+        since: Recorded at or after this instant, aware.
+
+        app: Uid of the only small app that counts. None: all.
+
+        most: The most operations to look at. None: LOOKED_AT, or LOOKED_AT_OF_APP.
+
+    Returns:
+        Also whether all were looked at.
+    """
+    bound = most or (LOOKED_AT if app is None else LOOKED_AT_OF_APP)
+    kept, revisions = operations.c, scheduled_action_revisions.c
+    looked_at = (
+        sa.select(
+            *(kept.id, kept.app, kept.action_uid, kept.action_revision, kept.trigger),
+            *(kept.triggered_by, kept.occurrence, kept.recorded_at, kept.sent_at),
+            *(kept.started_at, kept.state),
+        )
+        .where(kept.recorded_at >= since, *belongs_to(app))
+        .order_by(kept.recorded_at.desc())
+        .limit(bound)
+        .subquery("looked_at")
+    )
+    given = looked_at.c
+    longest = LATE_AFTER.total_seconds()
+    waited = seconds_between(given.recorded_at, given.started_at) > longest
+    overdue = sa.and_(
+        given.trigger == Trigger.SCHEDULE,
+        given.state != OperationState.MISSED,
+        seconds_between(given.occurrence, given.recorded_at) > longest,
+    )
+    has_jitter = revisions.timing.contains(_JITTER, autoescape=True)
+    rows = connection.execute(
+        sa.select(
+            looked_at,
+            sa.func.coalesce(has_jitter, sa.false()).label("has_jitter"),
+        )
+        .join_from(
+            looked_at,
+            scheduled_action_revisions,
+            sa.and_(
+                revisions.uid == given.action_uid,
+                revisions.revision == given.action_revision,
+            ),
+            isouter=True,
+        )
+        .where(
+            given.started_at.is_not(None),
+            given.trigger != Trigger.BACKFILL,
+            sa.or_(waited, overdue),
+        )
+        .order_by(given.started_at.desc(), given.id)
+        .limit(_MOST)
+    ).all()
+    is_whole = len(rows) < _MOST and _count(connection, since, app, bound) < bound
+    return group_late(rows), is_whole
+
+
+def _count(
+    connection: sa.Connection, since: datetime, app: str | None, most: int
+) -> int:
+    kept = operations.c
+    looked_at = (
+        sa.select(sa.literal(1))
+        .select_from(operations)
+        .where(kept.recorded_at >= since, *belongs_to(app))
+        .limit(most)
+        .subquery()
+    )
+    query = sa.select(sa.func.count()).select_from(looked_at)
+    return int(connection.execute(query).scalar_one())
+
+
+def group_late(rows: Iterable[Any]) -> list[Late]:
+    """Return *rows* by action and by what held them up, in their order. Pure."""
+    found: dict[tuple[str, str], Late] = {}
+    for row in rows:
+        late = _make_late(row)
+        if late is None:
+            continue
+        key, text = late
+        known = found.get((row.action_uid, key))
+        found[row.action_uid, key] = (
+            text
+            if known is None
+            else replace(
+                known,
+                count=known.count + 1,
+                first=min(known.first, row.occurrence),
+                last=max(known.last, row.occurrence),
+            )
+        )
+    return list(found.values())
+
+
+def _make_late(row: Any) -> tuple[str, Late] | None:
+    """Return what held up an operation, and it alone; None: it was not late."""
+    is_timed = row.trigger == Trigger.SCHEDULE and not row.has_jitter
+    due_at = min(row.occurrence, row.recorded_at) if is_timed else row.recorded_at
+    delay = row.started_at - due_at
+    if delay <= LATE_AFTER:
+        return None
+    key, text = explain_delay(due_at, row.recorded_at, row.sent_at, row.started_at)
+    return key, Late(
+        app=row.app,
+        action_uid=row.action_uid,
+        action_revision=row.action_revision,
+        action_name=get_action_name(row.triggered_by),
+        count=1,
+        first=row.occurrence,
+        last=row.occurrence,
+        started_at=row.started_at,
+        delay=delay,
+        text=text,
+        operation_id=row.id,
+    )
+
+
+def explain_delay(
+    due_at: datetime,
+    recorded_at: datetime,
+    sent_at: datetime | None,
+    started_at: datetime,
+) -> tuple[str, str]:
+    """
+    Return which of the waits of an operation was the longest, and say so.
+
+    Args:
+        due_at: When it should have been recorded, aware; as are the others.
+
+        recorded_at: When it was.
+
+        sent_at: When it was last sent, which may be after its start. None: never.
+
+        started_at: When a worker first took it.
+    """
+    recorded = recorded_at - due_at
+    if sent_at is None or sent_at > started_at:
+        waits: Sequence[tuple[timedelta, str, str]] = (
+            (recorded, "recorded", _RECORDED),
+            (started_at - recorded_at, "waited", _WAITED),
+        )
+    else:
+        waits = (
+            (recorded, "recorded", _RECORDED),
+            (sent_at - recorded_at, "sent", _SENT),
+            (started_at - sent_at, "taken", _TAKEN),
+        )
+    longest, key, text = max(waits, key=lambda each: each[0])
+    return key, text.format(age=format_age(longest))
+
+
+_RECORDED = "no scheduler ticked when it was due; it was recorded {age} later"
+_SENT = (
+    "it was recorded in time, and sent {age} later: another run had to end first, or"
+    " the broker took nothing"
+)
+_TAKEN = "it was sent in time, and no worker took it for {age}"
+_WAITED = "it waited {age} for its turn or for a worker"

@@ -1,0 +1,288 @@
+"""Whether the installation lives: leader, tick, queues, workers, pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.leader import fetch_holder, get_last_tick_at, get_send_failure
+from actions.lookup import fetch_app
+from actions.pausing.pause_state import (
+    Pause,
+    PauseJson,
+    fetch_app_pauses,
+    fetch_pauses,
+)
+from actions.posting.post import SYSTEM_APP
+from actions.read_actions import fetch_quarantined
+from models.database.engine import read_clock
+from models.database.tables import scheduled_actions
+from models.operation_state import OperationState, Queue
+from operations.fleet.processes import Role, Seen, fetch_processes
+from overview.installation.figures import (
+    Backlog,
+    fetch_backlog,
+    find_oldest,
+    find_takers,
+)
+from overview.now.causes import Failures
+from overview.now.not_run import Kind, NotRunList
+from overview.now.verdict import Figures, QueueFigures
+
+_kept = scheduled_actions.c
+
+
+class LeaderNowJson(TypedDict):
+    """Who leads; ``host`` and ``pid`` only for those who see all small apps."""
+
+    host: str | None
+    pid: int | None
+    fence: int
+    since: datetime
+
+
+class QueueNowJson(TypedDict):
+    """
+    A queue; ``waiting`` operations whose time has come, ``oldest_since`` when the
+    oldest of them was to be sent.
+    """
+
+    waiting: int
+    running: int
+    oldest_since: datetime | None
+    workers: int
+    slots: int
+
+
+class PulseJson(TypedDict):
+    """
+    Whether the installation lives.
+
+    ``leader`` null: nobody leads; since when, ``unled_since``, if that is known.
+    ``paused`` is the pause of the installation, or of the app that was asked for.
+    """
+
+    leader: LeaderNowJson | None
+    unled_since: datetime | None
+    last_tick_at: datetime | None
+    send_failing_since: datetime | None
+    queues: dict[str, QueueNowJson]
+    workers: int
+    silent_workers: int
+    paused: PauseJson | None
+    paused_actions: int
+    quarantined: int
+    has_actions: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderNow:
+    """Who leads; *host* and *pid* are None for those who see one small app."""
+
+    host: str | None
+    pid: int | None
+    fence: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """
+    Whether the installation lives; times are aware UTC, by the database's clock.
+
+    Args:
+        leader: None: nobody leads.
+
+        unled_since: The last sign of who led. None: somebody leads, or never did.
+
+        last_tick_at: None: there was none.
+
+        slots: Of each queue, how many operations its workers run at a time.
+
+        alive: How many workers are alive.
+
+        silent: Those that ended without signing off, within the last day; none for
+            those who see one small app.
+
+        paused: The pause of the installation, or of the small app.
+
+        has_actions: Whether there is any action but the scheduler's own.
+    """
+
+    now: datetime
+    leader: LeaderNow | None
+    unled_since: datetime | None
+    last_tick_at: datetime | None
+    send_failing_since: datetime | None
+    queues: Sequence[QueueFigures]
+    slots: Mapping[Queue, int]
+    alive: int
+    silent: Sequence[Seen]
+    paused: Pause | None
+    paused_actions: int
+    quarantined: int
+    has_actions: bool
+
+    def as_json(self) -> PulseJson:
+        """Return the documented object; keys are only added."""
+        leader = self.leader
+        return {
+            "leader": None
+            if leader is None
+            else {
+                "host": leader.host,
+                "pid": leader.pid,
+                "fence": leader.fence,
+                "since": leader.since,
+            },
+            "unled_since": self.unled_since,
+            "last_tick_at": self.last_tick_at,
+            "send_failing_since": self.send_failing_since,
+            "queues": {
+                each.queue.value: {
+                    "waiting": each.waiting,
+                    "running": each.running,
+                    "oldest_since": each.since,
+                    "workers": each.workers,
+                    "slots": self.slots[each.queue],
+                }
+                for each in self.queues
+            },
+            "workers": self.alive,
+            "silent_workers": len(self.silent),
+            "paused": None if self.paused is None else self.paused.as_json(),
+            "paused_actions": self.paused_actions,
+            "quarantined": self.quarantined,
+            "has_actions": self.has_actions,
+        }
+
+    def as_figures(
+        self, failures: Failures | None, not_run: NotRunList | None
+    ) -> Figures:
+        """
+        Return what the verdict follows from.
+
+        Args:
+            failures: Of the same small app. None: they cannot be read.
+
+            not_run: The same.
+        """
+        counts = {} if not_run is None else not_run.counts
+        return Figures(
+            now=self.now,
+            is_led=self.leader is not None,
+            unled_since=self.unled_since,
+            last_tick_at=self.last_tick_at,
+            leads_since=None if self.leader is None else self.leader.since,
+            send_failing_since=self.send_failing_since,
+            paused_since=None if self.paused is None else self.paused.at,
+            has_actions=self.has_actions,
+            queues=self.queues,
+            failed=None if failures is None else failures.count,
+            causes=0 if failures is None else len(failures.causes),
+            missed=counts.get(Kind.MISSED),
+            skipped=counts.get(Kind.SKIPPED),
+            uncertain=counts.get(Kind.UNCERTAIN),
+            late=counts.get(Kind.LATE),
+            quarantined=self.quarantined,
+            silent=len(self.silent),
+        )
+
+
+def fetch_pulse(connection: sa.Connection, *, app: str | None = None) -> Pulse:
+    """
+    Return whether the installation lives, as far as it concerns *app*; None: all.
+
+    Raises:
+        NotFoundError: There is no such small app.
+    """
+    if app is not None:
+        fetch_app(connection, app)
+    holder = fetch_holder(connection)
+    is_led = holder is not None and not holder.is_stale
+    failure = get_send_failure(connection)
+    backlog = fetch_backlog(connection, app=app)
+    seen = fetch_processes(connection)
+    workers = [each for each in seen if each.process.role is Role.WORKER]
+    alive = [each for each in workers if each.is_alive]
+    # One that was started anew under its name is not missed.
+    names = {each.process.name for each in alive}
+    silent = [
+        each
+        for each in workers
+        if not each.is_alive and each.process.name not in names and app is None
+    ]
+    paused, paused_actions = _fetch_pause(connection, app)
+    return Pulse(
+        now=read_clock(connection),
+        leader=LeaderNow(
+            holder.hostname if app is None else None,
+            holder.pid if app is None else None,
+            holder.fence,
+            holder.acquired_at,
+        )
+        if holder is not None and is_led
+        else None,
+        unled_since=holder.heartbeat_at if holder is not None and not is_led else None,
+        last_tick_at=get_last_tick_at(connection),
+        send_failing_since=None if failure is None else failure.since,
+        queues=[_make_queue(queue, backlog, seen) for queue in Queue],
+        slots={
+            queue: sum(e.process.concurrency or 0 for e in find_takers(seen, queue))
+            for queue in Queue
+        },
+        alive=len(alive),
+        silent=silent,
+        paused=paused,
+        paused_actions=paused_actions,
+        quarantined=len(fetch_quarantined(connection, app=app)),
+        has_actions=_has_actions(connection, app),
+    )
+
+
+def _fetch_pause(
+    connection: sa.Connection, app: str | None
+) -> tuple[Pause | None, int]:
+    if app is None:
+        whole, _apps, actions = fetch_pauses(connection)
+        return whole, actions
+    whole, own, actions = fetch_app_pauses(connection, app)
+    return (whole and whole.seen_by(app)) or own, actions
+
+
+def _make_queue(
+    queue: Queue, backlog: Sequence[Backlog], seen: Sequence[Seen]
+) -> QueueFigures:
+    ours = [each for each in backlog if each.queue is queue]
+    running = [each for each in ours if each.state is OperationState.RUNNING]
+    return QueueFigures(
+        queue,
+        waiting=sum(each.waiting for each in ours),
+        since=find_oldest(ours),
+        running=sum(each.count for each in running),
+        workers=len(find_takers(seen, queue)),
+    )
+
+
+def _has_actions(connection: sa.Connection, app: str | None) -> bool:
+    found = sa.exists().where(
+        _kept.deleted_at.is_(None),
+        _kept.app != SYSTEM_APP if app is None else _kept.app == app,
+    )
+    return bool(connection.execute(sa.select(found)).scalar())
+
+
+def count_scheduled(connection: sa.Connection, *, app: str | None = None) -> int:
+    """Return how many actions (of *app*) run, so that a pause would stop them."""
+    query = (
+        sa.select(sa.func.count())
+        .select_from(scheduled_actions)
+        .where(_kept.deleted_at.is_(None), _kept.active, _kept.paused_at.is_(None))
+    )
+    if app is not None:
+        query = query.where(_kept.app == app)
+    return int(connection.execute(query).scalar_one())

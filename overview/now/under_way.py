@@ -1,0 +1,334 @@
+"""What runs at this moment, or waits for its next attempt, and when it may end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.engine import UtcDateTime, read_clock
+from models.database.tables import LIVE, operation_steps, operations
+from models.decision import get_action_name
+from models.operation_state import OperationState, Queue, StepState, Trigger
+from operations.list_operations import belongs_to, fetch_steps
+from operations.running.estimates import RUNS
+from overview.operations.operation_json import ProgressJson
+
+#: The most operations that are listed.
+LISTED = 20
+
+
+class UnderWayJson(TypedDict):
+    """
+    An operation that runs, or that waits for its next attempt (``retrying``).
+
+    ``step`` is the ``step_number``-th of ``step_count``; ``eta`` is when it ends if
+    what is left takes as long as it took in the median of ``usual_of`` runs, and
+    ``share`` how much of that time has passed, from 0 to 1. ``usual_s`` is how long a
+    whole run takes. ``again_at`` is when the next attempt begins.
+    """
+
+    id: UUID
+    app: str
+    action_uid: str
+    action_name: str
+    trigger: Trigger
+    queue: Queue
+    state: OperationState
+    retrying: bool
+    attempt: int
+    attempts_allowed: int
+    reason: str | None
+    error: str | None
+    worker: str | None
+    started_at: datetime | None
+    again_at: datetime | None
+    step: str | None
+    step_number: int
+    step_count: int
+    progress: ProgressJson | None
+    eta: datetime | None
+    share: float | None
+    usual_s: float | None
+    usual_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStep:
+    """A step as an estimate needs it; *done* and *total* as far as it says them."""
+
+    name: str
+    state: StepState
+    started_at: datetime | None = None
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """How long runs took before: in all, and each step; of how many runs."""
+
+    run: timedelta | None = None
+    steps: Mapping[str, timedelta] | None = None
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When a run ends, aware UTC, and what share of its time has passed, 0 to 1."""
+
+    eta: datetime
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """
+    An operation that runs, or that waits for its next attempt; times are aware UTC.
+
+    Args:
+        is_retrying: Whether an attempt failed and the next is still to come.
+
+        again_at: When the next attempt begins. None: it runs.
+
+        step: What runs now. None: no step does.
+
+        step_number: Of that step, from 1; otherwise how many steps have ended.
+
+        estimate: None: what is left has never succeeded before, or takes longer than
+            ever.
+    """
+
+    id: UUID
+    app: str
+    action_uid: str
+    action_name: str
+    trigger: Trigger
+    queue: Queue
+    state: OperationState
+    is_retrying: bool
+    attempt: int
+    attempts_allowed: int
+    reason: str | None
+    error: str | None
+    worker: str | None
+    started_at: datetime | None
+    again_at: datetime | None
+    step: str | None
+    step_number: int
+    step_count: int
+    progress: ProgressJson | None
+    estimate: Estimate | None
+    usual: Usual
+
+    def as_json(self) -> UnderWayJson:
+        """Return the documented object; keys are only added."""
+        estimate, run = self.estimate, self.usual.run
+        return {
+            "id": self.id,
+            "app": self.app,
+            "action_uid": self.action_uid,
+            "action_name": self.action_name,
+            "trigger": self.trigger,
+            "queue": self.queue,
+            "state": self.state,
+            "retrying": self.is_retrying,
+            "attempt": self.attempt,
+            "attempts_allowed": self.attempts_allowed,
+            "reason": self.reason,
+            "error": self.error,
+            "worker": self.worker,
+            "started_at": self.started_at,
+            "again_at": self.again_at,
+            "step": self.step,
+            "step_number": self.step_number,
+            "step_count": self.step_count,
+            "progress": self.progress,
+            "eta": None if estimate is None else estimate.eta,
+            "share": None if estimate is None else round(estimate.share, 3),
+            "usual_s": None if run is None else round(run.total_seconds(), 3),
+            "usual_of": self.usual.runs,
+        }
+
+
+def fetch_under_way(
+    connection: sa.Connection, *, app: str | None = None, limit: int = LISTED
+) -> list[UnderWay]:
+    """
+    Return what runs, the longest running first, and then what waits to be tried again.
+
+    Args:
+        connection: Any.
+
+        app: Uid of the only small app that counts. None: all.
+
+        limit: The most to return.
+    """
+    kept = operations.c
+    runs = kept.state == OperationState.RUNNING
+    retries = sa.and_(kept.state == OperationState.PENDING, kept.attempt > 0)
+    rows = connection.execute(
+        sa.select(operations)
+        .where(LIVE.of(), sa.or_(runs, retries), *belongs_to(app))
+        .order_by(sa.case((runs, 0), else_=1), kept.started_at, kept.id)
+        .limit(limit)
+    ).all()
+    if not rows:
+        return []
+    now = read_clock(connection)
+    steps = fetch_steps(connection, [row.id for row in rows])
+    usual = fetch_usual(connection, {row.action_uid for row in rows})
+    return [
+        _make(row, steps.get(row.id, []), usual.get(row.action_uid, Usual()), now)
+        for row in rows
+    ]
+
+
+def _make(
+    row: sa.Row[Any], steps: Sequence[sa.Row[Any]], usual: Usual, now: datetime
+) -> UnderWay:
+    seen = [_see(each) for each in steps if each.state != StepState.SKIPPED]
+    at_work = next((e for e in seen if e.state is StepState.RUNNING), None)
+    ended = sum(1 for each in seen if each.state is StepState.SUCCEEDED)
+    is_running = row.state == OperationState.RUNNING
+    stopped_at = next((e for e in seen if e.state is not StepState.SUCCEEDED), None)
+    shown = at_work or stopped_at
+    return UnderWay(
+        id=row.id,
+        app=row.app,
+        action_uid=row.action_uid,
+        action_name=get_action_name(row.triggered_by),
+        trigger=Trigger(row.trigger),
+        queue=Queue(row.queue),
+        state=OperationState(row.state),
+        is_retrying=not is_running,
+        attempt=row.attempt,
+        attempts_allowed=row.attempts_allowed,
+        reason=row.reason,
+        error=None if is_running else row.error,
+        worker=row.worker if is_running else None,
+        started_at=row.started_at,
+        again_at=None if is_running else row.send_at,
+        step=None if shown is None else shown.name,
+        step_number=ended + (shown is not None),
+        step_count=len(seen),
+        progress=row.progress if is_running else None,
+        estimate=estimate_end(seen, usual.steps or {}, now) if is_running else None,
+        usual=usual,
+    )
+
+
+def _see(row: sa.Row[Any]) -> SeenStep:
+    progress = row.progress or {}
+    return SeenStep(
+        row.name,
+        StepState(row.state),
+        row.started_at,
+        progress.get("done") or 0,
+        progress.get("total") or 0,
+    )
+
+
+def estimate_end(
+    steps: Sequence[SeenStep], usual: Mapping[str, timedelta], now: datetime
+) -> Estimate | None:
+    """
+    Return when a run ends if the rest of it takes as long as usual.
+
+    A step that takes longer than usual ends as its own progress foretells; if it says
+    none, nobody knows. Pure.
+
+    Args:
+        steps: Of the run, in order; without those that are left out.
+
+        usual: How long each step usually takes.
+
+        now: Aware UTC.
+    """
+    at_work = next((e for e in steps if e.state is StepState.RUNNING), None)
+    if at_work is None or at_work.started_at is None:
+        return None
+    spent = now - at_work.started_at
+    takes = usual.get(at_work.name)
+    if takes is None or spent > takes:
+        if not 0 < at_work.done < at_work.total or spent <= timedelta():
+            return None
+        takes = spent * at_work.total / at_work.done
+    rest = timedelta()
+    for each in steps:
+        if each.state is StepState.PENDING:
+            if each.name not in usual:
+                return None
+            rest += usual[each.name]
+    began = [each.started_at for each in steps if each.started_at is not None]
+    eta = at_work.started_at + takes + rest
+    whole = (eta - min(began)).total_seconds()
+    passed = (now - min(began)).total_seconds()
+    return Estimate(eta, min(1.0, max(0.0, passed / whole)) if whole > 0 else 1.0)
+
+
+def fetch_usual(
+    connection: sa.Connection, action_uids: Iterable[str]
+) -> dict[str, Usual]:
+    """
+    Return how long runs of each action, and their steps, took: medians.
+
+    Of the successes among the latest RUNS operations of each action.
+    """
+    chosen = sorted(set(action_uids))
+    if not chosen:
+        return {}
+    kept = operations.c
+    # One query for each action, in one statement: each is served by the index, while a
+    # window would look at all that the actions ever ran.
+    latest = sa.union_all(
+        *(
+            sa.select(
+                sa.select(kept.id, kept.action_uid, kept.state)
+                .where(kept.action_uid == uid)
+                .order_by(kept.occurrence.desc())
+                .limit(RUNS)
+                .subquery()
+            )
+            for uid in chosen
+        )
+    ).subquery("latest")
+    rows = connection.execute(
+        sa.select(
+            latest.c.action_uid,
+            latest.c.id,
+            operation_steps.c.name,
+            sa.type_coerce(operation_steps.c.started_at, UtcDateTime),
+            sa.type_coerce(operation_steps.c.finished_at, UtcDateTime),
+        )
+        .join_from(
+            latest, operation_steps, operation_steps.c.operation_id == latest.c.id
+        )
+        .where(
+            latest.c.state == OperationState.SUCCEEDED,
+            operation_steps.c.state == StepState.SUCCEEDED,
+            operation_steps.c.started_at.is_not(None),
+            operation_steps.c.finished_at.is_not(None),
+        )
+    )
+    took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    whole: dict[str, dict[UUID, float]] = defaultdict(lambda: defaultdict(float))
+    for uid, operation_id, name, started_at, finished_at in rows:
+        seconds = (finished_at - started_at).total_seconds()
+        took[uid][name].append(seconds)
+        whole[uid][operation_id] += seconds
+    return {
+        uid: Usual(
+            timedelta(seconds=median(whole[uid].values())),
+            {name: timedelta(seconds=median(each)) for name, each in steps.items()},
+            len(whole[uid]),
+        )
+        for uid, steps in took.items()
+    }

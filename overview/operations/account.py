@@ -1,0 +1,416 @@
+"""
+The account of one operation, for every face: how its id is computed, what became of its
+attempts, how often the same failure was seen, what it made, and who intervened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.tables import deliveries, domains
+from models.occurrence import (
+    NAMESPACE,
+    format_occurrence,
+    make_missed_id,
+    make_operation_id,
+)
+from models.operation_state import OperationState, StepState, Trigger
+from models.paging import Page
+from operations.causes import make_cause
+from operations.running.past_attempts import Outcome, read_attempts
+from overview.changes import ChangeFilter, fetch_changes
+from overview.operations.same_cause import SameCause, SameCauseJson, count_same_cause
+from overview.operations.shown import ShownOperation, fetch_shown_operation
+
+#: Interventions that are told, the latest.
+_INTERVENTIONS = 20
+
+#: Recipients that are named of each state of mails.
+_NAMED = 3
+
+
+class IdentityJson(TypedDict):
+    """How an id is computed: UUID version 5 of ``text`` in ``namespace``."""
+
+    namespace: UUID
+    text: str
+    is_proved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """
+    How the id of an operation is computed.
+
+    Args:
+        text: What it is the UUID version 5 of.
+
+        is_proved: Whether *text* was just computed to give that id; of a manual run, or
+            a notice, a part of it is not kept.
+    """
+
+    text: str
+    is_proved: bool
+
+    def as_json(self) -> IdentityJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "namespace": NAMESPACE,
+            "text": self.text,
+            "is_proved": self.is_proved,
+        }
+
+
+class StretchJson(TypedDict):
+    """One attempt at one step, or a wait before the next attempt."""
+
+    step: str | None
+    attempt: int
+    state: str
+    began_at: datetime | None
+    ended_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """
+    One attempt at one step; instants are aware UTC.
+
+    Args:
+        step: None: the attempt ended before its first step.
+
+        state: That of a step; or postponed, for one that waits for the platform.
+
+        began_at: None: it has not begun.
+
+        ended_at: None: it runs, or has not begun.
+    """
+
+    step: str | None
+    attempt: int
+    state: str
+    began_at: datetime | None
+    ended_at: datetime | None
+    error: str | None
+
+    def as_json(self) -> StretchJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "step": self.step,
+            "attempt": self.attempt,
+            "state": self.state,
+            "began_at": self.began_at,
+            "ended_at": self.ended_at,
+            "error": self.error,
+        }
+
+
+class MadeVersionJson(TypedDict):
+    """A version of a domain that it staged; ``version`` is null if it was reused."""
+
+    domain: str
+    version: int | None
+    rows: int | None
+    is_live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MadeVersion:
+    """
+    A version of a domain that an operation staged.
+
+    Args:
+        version: None: the source was unchanged, so that the former one was reused.
+
+        is_live: Whether it is the live version now.
+    """
+
+    domain: str
+    version: int | None
+    rows: int | None
+    is_live: bool
+
+    def as_json(self) -> MadeVersionJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "domain": self.domain,
+            "version": self.version,
+            "rows": self.rows,
+            "is_live": self.is_live,
+        }
+
+
+class MadeMailsJson(TypedDict):
+    """Mails of one step in one state, and some of their recipients."""
+
+    step: str
+    state: str
+    count: int
+    first: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeMails:
+    """Mails of one step in one state, and the first of their recipients."""
+
+    step: str
+    state: str
+    count: int
+    first: tuple[str, ...]
+
+    def as_json(self) -> MadeMailsJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "step": self.step,
+            "state": self.state,
+            "count": self.count,
+            "first": list(self.first),
+        }
+
+
+class InterventionJson(TypedDict):
+    """Somebody canceled it, or let it run again."""
+
+    at: datetime
+    by: str
+    change: str
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """Somebody canceled it, or let it run again; *at* is aware UTC."""
+
+    at: datetime
+    by: str
+    change: str
+    note: str | None
+
+    def as_json(self) -> InterventionJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "at": self.at,
+            "by": self.by,
+            "change": self.change,
+            "note": self.note,
+        }
+
+
+class AccountJson(TypedDict):
+    """The account of an operation; ``same`` is null unless it failed."""
+
+    id: UUID
+    identity: IdentityJson
+    stretches: list[StretchJson]
+    same: SameCauseJson | None
+    versions: list[MadeVersionJson]
+    published: list[str]
+    mails: list[MadeMailsJson]
+    interventions: list[InterventionJson]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """
+    The account of an operation.
+
+    Args:
+        stretches: Each attempt at each step, in the order in which they began; then
+            what has not begun.
+
+        same: How often the failure was seen. None: it has not failed.
+
+        published: What it published, such as data.
+
+        interventions: The latest last.
+    """
+
+    operation: ShownOperation
+    identity: Identity
+    stretches: tuple[Stretch, ...]
+    same: SameCause | None
+    versions: tuple[MadeVersion, ...]
+    published: tuple[str, ...]
+    mails: tuple[MadeMails, ...]
+    interventions: tuple[Intervention, ...]
+
+    def as_json(self) -> AccountJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "id": self.operation.id,
+            "identity": self.identity.as_json(),
+            "stretches": [each.as_json() for each in self.stretches],
+            "same": None if self.same is None else self.same.as_json(),
+            "versions": [each.as_json() for each in self.versions],
+            "published": list(self.published),
+            "mails": [each.as_json() for each in self.mails],
+            "interventions": [each.as_json() for each in self.interventions],
+        }
+
+
+def fetch_account(
+    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
+) -> Account:
+    """
+    Return the account of an operation.
+
+    Args:
+        connection: Any.
+
+        operation_id: Its id.
+
+        app: Uid of the small app that it must belong to; then the same failures are
+            counted there alone. None: any.
+
+    Raises:
+        NotFoundError: There is no such operation.
+    """
+    shown = fetch_shown_operation(connection, operation_id, app=app)
+    same = None
+    if shown.state is OperationState.FAILED:
+        cause = make_cause(shown.reason, shown.error)
+        same = count_same_cause(connection, cause, app=app)
+    wanted = ChangeFilter(app=shown.app, kind="operation", subject=str(shown.id))
+    changed = fetch_changes(connection, wanted, Page(_INTERVENTIONS))
+    return Account(
+        operation=shown,
+        identity=explain_id(shown),
+        stretches=tuple(find_stretches(shown)),
+        same=same,
+        versions=_find_versions(connection, shown),
+        published=tuple(_find_published(shown)),
+        mails=_count_mails(connection, shown.id),
+        interventions=tuple(
+            Intervention(each.at, each.by, each.change, each.note)
+            for each in reversed(changed.entries)
+        ),
+    )
+
+
+def explain_id(shown: ShownOperation) -> Identity:
+    """Return how the id of an operation is computed, and whether that was checked."""
+    uid, occurrence = shown.action_uid, shown.occurrence
+    at = format_occurrence(occurrence)
+    if shown.state is OperationState.MISSED and shown.missed is not None:
+        first = shown.missed.first
+        proved = make_missed_id(uid, first) == shown.id
+        return Identity(f"{uid} | missed | {format_occurrence(first)}", proved)
+    if shown.trigger is Trigger.MANUAL:
+        return Identity(f"{uid} | manual | the key of the request", is_proved=False)
+    if shown.trigger is Trigger.NOTICE:
+        return Identity("the id of the notice | its number", is_proved=False)
+    text = f"{uid} | {at}"
+    if shown.user_id is not None:
+        text = f"{text} | {shown.user_id}"
+    proved = make_operation_id(uid, occurrence, shown.user_id) == shown.id
+    return Identity(text, proved)
+
+
+def find_stretches(shown: ShownOperation) -> Sequence[Stretch]:
+    """
+    Return each attempt at each step, as far as it is known.
+
+    The steps know the last attempt at each; attempts before that are known if they
+    failed or were postponed, not if their worker was lost.
+    """
+    last = {(step.name, step.attempt) for step in shown.steps}
+    found = [
+        Stretch(
+            step=each.step,
+            attempt=each.number,
+            state=str(each.outcome),
+            began_at=each.step_began_at or each.began_at,
+            ended_at=each.ended_at,
+            error=each.error,
+        )
+        for each in read_attempts(shown.details)
+        if each.outcome is Outcome.POSTPONED or (each.step, each.number) not in last
+    ]
+    begun = [
+        Stretch(
+            step=step.name,
+            attempt=step.attempt,
+            state=str(step.state),
+            began_at=step.started_at,
+            ended_at=step.finished_at,
+            error=step.error,
+        )
+        for step in shown.steps
+        if step.started_at is not None and step.state is not StepState.PENDING
+    ]
+    known = {each.step for each in begun}
+    to_come = [
+        Stretch(step.name, step.attempt, str(step.state), None, None, step.error)
+        for step in shown.steps
+        if step.name not in known
+    ]
+    dated = sorted((*found, *begun), key=lambda each: str(each.began_at))
+    return [*dated, *to_come]
+
+
+def _find_results(shown: ShownOperation, step: str) -> Mapping[str, Any]:
+    return next(
+        (each.result for each in shown.steps if each.name == step and each.result), {}
+    )
+
+
+def _find_versions(
+    connection: sa.Connection, shown: ShownOperation
+) -> tuple[MadeVersion, ...]:
+    result = _find_results(shown, "refresh")
+    versions: Mapping[str, int] = result.get("versions") or {}
+    rows: Mapping[str, int] = result.get("rows") or {}
+    reused: Sequence[str] = result.get("reused") or ()
+    live: dict[str, int | None] = {}
+    if versions:
+        query = sa.select(domains.c.name, domains.c.live_version).where(
+            domains.c.app == shown.app
+        )
+        live = {row.name: row.live_version for row in connection.execute(query)}
+    made = (
+        MadeVersion(name, number, rows.get(name), live.get(name) == number)
+        for name, number in versions.items()
+    )
+    return (*made, *(MadeVersion(name, None, None, is_live=False) for name in reused))
+
+
+def _find_published(shown: ShownOperation) -> Sequence[str]:
+    published: Sequence[str] = _find_results(shown, "publish").get("published") or ()
+    return published
+
+
+def _count_mails(
+    connection: sa.Connection, operation_id: UUID
+) -> tuple[MadeMails, ...]:
+    marks = deliveries.c
+    of = marks.operation_id == operation_id
+    counted = connection.execute(
+        sa.select(marks.step, marks.state, sa.func.count().label("mails"))
+        .where(of)
+        .group_by(marks.step, marks.state)
+        .order_by(marks.step, marks.state)
+    ).all()
+    return tuple(
+        MadeMails(
+            row.step,
+            row.state,
+            row.mails,
+            tuple(
+                connection.execute(
+                    sa.select(marks.recipient)
+                    .where(of, marks.step == row.step, marks.state == row.state)
+                    .order_by(marks.recipient)
+                    .limit(_NAMED)
+                ).scalars()
+            ),
+        )
+        for row in counted
+    )

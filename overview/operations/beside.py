@@ -1,0 +1,298 @@
+"""
+What rows of operations alone do not tell: what they wait for, and what they met.
+
+Everything is read for all rows of a list together, each kind with one query, and only
+if a row needs it; each query is bounded, whatever the backlog and the history.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from actions.leader import fetch_leader, fetch_leaderships, get_send_failure
+from models.database.tables import (
+    LIVE_OR_CLAIMED,
+    UNCERTAIN,
+    UNDER_WAY,
+    UNDER_WAY_HEAVY,
+    deliveries,
+    operations,
+)
+from models.operation_state import OperationState, Overlap, Queue, Reason
+from models.units import show_instant
+from operations.fleet.processes import fetch_processes
+from overview.installation.figures import find_takers
+from overview.operations.why_not import ALONE, Beside, Place, Recorded
+
+#: A leader sends every second; an operation that waits longer meets some trouble.
+PATIENCE = timedelta(seconds=10)
+
+#: Queued operations of which the places are counted, the first to be taken.
+_QUEUED_COUNTED = 2_000
+
+#: The latest operations among which the last one is looked for that a worker took.
+_TAKEN_AMONG = 1_000
+
+#: Runs before an occurrence among which the one is looked for that it overlapped.
+_OVERLAPPED_AMONG = 100
+
+#: Changes of the leadership among which an outage is looked for.
+_LEADERSHIPS = 200
+
+_kept = operations.c
+
+
+def fetch_beside(
+    connection: sa.Connection, rows: Sequence[Recorded], *, now: datetime
+) -> dict[UUID, Beside]:
+    """
+    Return what is known about operations beside their rows.
+
+    Args:
+        connection: Any.
+
+        rows: A page of them, some hundreds at most.
+
+        now: Aware UTC, the database's clock.
+
+    Returns:
+        By id, without those of which nothing more is known.
+    """
+    found: defaultdict[UUID, Beside] = defaultdict(lambda: ALONE)
+    by_state: defaultdict[str, list[Recorded]] = defaultdict(list)
+    for row in rows:
+        by_state[row.state].append(row)
+    due = [r for r in by_state[OperationState.PENDING] if r.send_at <= now]
+    if due:
+        _add_hindrances(connection, due, found, now)
+    if queued := by_state[OperationState.QUEUED]:
+        _add_places(connection, queued, found)
+    overlapped = [
+        row.id
+        for row in by_state[OperationState.SKIPPED]
+        if row.reason == Reason.OVERLAP
+    ]
+    if overlapped:
+        for id_, blocker, at in _fetch_overlapped(connection, overlapped):
+            found[id_] = Beside(blocker=blocker, blocker_at=at)
+    missed = [
+        row for row in by_state[OperationState.MISSED] if row.reason == Reason.OUTAGE
+    ]
+    if missed:
+        _add_outages(connection, missed, found)
+    for id_, count in count_uncertain_mails(connection, [r.id for r in rows]).items():
+        found[id_] = replace(found[id_], uncertain=count)
+    return dict(found)
+
+
+def count_uncertain_mails(
+    connection: sa.Connection, ids: Collection[UUID]
+) -> dict[UUID, int]:
+    """Return how many mails of each of these operations are uncertain, if any are."""
+    marks = deliveries.c
+    rows = connection.execute(
+        sa.select(marks.operation_id, sa.func.count().label("mails"))
+        .where(UNCERTAIN.of("deliveries"), marks.operation_id.in_(ids))
+        .group_by(marks.operation_id)
+    )
+    return {row.operation_id: row.mails for row in rows}
+
+
+def _add_hindrances(
+    connection: sa.Connection,
+    due: Sequence[Recorded],
+    found: defaultdict[UUID, Beside],
+    now: datetime,
+) -> None:
+    """Say what keeps pending operations from being sent, by the rules of order.py."""
+    waiting = connection.execute(
+        sa.select(
+            *(_kept.id, _kept.app, _kept.action_uid, _kept.user_id, _kept.queue),
+            *(_kept.overlap, _kept.claim_token, _kept.send_at),
+        ).where(_kept.id.in_([row.id for row in due]))
+    ).all()
+    heavy = {row.app for row in waiting if row.queue == Queue.HEAVY}
+    single = {row.action_uid for row in waiting if row.overlap == Overlap.QUEUE}
+    of_app = {
+        row.app: row
+        for row in _fetch_under_way(
+            connection, UNDER_WAY_HEAVY.of(), _kept.app.in_(heavy), any_of=heavy
+        )
+    }
+    of_action = {
+        (row.action_uid, row.user_id): row
+        for row in _fetch_under_way(
+            connection,
+            UNDER_WAY.of(),
+            LIVE_OR_CLAIMED.of(),  # which has the index
+            _kept.action_uid.in_(single),
+            any_of=single,
+        )
+    }
+    program: str | None = None
+    for row in waiting:
+        if row.claim_token is not None:
+            words = "it was canceled and retried, and its former worker still runs"
+            found[row.id] = Beside(hindrance=words)
+            continue
+        other = of_app.get(row.app) if row.queue == Queue.HEAVY else None
+        words = f"another heavy run of {row.app} has not ended"
+        if other is None and row.overlap == Overlap.QUEUE:
+            other = of_action.get((row.action_uid, row.user_id))
+            words = "another run of the action has not ended"
+        if other is not None:
+            found[row.id] = Beside(
+                hindrance=words, blocker=other.id, blocker_at=other.occurrence
+            )
+        elif now - row.send_at > PATIENCE:
+            program = program or describe_program(connection)
+            found[row.id] = Beside(program=program)
+
+
+def _fetch_under_way(
+    connection: sa.Connection, *where: Any, any_of: Collection[str]
+) -> Sequence[sa.Row[Any]]:
+    if not any_of:
+        return ()
+    columns = (_kept.id, _kept.app, _kept.action_uid, _kept.user_id, _kept.occurrence)
+    rows: Sequence[Any] = connection.execute(sa.select(*columns).where(*where)).all()
+    return rows
+
+
+def describe_program(connection: sa.Connection) -> str:
+    """Say why an operation that may be sent is not: no leader, or no broker."""
+    if fetch_leader(connection) is None:
+        return "no scheduler leads. Start one: minutehand scheduler"
+    failure = get_send_failure(connection)
+    if failure is not None:
+        since = show_instant(failure.since)
+        return f"the scheduler has failed to send since {since}: {failure.error}"
+    return "a scheduler leads, but has not sent it. Check: minutehand doctor"
+
+
+def _add_places(
+    connection: sa.Connection,
+    queued: Sequence[Recorded],
+    found: defaultdict[UUID, Beside],
+) -> None:
+    """Say where queued operations stand, and whether somebody takes from there."""
+    first = connection.execute(
+        sa.select(_kept.id, _kept.queue, _kept.lane)
+        .where(UNDER_WAY.of(), _kept.state == OperationState.QUEUED)
+        .order_by(_kept.sent_at)
+        .limit(_QUEUED_COUNTED + 1)
+    ).all()
+    lines: defaultdict[str, list[UUID]] = defaultdict(list)
+    lanes = {each.id: each.lane for each in first}
+    for each in first[:_QUEUED_COUNTED]:
+        lines[each.queue].append(each.id)
+    places = {
+        id_: number
+        for line in lines.values()
+        for number, id_ in enumerate(line, start=1)
+    }
+    seen = fetch_processes(connection)
+    taken = _fetch_last_taken(connection)
+    for row in queued:
+        if row.id not in places:
+            continue
+        place = Place(
+            position=places[row.id],
+            waiting=len(lines[row.queue]),
+            is_whole=len(first) <= _QUEUED_COUNTED,
+            taken_at=taken.get(row.queue),
+            is_served=bool(find_takers(seen, Queue(row.queue))),
+        )
+        behind = "its app has more under way than its share, so others go before it"
+        found[row.id] = Beside(place=place, hindrance=behind if lanes[row.id] else None)
+
+
+def _fetch_last_taken(connection: sa.Connection) -> Mapping[str, datetime]:
+    """Return when a worker last took one of the latest operations of each queue."""
+    latest = (
+        sa.select(_kept.queue, _kept.started_at)
+        .order_by(_kept.recorded_at.desc())
+        .limit(_TAKEN_AMONG)
+        .subquery()
+    )
+    started = latest.c.started_at
+    rows = connection.execute(
+        sa.select(
+            latest.c.queue, sa.func.max(started, type_=started.type).label("taken_at")
+        )
+        .where(started.is_not(None))
+        .group_by(latest.c.queue)
+    )
+    return {row.queue: row.taken_at for row in rows}
+
+
+def _fetch_overlapped(
+    connection: sa.Connection, ids: Collection[UUID]
+) -> Sequence[tuple[UUID, UUID, datetime]]:
+    """Return the runs that were under way when these occurrences were skipped."""
+    skipped, former = operations.alias("skipped"), operations.alias("former")
+    before = (
+        sa.select(former)
+        .where(
+            former.c.action_uid == skipped.c.action_uid,
+            former.c.occurrence < skipped.c.occurrence,
+        )
+        .order_by(former.c.occurrence.desc())
+        .limit(_OVERLAPPED_AMONG)
+        .correlate(skipped)
+        .subquery("before")
+    )
+    ran = (
+        before.c.user_id.is_not_distinct_from(skipped.c.user_id),
+        before.c.state.not_in([OperationState.SKIPPED, OperationState.MISSED]),
+        before.c.recorded_at <= skipped.c.recorded_at,
+        sa.or_(
+            before.c.finished_at.is_(None),
+            before.c.finished_at >= skipped.c.recorded_at,
+        ),
+    )
+    blocker = (
+        sa.select(before.c.id)
+        .where(*ran)
+        .order_by(before.c.occurrence.desc())
+        .limit(1)
+        .correlate(skipped)
+        .scalar_subquery()
+    )
+    pairs = (
+        sa.select(skipped.c.id, blocker.label("blocker"))
+        .where(skipped.c.id.in_(ids))
+        .subquery("pairs")
+    )
+    rows = connection.execute(
+        sa.select(pairs.c.id, _kept.id, _kept.occurrence).join_from(
+            pairs, operations, _kept.id == pairs.c.blocker
+        )
+    )
+    return [(id_, blocker, at) for id_, blocker, at in rows]
+
+
+def _add_outages(
+    connection: sa.Connection,
+    missed: Sequence[Recorded],
+    found: defaultdict[UUID, Beside],
+) -> None:
+    """Say from when to when nobody led, as far as that is recorded."""
+    terms = fetch_leaderships(connection, limit=_LEADERSHIPS)
+    gaps = [
+        (former.released_at, term.acquired_at)
+        for term, former in pairwise(terms)
+        if former.released_at is not None and former.released_at < term.acquired_at
+    ]
+    for row in missed:
+        for since, until in gaps:
+            if since <= row.occurrence < until:
+                found[row.id] = Beside(outage=(since, until))

@@ -1,0 +1,146 @@
+"""How often a failure was seen with the same cause, for every face."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from models.database.engine import read_clock
+from models.database.tables import TROUBLED, operations
+from models.errors import UsageError
+from models.operation_state import OperationState
+from operations.causes import Cause, has_cause, make_cause
+from operations.list_operations import belongs_to, require_operation
+
+DAY, WEEK = timedelta(days=1), timedelta(days=7)
+
+#: Failed and missed operations that are looked at, at most; the latest.
+_LOOKED_AT = 5_000
+
+
+class SameCauseJson(TypedDict):
+    """How often failures of one cause were seen lately."""
+
+    day: int
+    week: int
+    first_at: datetime | None
+    last_at: datetime | None
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SameCause:
+    """
+    How often failures of one cause were seen lately; instants are aware UTC.
+
+    Args:
+        day: In the last 24 hours.
+
+        week: In the last seven days.
+
+        first_at: The first of these. None: it is longer ago.
+
+        since: They were counted since then: later than a week ago if there are too
+            many failures.
+    """
+
+    day: int
+    week: int
+    first_at: datetime | None
+    last_at: datetime | None
+    since: datetime
+
+    def as_json(self) -> SameCauseJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "day": self.day,
+            "week": self.week,
+            "first_at": self.first_at,
+            "last_at": self.last_at,
+            "since": self.since,
+        }
+
+
+def read_cause(
+    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
+) -> Cause:
+    """
+    Return the cause of which an operation failed.
+
+    Args:
+        connection: Any.
+
+        operation_id: Its id.
+
+        app: Uid of the small app that it must belong to. None: any.
+
+    Raises:
+        NotFoundError: There is no such operation.
+
+        UsageError: It has not failed.
+    """
+    row = require_operation(connection, operation_id, app=app)
+    if row.state != OperationState.FAILED:
+        msg = (
+            f"same_as: operation {operation_id} is {row.state}, and has no cause that"
+            " others could share. Name one that failed."
+        )
+        raise UsageError(msg)
+    return make_cause(row.reason, row.error)
+
+
+def count_same_cause(
+    connection: sa.Connection,
+    cause: Cause,
+    *,
+    app: str | None = None,
+    most: int = _LOOKED_AT,
+) -> SameCause:
+    """
+    Count the failures of *cause* within a week.
+
+    Args:
+        connection: Any.
+
+        cause: From ``read_cause``.
+
+        app: Uid of the small app whose operations count. None: of all.
+
+        most: How many operations to look at.
+    """
+    now = read_clock(connection)
+    kept = operations.c
+    latest = (
+        sa.select(kept.state, kept.reason, kept.error, kept.finished_at)
+        .where(TROUBLED.of(), kept.finished_at >= now - WEEK, *belongs_to(app))
+        .order_by(kept.finished_at.desc())
+        .limit(most)
+        .subquery("latest")
+    )
+    at = latest.c.finished_at
+    is_same = sa.and_(
+        latest.c.state == OperationState.FAILED, has_cause(latest.c, cause)
+    )
+    row = connection.execute(
+        sa.select(
+            sa.func.count().label("looked_at"),
+            sa.func.min(at, type_=at.type).label("oldest"),
+            sa.func.sum(sa.case((is_same, 1), else_=0)).label("week"),
+            sa.func.sum(sa.case((sa.and_(is_same, at >= now - DAY), 1), else_=0)).label(
+                "day"
+            ),
+            sa.func.min(sa.case((is_same, at)), type_=at.type).label("first_at"),
+            sa.func.max(sa.case((is_same, at)), type_=at.type).label("last_at"),
+        )
+    ).one()
+    return SameCause(
+        day=row.day or 0,
+        week=row.week or 0,
+        first_at=row.first_at,
+        last_at=row.last_at,
+        since=now - WEEK if row.looked_at < most else row.oldest,
+    )

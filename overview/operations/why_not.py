@@ -1,0 +1,440 @@
+"""
+Why an operation did not run, or waits, in one sentence for its row. Pure.
+
+Every face shows the same sentence, and under it what can be done. Its instants are not
+text yet: a face shows each with the clocks of its reader and in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Protocol, assert_never
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from typing_extensions import TypedDict
+
+from models.operation_state import OperationState, Reason
+from operations.notices.grouping import find_cause
+from overview.reasons import explain_reason, read_reason
+
+#: A sentence: its words, and the instants between them, aware UTC.
+Parts = tuple[str | datetime, ...]
+
+
+class Mark(StrEnum):
+    """What a row is called that is in more than its state."""
+
+    RETRYING = "retrying"  # pending, and tried before
+    UNCERTAIN = "uncertain"  # some of its mails may or may not have been sent
+
+
+class Remedy(StrEnum):
+    """What somebody may do about it; the face says where."""
+
+    RETRY = "retry"
+    CANCEL = "cancel"
+    BACKFILL = "backfill"  # let the occurrence run after all
+    EDIT = "edit"  # the action: its overlap, its catch_up, whether it is active
+    BLOCKER = "blocker"  # look at the operation that it waits for
+    WORKERS = "workers"  # start one, or look at what they do
+    DOCTOR = "doctor"  # the installation is in trouble
+    MAILS = "mails"  # decide about uncertain ones
+
+
+class Recorded(Protocol):
+    """What a sentence needs of an operation; a row of ``operations`` has it."""
+
+    @property
+    def id(self) -> UUID: ...  # noqa: D102 - columns of the table
+    @property
+    def state(self) -> str: ...  # noqa: D102
+    @property
+    def reason(self) -> str | None: ...  # noqa: D102
+    @property
+    def error(self) -> str | None: ...  # noqa: D102
+    @property
+    def queue(self) -> str: ...  # noqa: D102
+    @property
+    def occurrence(self) -> datetime: ...  # noqa: D102
+    @property
+    def send_at(self) -> datetime: ...  # noqa: D102
+    @property
+    def finished_at(self) -> datetime | None: ...  # noqa: D102
+    @property
+    def attempt(self) -> int: ...  # noqa: D102
+    @property
+    def attempts_allowed(self) -> int: ...  # noqa: D102
+    @property
+    def details(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """
+    Where an operation stands among those that wait for a worker of its queue.
+
+    Args:
+        position: From 1.
+
+        waiting: How many wait there, at least.
+
+        taken_at: When a worker last took something from the queue, aware UTC. None:
+            never, as far as is known.
+
+        is_served: Whether a worker that takes from the queue is alive.
+
+        is_whole: Whether no more than *waiting* wait.
+    """
+
+    position: int
+    waiting: int
+    taken_at: datetime | None
+    is_served: bool
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """
+    What the row of an operation alone does not tell; what is unknown is left out.
+
+    Args:
+        hindrance: What keeps a pending one from being sent.
+
+        blocker: The operation that it waits for, or that an occurrence overlapped.
+
+        blocker_at: The occurrence of that one, aware UTC.
+
+        place: Where a queued one stands.
+
+        program: What is wrong with the scheduler or the broker, for one that should
+            have been sent.
+
+        outage: From when to when nobody led, aware UTC, for a missed one.
+
+        uncertain: Its mails that may or may not have been sent.
+
+        by: Who canceled it.
+    """
+
+    hindrance: str | None = None
+    blocker: UUID | None = None
+    blocker_at: datetime | None = None
+    place: Place | None = None
+    program: str | None = None
+    outage: tuple[datetime, datetime] | None = None
+    uncertain: int = 0
+    by: str | None = None
+
+
+#: Nothing but the row is known.
+ALONE = Beside()
+
+
+class WhyJson(TypedDict):
+    """Why an operation did not run, or waits; ``same`` filters the list for others."""
+
+    text: str
+    same: dict[str, str]
+    remedies: list[Remedy]
+    blocker: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """
+    Why an operation did not run, or waits.
+
+    Args:
+        parts: The sentence.
+
+        same: The filters of the list of operations that find it and those like it;
+            empty if that makes no sense.
+
+        remedies: What can be done, the best first.
+
+        blocker: The operation that is in its way, if one is known.
+    """
+
+    parts: Parts
+    same: Mapping[str, str] = field(default_factory=dict)
+    remedies: tuple[Remedy, ...] = ()
+    blocker: UUID | None = None
+
+    def write(self, zone: ZoneInfo | None = None) -> str:
+        """Return the sentence as text, each instant in *zone* and in UTC."""
+        return "".join(
+            part if isinstance(part, str) else show_both(part, zone)
+            for part in self.parts
+        )
+
+    def as_json(self, zone: ZoneInfo | None = None) -> WhyJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "text": self.write(zone),
+            "same": dict(self.same),
+            "remedies": list(self.remedies),
+            "blocker": self.blocker,
+        }
+
+
+def show_both(at: datetime, zone: ZoneInfo | None) -> str:
+    """
+    Return what the clocks of *zone* show at an instant, and UTC.
+
+    >>> at = datetime(2026, 10, 20, 0, 30, tzinfo=UTC)
+    >>> show_both(at, ZoneInfo("Europe/Paris"))
+    '2026-10-20 02:30:00 +02:00 (00:30:00Z)'
+    >>> show_both(at, ZoneInfo("America/New_York"))
+    '2026-10-19 20:30:00 -04:00 (2026-10-20 00:30:00Z)'
+    >>> show_both(at, None)
+    '2026-10-20 00:30:00Z'
+    """
+    utc = at.astimezone(UTC)
+    if zone is None or zone.key == "UTC":
+        return f"{utc:%F %T}Z"
+    local = at.astimezone(zone)
+    day = "" if utc.date() == local.date() else f"{utc:%F} "
+    offset = local.isoformat()[-6:]
+    return f"{local:%F %T} {offset} ({day}{utc:%T}Z)"
+
+
+def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
+    """Return what an operation is called beside its state, if anything."""
+    if uncertain:
+        return Mark.UNCERTAIN
+    is_pending = operation.state == OperationState.PENDING
+    return Mark.RETRYING if is_pending and operation.reason is not None else None
+
+
+def tell_why(  # noqa: PLR0911 - one return for each state
+    operation: Recorded, beside: Beside = ALONE, *, now: datetime
+) -> Told | None:
+    """
+    Say why an operation did not run, did not succeed, or waits.
+
+    Args:
+        operation: Of any state.
+
+        beside: What else is known about it.
+
+        now: Aware UTC.
+
+    Returns:
+        None if there is nothing to say: it runs, or succeeded with all its mails.
+    """
+    state = OperationState(operation.state)
+    match state:
+        case OperationState.PENDING:
+            return _tell_pending(operation, beside, now)
+        case OperationState.QUEUED:
+            return _tell_queued(operation, beside)
+        case OperationState.RUNNING:
+            return None
+        case OperationState.SUCCEEDED:
+            return _tell_uncertain(operation, beside) if beside.uncertain else None
+        case OperationState.FAILED:
+            return _tell_failed(operation, beside)
+        case OperationState.CANCELED:
+            return _tell_canceled(operation, beside)
+        case OperationState.SKIPPED:
+            return _tell_skipped(operation, beside)
+        case OperationState.MISSED:
+            return _tell_missed(operation, beside)
+        case _:
+            assert_never(state)
+
+
+def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
+    is_retrying = find_mark(operation) is Mark.RETRYING
+    parts: list[str | datetime] = []
+    if is_retrying:
+        parts += [_quote(operation), ". "]
+    attempt = f"Attempt {operation.attempt + 1} of {operation.attempts_allowed}"
+    if operation.send_at > now:
+        begin = f"{attempt} follows at " if is_retrying else "Waits for its time, "
+        return _wait(operation, [*parts, begin, operation.send_at, "."])
+    begin = f"{attempt} is due, and waits" if is_retrying else "Waits"
+    if beside.hindrance is not None or beside.blocker is not None:
+        words = beside.hindrance or "another run of the action has not ended"
+        parts += [f"{begin}: {words}", *_name_blocker(beside), "."]
+        remedies = (Remedy.BLOCKER,) if beside.blocker else ()
+        return _wait(operation, parts, *remedies, blocker=beside.blocker)
+    if beside.program is not None:
+        parts += [f"{begin} to be sent since ", operation.send_at]
+        return _wait(operation, [*parts, f": {beside.program}."], Remedy.DOCTOR)
+    return _wait(operation, [*parts, f"{begin} to be sent: that takes a second."])
+
+
+def _wait(
+    operation: Recorded,
+    parts: list[str | datetime],
+    *first: Remedy,
+    blocker: UUID | None = None,
+) -> Told:
+    """Return a sentence about an operation that waits, and may be canceled."""
+    same = {"state": str(operation.state)}
+    if operation.reason is not None:
+        found = read_reason(operation.reason).reason
+        same |= {} if found is None else {"reason": str(found)}
+        if found in {Reason.PLATFORM, Reason.MAIL_SERVER_AWAY}:
+            first = (*first, Remedy.DOCTOR)
+    return Told(tuple(parts), same, (*first, Remedy.CANCEL), blocker)
+
+
+def _name_blocker(beside: Beside) -> Iterator[str | datetime]:
+    if beside.blocker_at is not None:
+        yield ", the one of "
+        yield beside.blocker_at
+
+
+def _tell_queued(operation: Recorded, beside: Beside) -> Told:
+    queue, place = operation.queue, beside.place
+    if place is None:
+        words = beside.hindrance or f"the slots of {queue} are busy, as far as is known"
+        return _wait(operation, [f"Waits for a worker: {words}."], Remedy.WORKERS)
+    more = "" if place.is_whole else "more than "
+    where = f"position {place.position:,} of {more}{place.waiting:,} on {queue}"
+    parts: list[str | datetime] = [f"Waits for a worker: {where}"]
+    if beside.hindrance is not None:
+        parts.append(f"; {beside.hindrance}")
+    elif place.taken_at is None:
+        parts.append("" if place.is_served else ", which no worker takes from")
+    elif place.is_served:
+        parts += ["; a worker last took one at ", place.taken_at]
+    else:
+        parts += [", from which no worker has taken anything since ", place.taken_at]
+    return _wait(operation, [*parts, "."], Remedy.WORKERS)
+
+
+def _tell_uncertain(operation: Recorded, beside: Beside) -> Told:
+    return Told(
+        (_count_uncertain(beside.uncertain),),
+        {"state": str(operation.state)},
+        (Remedy.MAILS,),
+    )
+
+
+def _count_uncertain(count: int) -> str:
+    mails, it = ("1 mail is", "it") if count == 1 else (f"{count:,} mails are", "them")
+    return (
+        f"{mails} uncertain: the mail server or a worker broke off while the content"
+        f" was on its way. Nothing sends {it} again unless somebody decides so."
+    )
+
+
+def _tell_failed(operation: Recorded, beside: Beside) -> Told:
+    parts: list[str | datetime] = [_quote(operation), *_give_end(operation)]
+    left = operation.attempts_allowed - operation.attempt
+    found = None if operation.reason is None else read_reason(operation.reason).reason
+    if left > 0 and found is Reason.STEP_FAILED:
+        parts.append(". Permanent: no further attempt follows by itself.")
+    else:
+        parts.append(f", in attempt {operation.attempt}.")
+    remedies: tuple[Remedy, ...] = (Remedy.RETRY,)
+    if beside.uncertain:
+        parts.append(f" {_count_uncertain(beside.uncertain)}")
+        remedies = (Remedy.RETRY, Remedy.MAILS)
+    return Told(tuple(parts), {"same_as": str(operation.id)}, remedies)
+
+
+def _tell_canceled(operation: Recorded, beside: Beside) -> Told:
+    found = read_reason(operation.reason or Reason.CANCELED)
+    same = _same(operation, found.reason)
+    if found.reason is Reason.CANCELED:
+        who = beside.by or "somebody"
+        parts = ("canceled: ", f"{who} canceled it", *_give_end(operation), ".")
+        return Told(parts, same, (Remedy.RETRY,))
+    remedies = {
+        Reason.ACTION_DELETED: (),
+        Reason.ACTION_INACTIVE: (Remedy.EDIT, Remedy.RETRY),
+    }
+    parts = (_explain(operation), *_give_end(operation), ".")
+    chosen = (Remedy.RETRY,) if found.reason is None else remedies.get(found.reason)
+    return Told(parts, same, (Remedy.RETRY,) if chosen is None else chosen)
+
+
+def _tell_skipped(operation: Recorded, beside: Beside) -> Told:
+    found = read_reason(operation.reason or "").reason
+    same = _same(operation, found)
+    if found is Reason.OVERLAP and beside.blocker_at is not None:
+        parts: Parts = (
+            "overlap: the run of ",
+            beside.blocker_at,
+            " was not final, and overlap is skip.",
+        )
+        remedies = (Remedy.BLOCKER, Remedy.BACKFILL, Remedy.EDIT)
+        return Told(parts, same, remedies, beside.blocker)
+    gone = found is Reason.NO_LONGER_TRUE
+    parts = (f"{_explain(operation)}.",)
+    return Told(parts, same, () if gone else (Remedy.BACKFILL, Remedy.EDIT))
+
+
+def _tell_missed(operation: Recorded, beside: Beside) -> Told:
+    found = read_reason(operation.reason or "").reason
+    same = _same(operation, found)
+    parts: list[str | datetime] = []
+    if found is not Reason.OUTAGE:
+        parts = [_explain(operation)]
+        what = _count_missed(operation.details or {}) if found else []
+        parts += [*([" (", *what, ")"] if what else []), "."]
+        remedies = (Remedy.BACKFILL,) if found is Reason.RESTORED else ()
+        return Told(tuple(parts), same, remedies)
+    parts = ["outage: ", *_count_missed(operation.details or {}), ". "]
+    if beside.outage is not None:
+        since, until = beside.outage
+        parts += ["Nobody led from ", since, " to ", until]
+    else:
+        parts.append("No scheduler led in time")
+    parts.append(", and catch_up does not include it.")
+    return Told(tuple(parts), same, (Remedy.BACKFILL, Remedy.EDIT))
+
+
+def _count_missed(details: Mapping[str, Any]) -> list[str | datetime]:
+    """Return how many occurrences a missed row covers, and which."""
+    if "count" not in details:
+        return ["one occurrence"]
+    count = int(details["count"])
+    more = "at least " if details.get("more") else ""
+    first = datetime.fromisoformat(details["first"])
+    if count == 1 and not more:
+        return ["the occurrence of ", first]
+    last = datetime.fromisoformat(details["last"])
+    return [f"{more}{count:,} occurrences, ", first, " to ", last]
+
+
+def _same(operation: Recorded, reason: Reason | None) -> Mapping[str, str]:
+    same = {"state": str(operation.state)}
+    return same if reason is None else {**same, "reason": str(reason)}
+
+
+def _give_end(operation: Recorded) -> Iterator[str | datetime]:
+    if operation.finished_at is not None:
+        yield " at "
+        yield operation.finished_at
+
+
+def _quote(operation: Recorded) -> str:
+    """Return the reason and the error on one line, as whoever refused wrote it."""
+    cause = find_cause(operation.reason, operation.error).rstrip(".")
+    if operation.reason is None:
+        return cause
+    found = read_reason(operation.reason).reason
+    if found is None or cause.startswith(found):
+        return cause
+    return f"{found}: {cause}"
+
+
+def _explain(operation: Recorded) -> str:
+    """Return the reason and what it means."""
+    if operation.reason is None:
+        return "no reason is recorded"
+    found = read_reason(operation.reason)
+    if found.reason is None:
+        return found.meaning
+    detail = f" ({found.detail})" if found.detail else ""
+    return f"{found.reason}: {explain_reason(found.reason)}{detail}"

@@ -1,0 +1,226 @@
+"""What an edit of an action changes in its near future, before it is saved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.explaining.expected_events import EventRule, read_event_rule
+from actions.explaining.history import fetch_rule_events
+from actions.lookup import find_action
+from actions.occurrences import Schedule, make_schedule, parse_timing
+from actions.posting.changes import (
+    COMPARED,
+    Changes,
+    ChangesJson,
+    Foreseen,
+    compare_runs,
+)
+from actions.posting.doubts import find_doubts
+from actions.posting.post import Posted, fetch_holidays, post_action
+from actions.posting.references import References, fetch_references
+from actions.read_actions import ActionState, get_action_state
+from models.database.engine import read_clock
+from models.database.journal import rolled_back
+from models.errors import NotFoundError, Problem, RuleError
+from models.occurrence import LOOKBACK
+from models.scheduled_action import ScheduledActionModel
+from models.timing import DayRange, make_timing
+from models.when import EventModel
+from operations.adapters.app_users import fetch_users
+from operations.recipients import keeps_triggering_user
+
+#: Events that are looked at for each rule; what they lead to is compared up to the last
+#: of them. Looking up their users takes a tenth of a second.
+MOST_EVENTS = 2000
+
+#: Users in one statement.
+_CHUNK = 500
+
+
+class ForetoldJson(ChangesJson):
+    """What a post would do, and how the occurrences of the near future would change."""
+
+    uid: str | None
+    revision: int
+    superseded: list[datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """
+    What a post would do, and how the occurrences of the near future would change.
+
+    Args:
+        posted: The result, as if the action had been stored.
+
+        changes: Of the occurrences from now on, for ``COMPARED``.
+
+        action: What would be posted.
+
+        known: The names that its small app has.
+    """
+
+    posted: Posted
+    changes: Changes
+    action: ScheduledActionModel
+    known: References
+
+    def find_doubts(self) -> list[Problem]:
+        """Return what in the action may be a mistake, though it would be accepted."""
+        return find_doubts(self.known, self.action)
+
+    def as_json(self) -> ForetoldJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": None if self.posted.created else self.posted.uid,
+            "revision": self.posted.revision,
+            "superseded": list(self.posted.superseded),
+            **self.changes.as_json(),
+        }
+
+
+def foretell_post(
+    connection: sa.Connection,
+    app: str,
+    action: ScheduledActionModel,
+    *,
+    replace: bool,
+    lookback: timedelta = LOOKBACK,
+) -> Difference:
+    """
+    Return what storing *action* would change, without storing it.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of a small app.
+
+        action: As the door read it.
+
+        replace: As for ``post_action``.
+
+        lookback: As for ``post_action``.
+
+    Raises:
+        NotFoundError, ConflictError, InvalidDocumentError: As ``post_action``.
+    """
+    old = _find_old(connection, app, action)
+    now = read_clock(connection)
+    holidays = fetch_holidays(connection, app)
+    with rolled_back(connection):
+        posted = post_action(
+            connection, app, action, replace=replace, lookback=lookback
+        )
+    action = action.model_copy(update={"uid": posted.uid})
+    changes = foretell_edit(connection, app, old, action, now=now, holidays=holidays)
+    known = fetch_references(connection, app, [action])
+    return Difference(posted, changes, action, known)
+
+
+def foretell_edit(
+    connection: sa.Connection,
+    app: str,
+    old: sa.Row[Any] | None,
+    action: ScheduledActionModel,
+    *,
+    now: datetime,
+    holidays: Mapping[str, Sequence[DayRange]],
+) -> Changes:
+    """
+    Return how the runs of the near future would change if *action* were stored.
+
+    Of an event-driven action: the runs to which the events so far lead, for the users
+    whom its recipients keep now.
+
+    Args:
+        connection: Any.
+
+        app: Uid of its small app.
+
+        old: The row that it would replace. None: it is new.
+
+        action: As the door read it, with its uid.
+
+        now: Aware UTC; what is compared begins here and lasts for COMPARED.
+
+        holidays: The days of each holiday calendar of the app.
+    """
+    created_at = now if old is None else old.created_at
+    timing = make_timing(action, created_at=created_at, holidays=holidays)
+    after = Foreseen(None if timing is None else make_schedule(timing))
+    if isinstance(action.when, EventModel):
+        rule = EventRule(action, action.when)
+        after = _foresee_events(connection, app, rule, now)
+    before = Foreseen(_read_schedule(old))
+    if before.schedule is None and _runs(old):
+        old_rule = read_event_rule(None if old is None else old.document)
+        if old_rule is not None:
+            before = _foresee_events(connection, app, old_rule, now)
+    return compare_runs(
+        before,
+        after if action.active else Foreseen(),
+        action.uid or "",
+        start=now,
+        end=now + COMPARED,
+    )
+
+
+def _find_old(
+    connection: sa.Connection, app: str, action: ScheduledActionModel
+) -> sa.Row[Any] | None:
+    try:
+        return find_action(connection, action.uid or action.name, app=app)
+    except NotFoundError:
+        return None
+
+
+def _runs(row: sa.Row[Any] | None) -> bool:
+    """Tell whether *row* is of an action that runs, as if no pause were."""
+    runs = {ActionState.ACTIVE, ActionState.PAUSED}
+    return row is not None and row.active and get_action_state(row) in runs
+
+
+def _read_schedule(row: sa.Row[Any] | None) -> Schedule | None:
+    """Return the schedule of *row*, as if no pause were; None: it has none."""
+    if row is None or row.timing is None or not _runs(row):
+        return None
+    try:
+        return parse_timing(row.timing)
+    except RuleError:
+        return None  # an unreadable rule never runs
+
+
+def _foresee_events(
+    connection: sa.Connection, app: str, rule: EventRule, now: datetime
+) -> Foreseen:
+    """Return the runs to which the events so far will lead."""
+    found = fetch_rule_events(
+        connection, app, [rule], now, now + COMPARED, limit=MOST_EVENTS
+    )
+    due: defaultdict[str, set[datetime]] = defaultdict(set)
+    last = None
+    for event in found:
+        occurrence = rule.get_occurrence(event)
+        if occurrence is None:
+            continue
+        last = occurrence
+        if now <= occurrence < now + COMPARED:
+            due[event.user_id].add(occurrence)
+    users = sorted(due)
+    who = rule.action.recipients
+    kept = {
+        user.id
+        for start in range(0, len(users), _CHUNK)
+        for user in fetch_users(connection, app, users[start : start + _CHUNK])
+        if keeps_triggering_user(who, user, now=now)
+    }
+    return Foreseen(
+        by_user={user: due[user] for user in users if user in kept},
+        complete_until=last if len(found) == MOST_EVENTS else None,
+    )

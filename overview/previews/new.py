@@ -1,0 +1,320 @@
+"""When an action that is not stored would run in its small app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from actions.lookup import fetch_app, get_action
+from actions.posting.changes import Changes, ChangesJson
+from actions.posting.doubts import WarningJson, find_doubts, make_warning
+from actions.posting.edit import Terms
+from actions.posting.post import fetch_holidays
+from actions.posting.references import fetch_references
+from actions.posting.refusals import find_refusals
+from actions.previews.preview import Preview, PreviewJson, make_preview
+from models.database.engine import read_clock
+from models.door.documents import read_action_object
+from models.door.json_text import decode_json
+from models.door.places import locate
+from models.errors import Problem
+from models.operation_state import Queue
+from models.scheduled_action import ScheduledActionModel
+from models.timing import DayRange, make_timing
+from overview.previews.edits import foretell_edit
+from overview.recipients import (
+    ForeseenRecipients,
+    ForeseenRecipientsJson,
+    foresee_recipients,
+)
+
+#: The most occurrences that a preview shows.
+MOST_SHOWN = 1000
+
+#: What is previewed if only ``when`` is given, so that the door can read the whole.
+_STUB = {"name": "preview", "operations": {"maintenance": True}}
+
+
+class PlacedWarningJson(WarningJson):
+    """
+    The same, with line and column of the text, from 1.
+
+    ``instead`` is the text that was probably meant, if anybody can tell.
+    """
+
+    line: int | None
+    column: int | None
+    instead: str | None
+
+
+class FullPreviewJson(PreviewJson):
+    """
+    What an action would do if it were posted now.
+
+    ``queue``, ``recipients`` and the lists are null or empty if only ``when`` was
+    given. ``refusals``: why a post would be refused all the same, such as a name that
+    is taken; ``warnings``: what would be accepted, but may be a mistake; ``changes``:
+    what the edit of an existing action would change.
+    """
+
+    queue: Queue | None
+    steps: list[str]
+    recipients: ForeseenRecipientsJson | None
+    refusals: list[PlacedWarningJson]
+    warnings: list[PlacedWarningJson]
+    changes: ChangesJson | None
+
+
+@dataclass(frozen=True, slots=True)
+class FullPreview:
+    """
+    What an action would do if it were posted now.
+
+    Args:
+        text: What was previewed.
+
+        preview: When it would run.
+
+        action: As the door read it. None: only ``when`` was given.
+
+        recipients: Who would get its mails now. None: no app was named, or only
+            ``when`` was given.
+
+        refusals: Why a post would be refused, although the door has read it.
+
+        warnings: What may be a mistake.
+
+        changes: Of the runs of the next 30 days. None: it is no edit.
+    """
+
+    text: str | bytes
+    preview: Preview
+    action: ScheduledActionModel | None = None
+    recipients: ForeseenRecipients | None = None
+    refusals: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    changes: Changes | None = None
+
+    def place(self, problem: Problem) -> PlacedWarningJson:
+        """Return *problem* with its place in the text."""
+        place = locate(problem, self.text)
+        return {
+            **make_warning(problem),
+            "line": None if place is None else place[0],
+            "column": None if place is None else place[1],
+            "instead": problem.instead,
+        }
+
+    def as_json(self) -> FullPreviewJson:
+        """Return the documented object; keys are only added."""
+        asked = None if self.action is None else self.action.operations
+        who = self.recipients
+        return {
+            **self.preview.as_json(),
+            "queue": None if asked is None else asked.queue,
+            "steps": [] if asked is None else list(asked.step_names),
+            "recipients": None if who is None else who.as_json(),
+            "refusals": [self.place(each) for each in self.refusals],
+            "warnings": [self.place(each) for each in self.warnings],
+            "changes": None if self.changes is None else self.changes.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """
+    What of a preview is asked for.
+
+    Args:
+        start: Aware, inclusive. None: everything from now on.
+
+        end: Aware, exclusive. None: no end.
+
+        count: The most occurrences to show, up to MOST_SHOWN.
+
+        viewer_zone: In which times are shown to the caller.
+
+        uid: Of an existing action, whose edit this would be. None: it is no edit.
+    """
+
+    viewer_zone: ZoneInfo
+    start: datetime | None = None
+    end: datetime | None = None
+    count: int = 10
+    uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppCalendar:
+    """
+    The time zone and holidays that a small app gives the rules of its actions.
+
+    Args:
+        timezone: IANA name, for rules that do not name a zone.
+
+        holidays: The day ranges of each of its holiday calendars.
+    """
+
+    timezone: str
+    holidays: Mapping[str, Sequence[DayRange]] = field(default_factory=dict)
+
+
+def fetch_app_calendar(
+    connection: sa.Connection, app: str, *, default_timezone: str
+) -> AppCalendar:
+    """
+    Return the zone and the holidays of *app*.
+
+    Args:
+        connection: Any.
+
+        app: Uid of a small app.
+
+        default_timezone: IANA name, for an app that has no zone of its own.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    zone = fetch_app(connection, app).timezone or default_timezone
+    return AppCalendar(zone, fetch_holidays(connection, app))
+
+
+def preview_text(
+    connection: sa.Connection,
+    app: str | None,
+    text: str | bytes,
+    *,
+    terms: Terms,
+    asked: Asked,
+) -> FullPreview:
+    """
+    Return what the action in *text* would do in *app*; nothing is stored.
+
+    Args:
+        connection: Only read from.
+
+        app: Uid of a small app, whose zone and holidays apply, and in which names are
+            looked up. None: that of ``asked.uid``; else the zone of the installation,
+            no holidays, no names.
+
+        text: A scheduled action; or an object with its ``when``, and perhaps bounds and
+            exceptions, but with neither name nor operations.
+
+        terms: Of the installation.
+
+        asked: Which occurrences, and how they are shown.
+
+    Raises:
+        NotFoundError: There is no such app, or no action ``asked.uid`` in it.
+
+        InvalidDocumentError: The door refuses *text*.
+    """
+    old = None if asked.uid is None else get_action(connection, asked.uid, app=app)
+    app = app if old is None else old.app
+    calendar = AppCalendar(terms.timezone)
+    if app is not None:
+        calendar = fetch_app_calendar(connection, app, default_timezone=terms.timezone)
+    value = decode_json(text)
+    is_whole = not isinstance(value, dict) or bool(_STUB.keys() & value.keys())
+    action = read_action_object(
+        value if is_whole else {**_STUB, **value},  # type: ignore[dict-item]  # see above
+        default_timezone=calendar.timezone,
+        task_rules=terms.task_rules,
+    )
+    now = read_clock(connection)
+    named = action
+    if old is not None:
+        named = action.model_copy(update={"uid": old.uid})
+    preview = preview_action(
+        named,
+        calendar,
+        now=now,
+        start=asked.start,
+        end=asked.end,
+        count=min(asked.count, MOST_SHOWN),
+        viewer_zone=asked.viewer_zone,
+        created_at=None if old is None else old.created_at,
+    )
+    changes = None
+    if old is not None:
+        changes = foretell_edit(
+            connection, old.app, old, named, now=now, holidays=calendar.holidays
+        )
+    if not is_whole:
+        return FullPreview(text, preview, changes=changes)
+    if app is None:
+        return FullPreview(text, preview, action, changes=changes)
+    return FullPreview(
+        text,
+        preview,
+        action,
+        foresee_recipients(connection, app, action),
+        tuple(
+            _find_refusals(connection, app, action, calendar, old, now - terms.lookback)
+        ),
+        tuple(find_doubts(fetch_references(connection, app, [action]), action)),
+        changes,
+    )
+
+
+def _find_refusals(
+    connection: sa.Connection,
+    app: str,
+    action: ScheduledActionModel,
+    calendar: AppCalendar,
+    old: sa.Row[Any] | None,
+    oldest: datetime,
+) -> list[Problem]:
+    """Return why a post would be refused."""
+    created_at = oldest if old is None else old.created_at
+    timing = make_timing(action, created_at=created_at, holidays=calendar.holidays)
+    return find_refusals(connection, app, action, timing, old, oldest=oldest)
+
+
+def preview_action(  # noqa: PLR0913 - those of make_preview, and the clock
+    action: ScheduledActionModel,
+    calendar: AppCalendar,
+    *,
+    now: datetime,
+    start: datetime | None,
+    end: datetime | None,
+    count: int,
+    viewer_zone: ZoneInfo,
+    created_at: datetime | None = None,
+) -> Preview:
+    """
+    Return what *action* would do if it were posted now; nothing is stored.
+
+    Args:
+        action: As the door read it, in the zone of *calendar*.
+
+        calendar: Of its small app; without one, the zone of the installation.
+
+        now: Aware UTC.
+
+        start: Aware, inclusive. None: everything after *now*.
+
+        end: Aware, exclusive. None: no end.
+
+        count: The most occurrences to show.
+
+        viewer_zone: In which times are shown to the caller.
+
+        created_at: Of the stored action that this would replace: intervals without an
+            anchor count from it. None: it is new, and they count from *start*.
+    """
+    created_at = created_at or start or now
+    timing = make_timing(action, holidays=calendar.holidays, created_at=created_at)
+    return make_preview(
+        action,
+        timing,
+        start=now + timedelta.resolution if start is None else start,
+        end=end,
+        count=count,
+        viewer_zone=viewer_zone,
+    )

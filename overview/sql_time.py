@@ -1,0 +1,72 @@
+"""Instants in SQL, where PostgreSQL and SQLite differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+#: Characters of an instant in SQLite up to its second.
+_TO_SECOND = 19
+
+
+def number_of(
+    dialect: str, instant: sa.ColumnElement[Any], length_s: int
+) -> sa.ColumnElement[int]:
+    """
+    Return which stretch of *length_s* seconds since 1970 an instant lies in.
+
+    Args:
+        dialect: ``connection.dialect.name``.
+
+        instant: A column of instants.
+
+        length_s: At least 1.
+    """
+    if dialect == "postgresql":
+        number = sa.func.floor(sa.extract("epoch", instant) / length_s)
+        return sa.cast(number, sa.BigInteger)
+    second = sa.func.strftime("%s", sa.func.substr(instant, 1, _TO_SECOND))
+    return sa.cast(second, sa.Integer).op("/")(length_s)
+
+
+class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own
+    """SQL expression: the seconds from the first instant to the second."""
+
+    type = sa.Float()
+    inherit_cache = True
+    name = "seconds_between"
+
+
+@compiles(seconds_between, "postgresql")
+def _postgresql_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
+    first, second = (compiler.process(each, **options) for each in element.clauses)
+    return f"extract(epoch FROM ({second} - {first}))"
+
+
+@compiles(seconds_between, "sqlite")
+def _sqlite_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
+    first, second = (compiler.process(each, **options) for each in element.clauses)
+    return f"((julianday({second}) - julianday({first})) * 86400.0)"
+
+
+class minutes_ago(FunctionElement[int]):  # noqa: N801 - reads as SQL's own
+    """SQL expression: whole minutes from an instant in the past until now."""
+
+    type = sa.Integer()
+    inherit_cache = True
+    name = "minutes_ago"
+
+
+@compiles(minutes_ago, "postgresql")
+def _postgresql_minutes(element: minutes_ago, compiler: Any, **options: Any) -> str:
+    then, now = (compiler.process(each, **options) for each in element.clauses)
+    return f"floor(extract(epoch FROM ({now} - {then})) / 60)::integer"
+
+
+@compiles(minutes_ago, "sqlite")
+def _sqlite_minutes(element: minutes_ago, compiler: Any, **options: Any) -> str:
+    then, now = (compiler.process(each, **options) for each in element.clauses)
+    return f"CAST((julianday({now}) - julianday({then})) * 1440.0 AS INTEGER)"

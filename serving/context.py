@@ -1,0 +1,155 @@
+"""
+Who asks, and what they may see: handed to every route.
+
+A key of one small app is kept to it here: ``app`` is the condition that each query
+gets. What belongs to another app is unknown to it, exactly like what does not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, NoReturn, TypeVar
+
+import sqlalchemy as sa
+from fastapi import Depends, Request
+
+from models.door.documents import read_model
+from models.errors import NotFoundError
+from models.fields.strict_model import DocumentModel
+from overview.access.callers import Caller
+from overview.access.roles import Role
+from serving.preconditions import find_expected
+from serving.services import Services
+
+_Model = TypeVar("_Model", bound=DocumentModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """
+    One request of somebody who was let in.
+
+    Args:
+        body: What was sent, at most as long as the route takes.
+
+        idempotency_key: Of a POST that may be repeated. None: it was not given.
+    """
+
+    request: Request
+    services: Services
+    caller: Caller
+    request_id: str
+    body: bytes = b""
+    idempotency_key: str | None = None
+
+    @property
+    def repeatable(self) -> str | None:
+        """
+        Digest of what a repeat of the request has in common with it.
+
+        The answer of the first one may be unknown, or an error of ours, although its
+        work was done: work that is named after this is found again.
+
+        None: there was no Idempotency-Key.
+        """
+        if self.idempotency_key is None:
+            return None
+        parts = (
+            self.caller.owner.encode(),
+            self.idempotency_key.encode(),
+            self.body,
+        )
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+    @property
+    def app(self) -> str | None:
+        """The only small app that the caller may see. None: all of them."""
+        return self.caller.app
+
+    def narrow(self, app: str | None) -> str | None:
+        """
+        Return the small app that a list is kept to: *app*, or the caller's only one.
+
+        Raises:
+            NotFoundError: *app* is none of the caller's.
+        """
+        if self.app is not None and app not in {None, self.app}:
+            refuse_app(app)
+        return app or self.app
+
+    def own(self, app: str) -> str:
+        """
+        Return *app*, which a path names, if the caller may see it.
+
+        Raises:
+            NotFoundError: It is none of the caller's.
+        """
+        if self.app not in {None, app}:
+            refuse_app(app)
+        return app
+
+    def read(self, model: type[_Model], noun: str) -> _Model:
+        """
+        Return what the body says; *noun* names it in messages.
+
+        Raises:
+            InvalidDocumentError: With every problem.
+        """
+        return read_model(model, self.body, noun=noun)
+
+    @property
+    def expected(self) -> str | None:
+        """
+        The entity tag that the caller has seen, without quotes. None: any.
+
+        Raises:
+            PreconditionRequiredError: There is no If-Match.
+        """
+        return find_expected(self.request.headers)
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Give a connection that only reads."""
+        with self.services.reading() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Give a connection in one transaction, whose changes are the caller's."""
+        author = self.caller.as_author(self.request_id)
+        with self.services.writing(author) as connection:
+            yield connection
+
+
+def refuse_app(app: str | None) -> NoReturn:
+    """Say that there is no small app *app*, in the words for one that never was."""
+    msg = f"there is no small app {app!r}"
+    raise NotFoundError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """
+    What a route asks of its caller; ``guarding.py`` sees to it.
+
+    Args:
+        role: The least.
+    """
+
+    role: Role
+
+    # It waits for nothing. But FastAPI would call it in a thread otherwise, and going
+    # there and back takes longer than the call.
+    async def __call__(self, request: Request) -> Context:
+        """Return the context, which was made when the caller was let in."""
+        context: Context = request.state.context
+        return context
+
+
+Viewer = Annotated[Context, Depends(Needs(Role.VIEWER))]
+Operator = Annotated[Context, Depends(Needs(Role.OPERATOR))]
+Editor = Annotated[Context, Depends(Needs(Role.EDITOR))]
+Admin = Annotated[Context, Depends(Needs(Role.ADMIN))]

@@ -1,0 +1,135 @@
+"""What HTTP says of an error: its status, and what only HTTP can refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from typing_extensions import TypedDict
+
+from models.door.places import find_value, locate
+from models.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidDocumentError,
+    MinutehandError,
+    NotFoundError,
+    Problem,
+    StaleError,
+    UnreachableError,
+    UsageError,
+)
+from models.fields.strict_model import show
+from serving.preconditions import PreconditionRequiredError
+
+#: What each kind of error is in HTTP; of a kind within a kind, the inner one first.
+_STATUSES = (
+    (InvalidDocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (UsageError, HTTPStatus.BAD_REQUEST),
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (ForbiddenError, HTTPStatus.FORBIDDEN),
+    (PreconditionRequiredError, HTTPStatus.PRECONDITION_REQUIRED),
+    (StaleError, HTTPStatus.PRECONDITION_FAILED),
+    (ConflictError, HTTPStatus.CONFLICT),
+    (UnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+
+class ProblemPart(TypedDict):
+    """
+    One thing that is wrong.
+
+    ``pointer`` (RFC 6901) and place are those of the value in the body, or of its key
+    if that is wrong; of a query, path or header, ``parameter`` names it instead.
+    ``instead`` is the key or text that was probably meant, if anybody can tell.
+    """
+
+    message: str
+    hint: str
+    pointer: str | None
+    parameter: str | None
+    line: int | None
+    column: int | None
+    found: str | None
+    instead: str | None
+
+
+class HttpError(MinutehandError):
+    """
+    A problem that only HTTP has.
+
+    Args:
+        status: From 400 to 599.
+
+        message: What is wrong and what to do.
+
+        parameter: The query parameter or header that is wrong.
+
+        hint: What to write instead.
+    """
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        message: str,
+        *,
+        parameter: str | None = None,
+        hint: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Keep what the problem shows."""
+        super().__init__(message)
+        self.status = status
+        self.headers = dict(headers or {})
+        self.parts: list[ProblemPart] = []
+        if parameter is not None:
+            self.parts.append(make_part(message, hint, parameter=parameter))
+
+
+def make_part(
+    message: str, hint: str = "", *, parameter: str | None = None
+) -> ProblemPart:
+    """Return what is wrong with a parameter."""
+    return {
+        "message": message,
+        "hint": hint,
+        "pointer": None,
+        "parameter": parameter,
+        "line": None,
+        "column": None,
+        "found": None,
+        "instead": None,
+    }
+
+
+def find_status(error: MinutehandError) -> HTTPStatus:
+    """Return the status that says what kind of *error* it is."""
+    if isinstance(error, HttpError):
+        return error.status
+    return next(
+        (status for kind, status in _STATUSES if isinstance(error, kind)),
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+    )
+
+
+def place_problem(problem: Problem, body: bytes) -> ProblemPart:
+    """
+    Return *problem* with the line and column of what its pointer points at.
+
+    Args:
+        problem: Found in *body*.
+
+        body: JSON, perhaps broken.
+    """
+    place = locate(problem, body)
+    found = find_value(body, problem.pointer)
+    return {
+        "message": problem.message,
+        "hint": problem.hint,
+        "pointer": problem.pointer,
+        "parameter": None,
+        "line": None if place is None else place[0],
+        "column": None if place is None else place[1],
+        "found": None if found is None else show(found[0]),
+        "instead": problem.instead,
+    }

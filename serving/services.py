@@ -1,0 +1,171 @@
+"""What all requests of one web process share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+import sqlalchemy as sa
+from anyio import CapacityLimiter
+from prometheus_client import CollectorRegistry, generate_latest
+
+from models.database.engine import Author, make_engine, reading, reading_once, writing
+from models.fields.task_rules import TaskRules
+from operations.adapters.app_users import RealDirectory
+from operations.adapters.renderer import ChildRenderer
+from operations.adapters.smtp import make_mailer
+from operations.mail.trial import Trials
+from overview.doctor.examine import find_trouble
+from overview.doctor.finding import Finding
+from overview.installation.metrics import WorkMetrics
+from overview.installation.readiness import find_obstacle
+from serving.kept import Kept
+from serving.limits import Limits
+from serving.shared import Shared
+from serving.stream import Hub, make_hub
+from serving.waiting import Waiters, make_waiters
+from settings import Settings
+
+#: How often the installation is examined, however many ask.
+DOCTOR_EVERY = timedelta(seconds=10)
+
+#: How often the database is asked for whoever balances load, without a key.
+READY_EVERY = timedelta(seconds=1)
+
+#: How often metrics are written; overview/installation/metrics.py reads less often.
+METRICS_EVERY = timedelta(seconds=1)
+
+#: How long a request may take in the database: less than a proxy or a person waits.
+DATABASE_TIMEOUT = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """
+    The world of a web process.
+
+    Args:
+        settings: Of the installation.
+
+        engine: Of this process alone, so that a slow report delays no tick.
+
+        limits: How often each caller may ask.
+
+        hub: Who listens to what happens.
+
+        waiters: Who waits for an operation to end.
+
+        doctor: What is wrong with the installation.
+
+        obstacle: Why requests cannot be served. None: they can.
+
+        work: Reads the metrics of work, on a connection of its own.
+
+        metrics: The same, as Prometheus reads them.
+
+        auditing: One audit at a time.
+
+        trials: Sends test mails.
+
+        trying: One test mail at a time.
+
+        kept: What took long to find out, for all who ask the same.
+    """
+
+    settings: Settings
+    engine: sa.Engine
+    limits: Limits
+    hub: Hub = field(init=False)
+    waiters: Waiters = field(init=False)
+    doctor: Shared[list[Finding]] = field(init=False)
+    obstacle: Shared[str | None] = field(init=False)
+    work: WorkMetrics = field(init=False)
+    metrics: Shared[bytes] = field(init=False)
+    auditing: CapacityLimiter = field(init=False)
+    trials: Trials = field(init=False)
+    trying: CapacityLimiter = field(init=False)
+    kept: Kept = field(init=False, default_factory=Kept)
+
+    def __post_init__(self) -> None:
+        """Give it what no other web process has."""
+        work = WorkMetrics(self.settings, leads=lambda: True)
+        registry = CollectorRegistry(auto_describe=True)
+        registry.register(work)
+        for name, value in (
+            ("hub", make_hub(self.engine)),
+            ("waiters", make_waiters(self.engine)),
+            ("doctor", Shared(self._examine, DOCTOR_EVERY)),
+            ("obstacle", Shared(partial(find_obstacle, self.engine), READY_EVERY)),
+            ("work", work),
+            ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
+            ("auditing", CapacityLimiter(1)),
+            ("trials", self._make_trials()),
+            ("trying", CapacityLimiter(1)),
+        ):
+            object.__setattr__(self, name, value)
+
+    def _examine(self) -> list[Finding]:
+        return list(find_trouble(self.engine, self.settings))
+
+    def _make_trials(self) -> Trials:
+        settings = self.settings
+        mailer = make_mailer(settings.smtp_url, sender=settings.mail_sender)
+        directory = RealDirectory(self.engine)
+        return Trials(self.engine, directory, ChildRenderer(), mailer)
+
+    def send_away(self) -> None:
+        """End what has no end of its own; the server is ending."""
+        self.hub.close()
+        self.waiters.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Give a connection that only reads."""
+        with reading(self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def reading_once(self) -> Iterator[sa.Connection]:
+        """Give a connection for one query, without a transaction around it."""
+        with reading_once(self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, author: Author | None = None) -> Iterator[sa.Connection]:
+        """Give a connection in one transaction, whose changes are *author*'s."""
+        with writing(self.engine, author=author) as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections to the database."""
+        self.engine.dispose()
+        self.work.close()
+
+    @property
+    def timezone(self) -> str:
+        """The zone of apps that name none, an IANA name."""
+        return self.settings.timezone
+
+    @property
+    def task_rules(self) -> TaskRules:
+        """Where ``run_task`` may send tasks."""
+        return self.settings.task_rules
+
+    @property
+    def lookback(self) -> timedelta:
+        """How old a due date may be that is posted."""
+        return self.settings.lookback
+
+
+def make_services(settings: Settings) -> Services:
+    """Make what a web process needs; connects to nothing yet."""
+    engine = make_engine(
+        settings.database_url,
+        timeout=min(DATABASE_TIMEOUT, settings.database_timeout),
+        pool_size=settings.web_threads,
+    )
+    return Services(settings, engine, Limits(clock=time.monotonic))

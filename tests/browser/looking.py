@@ -1,0 +1,327 @@
+"""Look at a page as a person does, in Chromium, and notice what is wrong with it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+)
+
+from overview.access.roles import Role
+from serving.signing_in import name_cookie
+from tests.seeded.sites import Site
+
+#: What Chromium is called: by Debian, and by others.
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+#: As widths of the window: a laptop, and a phone.
+WIDE, NARROW = 1280, 390
+
+THEMES = ("light", "dark")
+
+#: Browsers in which no script runs.
+_SCRIPTLESS: WeakSet[BrowserContext] = WeakSet()
+
+#: Beyond this, a page is not what was promised.
+LARGEST_PAGE = 200_000
+
+_INSTALL = (
+    "The tests of the pages need Chromium, which is not on the PATH. On Debian:"
+    " apt-get install --no-install-recommends chromium. To leave them out:"
+    ' make test ARGS="--ignore tests/browser"'
+)
+
+
+def find_chromium() -> str:
+    """
+    Return the path of Chromium.
+
+    Raises:
+        RuntimeError: It is not installed; the message says how to install it.
+    """
+    for name in _NAMES:
+        if found := shutil.which(name):
+            return found
+    raise RuntimeError(_INSTALL)
+
+
+@dataclass
+class Watch:
+    """
+    What went wrong in a browser, of which nobody would hear.
+
+    Args:
+        expected: Statuses of answers that a test asks for, such as 422 of a form.
+    """
+
+    expected: set[int] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+
+    def follow(self, context: BrowserContext) -> None:
+        """Notice errors of scripts, refusals of the policy, and answers that fail."""
+        context.on("console", self._on_console)
+        context.on(
+            "weberror", lambda error: self.faults.append(f"script: {error.error}")
+        )
+        context.on("requestfailed", self._on_failed)
+        context.on("response", self._on_response)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type not in {"error", "warning"}:
+            return
+        # Chromium tells each answer that fails here, too; `_on_response` judges them.
+        if not message.text.startswith("Failed to load resource: the server responded"):
+            self.faults.append(f"console: {message.text}")
+
+    def _on_failed(self, request: Request) -> None:
+        # What a page still reads when one leaves it ends so; not the page itself.
+        is_left = request.failure == "net::ERR_ABORTED"
+        if not is_left or request.resource_type == "document":
+            self.faults.append(f"{request.failure}: {request.method} {request.url}")
+
+    def _on_response(self, response: Response) -> None:
+        if response.status >= 400 and response.status not in self.expected:
+            self.faults.append(f"{response.status}: {response.url}")
+
+
+@dataclass
+class Looker:
+    """
+    Opens pages; a context for each way to look, and a page for each call.
+
+    Args:
+        browser: Chromium.
+
+        watch: Notices what goes wrong.
+    """
+
+    browser: Browser
+    watch: Watch
+    _contexts: dict[tuple[Any, ...], BrowserContext] = field(default_factory=dict)
+
+    def open(
+        self,
+        site: Site,
+        path: str,
+        *,
+        width: int = WIDE,
+        theme: str = "light",
+        script: bool = True,
+        bare: bool = False,
+        role: Role | None = Role.ADMIN,
+        app: str | None = None,
+    ) -> Page:
+        """
+        Return the page at *path*, loaded.
+
+        Args:
+            site: Whose.
+
+            path: With its query.
+
+            width: Of the window.
+
+            theme: light or dark, as the system has it.
+
+            script: Whether scripts run; where none does, axe does not either.
+
+            bare: The page as the server sent it: without our script, but axe runs.
+
+            role: Of whoever is signed in. None: nobody is.
+
+            app: The only one that they see. None: all.
+        """
+        page = self.enter(
+            site,
+            width=width,
+            theme=theme,
+            script=script,
+            bare=bare,
+            role=role,
+            app=app,
+        ).new_page()
+        page.goto(f"{site.url}{path}")
+        return page
+
+    def enter(
+        self,
+        site: Site,
+        *,
+        width: int = WIDE,
+        theme: str = "light",
+        script: bool = True,
+        bare: bool = False,
+        role: Role | None = Role.ADMIN,
+        app: str | None = None,
+    ) -> BrowserContext:
+        """Return a browser of somebody who is signed in; the same for the same."""
+        key = (site.url, width, theme, script, bare, role, app)
+        if key not in self._contexts:
+            context = self.browser.new_context(
+                viewport={"width": width, "height": 844 if width < 760 else 800},
+                color_scheme="dark" if theme == "dark" else "light",
+                reduced_motion="reduce",
+                java_script_enabled=script,
+                locale="en-GB",
+                timezone_id="Europe/London",
+            )
+            # Far beyond what any page takes, also while others use the machine.
+            context.set_default_timeout(30_000)
+            self.watch.follow(context)
+            if not script:
+                _SCRIPTLESS.add(context)
+            if bare:
+                context.route(
+                    "**/static/script.js*",
+                    lambda route: route.fulfill(
+                        body="", content_type="text/javascript"
+                    ),
+                )
+            if role is not None:
+                cookie = site.sign_in(role, app)
+                name = name_cookie(site.settings)
+                context.add_cookies([{"name": name, "value": cookie, "url": site.url}])
+            self._contexts[key] = context
+        return self._contexts[key]
+
+    def close(self) -> None:
+        """Close every window."""
+        for context in self._contexts.values():
+            context.close()
+        self._contexts.clear()
+
+
+def check_axe(
+    page: Page, *, only: str | None = None, within: str | None = None
+) -> None:
+    """
+    Demand that axe finds nothing: WCAG 2.2 AA, and what is good practice.
+
+    Args:
+        page: Loaded.
+
+        only: The one rule that is looked at. None: all of them.
+
+        within: Selects the parts that are looked at. None: the whole page.
+    """
+    # Its timers would never go off, and nobody would ever hear from it.
+    assert page.context not in _SCRIPTLESS, "axe is a script itself: open it bare"
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if only is not None:
+        options["runOnly"] = {"type": "rule", "values": [only]}
+    wrong = _AXE.run(page, within, options=options).response["violations"]
+    assert not wrong, "\n".join(_tell(each) for each in wrong)
+
+
+_AXE = Axe()
+
+
+def _tell(violation: dict[str, Any]) -> str:
+    nodes = "\n".join(
+        f"    {each['html'][:200]}\n        {each['failureSummary'][:300]}"
+        for each in violation["nodes"][:5]
+    )
+    return f"{violation['id']}: {violation['help']}\n{nodes}"
+
+
+#: Elements that reach beyond the window, unless a box around them scrolls or hides.
+_TOO_WIDE = """
+() => {
+  const room = document.documentElement.clientWidth;
+  const reach = (each) => each.getBoundingClientRect().right;
+  const held = (each) => {
+    let box = each.parentElement;
+    for (; box && box !== document.body; box = box.parentElement) {
+      const overflow = getComputedStyle(box).overflowX;
+      if (overflow !== "visible" && reach(box) <= room + 1) return true;
+    }
+    return false;
+  };
+  return [...document.body.querySelectorAll("*")]
+    .filter((each) => each.checkVisibility() && reach(each) > room + 1)
+    .filter((each) => each.getBoundingClientRect().width > 1 && !held(each))
+    .map((each) => each.outerHTML.slice(0, 200));
+}
+"""
+
+
+def check_width(page: Page) -> None:
+    """Demand that the page does not scroll sideways, and nothing leaves the window."""
+    scrolls = page.evaluate(
+        "() => document.documentElement.scrollWidth"
+        " - document.documentElement.clientWidth"
+    )
+    wide = page.evaluate(_TOO_WIDE)
+    assert not wide, f"beyond {page.viewport_size}: {wide[:5]}"
+    assert scrolls <= 0, f"the page scrolls {scrolls} px sideways"
+
+
+#: What the focus is at, in a form that is the same each time.
+_FOCUSED = """
+() => {
+  const at = document.activeElement;
+  if (!at || at === document.body) return null;
+  const all = [...document.querySelectorAll("*")];
+  const box = at.getBoundingClientRect();
+  return { number: all.indexOf(at), html: at.outerHTML.slice(0, 160),
+           isSeen: box.width > 0 && box.height > 0 };
+}
+"""
+
+#: What somebody could use with a mouse; of radio buttons, one of each group.
+_CONTROLS = """
+() => {
+  const all = [...document.querySelectorAll("*")];
+  const groups = new Set();
+  return all
+    .filter((each) => each.matches("a[href], button, input:not([type=hidden]), select, "
+      + "textarea, summary, [tabindex]"))
+    .filter((each) => !each.disabled && each.tabIndex >= 0 && each.checkVisibility(
+      { visibilityProperty: true }))
+    .filter((each) => {
+      if (each.type !== "radio") return true;
+      const isNew = !groups.has(each.name);
+      groups.add(each.name);
+      return isNew;
+    })
+    .map((each) => ({ number: all.indexOf(each), html: each.outerHTML.slice(0, 160),
+                      radio: each.type === "radio" ? each.name : null }));
+}
+"""
+
+
+def walk_with_keyboard(page: Page) -> Iterator[str]:
+    """
+    Press Tab until the focus has been everywhere; yield what is wrong on the way.
+
+    Yields:
+        Controls that Tab does not reach, and those that nobody sees when it does.
+    """
+    controls = page.evaluate(_CONTROLS)
+    page.evaluate("() => { document.activeElement?.blur(); window.scrollTo(0, 0); }")
+    reached: dict[int, None] = {}
+    # A date is several stops, and the browser itself takes the focus in between.
+    for _ in range(len(controls) * 3 + 30):
+        page.keyboard.press("Tab")
+        at = page.evaluate(_FOCUSED)
+        if at is None or at["number"] == next(reversed(reached), None):
+            continue
+        if at["number"] in reached:
+            break
+        reached[at["number"]] = None
+        if not at["isSeen"]:
+            yield f"the focus is at something that nobody sees: {at['html']}"
+    for each in controls:
+        if each["number"] not in reached and each["radio"] is None:
+            yield f"Tab does not reach {each['html']}"

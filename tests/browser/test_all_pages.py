@@ -1,0 +1,108 @@
+"""Every page that the frame leads to, as different people look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.routing import APIRoute
+from playwright.sync_api import Page
+
+from tests.browser.looking import (
+    LARGEST_PAGE,
+    NARROW,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+    walk_with_keyboard,
+)
+from tests.seeded.sites import Site
+from web.frame import SECTIONS
+from web.routes import ROUTERS
+
+#: What the paths of pages name, in the seeded installation.
+_NAMED = {"uid": "nightly-warehouse-load", "app": "harbour-logistics"}
+
+#: Pages below those of the navigation that people look at for longer.
+_BELOW = (
+    "/actions/new",
+    "/actions/{uid}",
+    "/actions/{uid}/edit",
+    "/apps/{app}",
+    "/keys",
+)
+
+#: What is folded away can be too wide, too.
+_OPEN_ALL = (
+    "() => document.querySelectorAll('details').forEach((each) => each.open = true)"
+)
+
+_PATHS = {
+    route.path
+    for router in ROUTERS
+    for route in router.routes
+    if isinstance(route, APIRoute) and "GET" in (route.methods or ())
+}
+
+PAGES = [
+    each.format(**_NAMED)
+    for each in (*(section.path for section in SECTIONS), *_BELOW)
+    if each in _PATHS
+]
+
+
+@pytest.fixture(params=PAGES)
+def path(request: pytest.FixtureRequest) -> str:
+    """Give the path of each page."""
+    found: str = request.param
+    return found
+
+
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_page_is_for_everybody(
+    looker: Looker, site: Site, path: str, width: int, *, bare: bool
+):
+    """
+    With and without our script, axe finds nothing, and nothing is cut off or large.
+    """
+    page = looker.open(site, path, width=width, bare=bare)
+
+    check_width(page)
+    check_axe(page)
+    page.evaluate(_OPEN_ALL)
+    check_width(page)
+    page.emulate_media(color_scheme="dark")
+    check_axe(page, only="color-contrast")
+    assert 1 == page.locator("h1").count()
+    assert len(page.content().encode()) < LARGEST_PAGE
+
+
+def test_keyboard_reaches_everything(looker: Looker, site: Site, path: str):
+    """
+    Tab alone comes to each control, and is seen there.
+    """
+    page = looker.open(site, path)
+
+    assert [] == [*walk_with_keyboard(page)]
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_empty_page_says_what_to_do(looker: Looker, empty_site: Site, width: int):
+    """
+    Also where there is nothing yet, each page is whole.
+    """
+    for page in _open_each(looker, empty_site, width):
+        check_width(page)
+        check_axe(page)
+        assert 1 == page.locator("h1").count()
+
+
+def _open_each(looker: Looker, site: Site, width: int) -> Iterator[Page]:
+    """Yield each page of the navigation; what is below needs something to show."""
+    page = looker.open(site, SECTIONS[0].path, width=width)
+    for each in SECTIONS:
+        if each.path in _PATHS:
+            page.goto(f"{site.url}{each.path}")
+            yield page

@@ -1,0 +1,80 @@
+"""The calendar and what is planned, in a browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.looking import (
+    NARROW,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+    walk_with_keyboard,
+)
+from tests.seeded.sites import Site
+
+PLANNED = "/calendar/planned?from=2026-10-20T03:00:00Z&until=2026-10-20T04:00:00Z"
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_what_is_planned_is_for_everybody(looker: Looker, site: Site, width: int):
+    """
+    Nothing is found by axe or cut off, and the keyboard reaches everything.
+    """
+    page = looker.open(site, PLANNED, width=width)
+    check_axe(page)
+    check_width(page)
+    assert [] == [*walk_with_keyboard(page)]
+    page = looker.open(site, "/calendar", width=width)
+    page.get_by_text("Show as table").click()
+    check_axe(page)
+    check_width(page)
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_week_is_looked_through(looker: Looker, site: Site, *, script: bool):
+    """
+    Earlier and later, of one app, down to the actions of an hour.
+    """
+    page = looker.open(site, "/calendar", script=script)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(
+        "19 to 25 October. The clocks go back on Sunday."
+    )
+    expect(page.get_by_text("25 hours")).to_be_visible()
+    page.get_by_role("link", name="Later").click()
+    expect(page).to_have_url(f"{site.url}/calendar?week=2026-W44")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("26 October to 1")
+    page.get_by_label("App", exact=True).select_option("atlas-retail")
+    page.get_by_role("button", name="Filter").click()
+    expect(page).to_have_url(
+        f"{site.url}/calendar?week=2026-W44&app=atlas-retail&queue="
+    )
+    page.get_by_role("link", name="This week").click()
+    href = page.get_by_role("link", name="Subscribe (.ics)").get_attribute("href")
+    answer = page.context.request.get(f"{site.url}{href}")
+    assert answer.text().startswith("BEGIN:VCALENDAR\r\n")
+    page.locator('.week a[href^="/calendar/planned"]').first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("planned")
+    expect(page.locator("tbody")).to_contain_text("atlas-retail")
+    page.get_by_role("link", name="Calendar").last.click()
+    expect(page.get_by_role("link", name="Subscribe (.ics)")).to_be_visible()
+
+
+def test_keys_lead_through_the_weeks(looker: Looker, site: Site):
+    """
+    And Enter opens the hour that has the focus.
+    """
+    page = looker.open(site, "/calendar")
+    page.keyboard.press("[")
+    expect(page).to_have_url(f"{site.url}/calendar?week=2026-W42")
+    page.keyboard.press("t")
+    expect(page).to_have_url(f"{site.url}/calendar")
+    page.keyboard.press("]")
+    expect(page).to_have_url(f"{site.url}/calendar?week=2026-W44")
+    page.locator(".week a").first.focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/calendar/planned\\?from="))

@@ -1,0 +1,202 @@
+"""Small apps, mails and events in a browser: looked at, and used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+from playwright.sync_api import Page, expect
+
+from models.database.engine import reading, writing
+from models.database.tables import (
+    deliveries,
+    domains,
+    events,
+    mail_contents,
+    operations,
+)
+from tests.browser.looking import (
+    NARROW,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+    walk_with_keyboard,
+)
+from tests.seeded.sites import Site
+
+#: What a mail may try; each would be seen from outside of its frame.
+EVIL = """
+<meta http-equiv="refresh" content="0;url=/sign-in">
+<link rel="stylesheet" href="/static/style.css"><base href="https://evil.example/">
+<p id="mine">Good morning</p>
+<script>parent.document.title = "evil"</script>
+<img src="/static/favicon.svg" onerror="parent.document.title = 'evil'">
+<svg onload="parent.document.title = 'evil'"></svg>
+<form action="/pause" method="post" target="_top"><button>Send</button></form>
+<a id="out" href="/apps" target="_top">open</a>
+"""
+
+
+class Named:
+    """What a seeded installation has, as pages are called after it."""
+
+    def __init__(self, site: Site) -> None:
+        """Look for a mail, an event and a domain that is staged and not live."""
+        with reading(site.engine) as connection:
+            mail = connection.execute(
+                sa.select(deliveries)
+                .join(mail_contents, mail_contents.c.digest == deliveries.c.content)
+                .where(mail_contents.c.html.is_not(None), deliveries.c.state == "sent")
+                .limit(1)
+            ).one()
+            event = connection.execute(
+                sa.select(events).where(events.c.name.like("app.%")).limit(1)
+            ).one()
+            # Nothing is published while another heavy operation is under way.
+            busy = sa.select(operations.c.app).where(
+                operations.c.queue == "heavy",
+                operations.c.state.in_(["queued", "running"]),
+            )
+            domain = connection.execute(
+                sa.select(domains)
+                .where(
+                    domains.c.staged_version.is_distinct_from(domains.c.live_version),
+                    domains.c.previous_version.is_not(None),
+                    domains.c.app.not_in(busy),
+                )
+                .limit(1)
+            ).one()
+        self.operation: UUID = mail.operation_id
+        self.content: str = mail.content
+        self.app = f"/apps/{domain.app}"
+        self.domain = f"/apps/{domain.app}/data/{domain.name}"
+        self.mailing = f"/mails/{mail.operation_id}"
+        self.mail = f"/mails/{mail.operation_id}/{mail.step}/{mail.recipient}"
+        self.event = f"/events/{event.app}/{event.id}"
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the path of each page."""
+        yield from ("/apps", self.app, f"{self.app}/users", self.domain)
+        yield from ("/mails", self.mailing, self.mail, "/mails/test", "/mails/resend")
+        yield from ("/events", self.event, f"{self.event}/replay", "/events/send")
+
+
+@pytest.mark.parametrize(("width", "theme"), [(WIDE, "light"), (NARROW, "dark")])
+def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: str):
+    """
+    Nothing is found by axe, or cut off, on any of them.
+    """
+    for path in Named(site):
+        page = looker.open(site, path, width=width, theme=theme)
+        check_width(page)
+        check_axe(page)
+        page.close()
+
+
+def test_keyboard_reaches_everything(looker: Looker, site: Site):
+    """
+    Of the pages with the most to do; keys open what asks.
+    """
+    named = Named(site)
+    for path in (named.domain, named.event):
+        assert [] == [*walk_with_keyboard(looker.open(site, path))]
+    page = looker.open(site, named.app)
+    page.keyboard.press("p")
+    expect(page.get_by_role("dialog")).to_contain_text("Pause")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_each_act_of_the_pages(looker: Looker, own_site: Site, *, script: bool):
+    """
+    With and without script: paused and resumed, published and rolled back, sent.
+    """
+    named = Named(own_site)
+    page = looker.open(own_site, named.app, script=script)
+    page.get_by_role("link", name="Pause").first.click()
+    page.get_by_label("Note").fill("Quarter-end freeze")
+    _press(page, "Pause ")
+    expect(page.locator("#told")).to_contain_text("Paused ")
+    expect(page.get_by_text("Quarter-end freeze").first).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#told")).to_contain_text("Resumed ")
+
+    page.goto(f"{own_site.url}{named.domain}")
+    page.get_by_role("link", name="Publish version").click()
+    _press(page, "Publish 1 domain")
+    expect(page.locator("#told")).to_contain_text("Published: ")
+    page.get_by_role("link", name="Roll back").click()
+    _press(page, "Roll back 1 domain")
+    expect(page.locator("#told")).to_contain_text("Rolled back: ")
+
+    page.goto(f"{own_site.url}/mails?state=failed")
+    page.get_by_role("link", name="failed again").click()
+    _press(page, "Send ")
+    expect(page.locator("#told")).to_contain_text("will be sent again")
+
+    page.goto(f"{own_site.url}{named.event}")
+    page.get_by_role("link", name="Replay").click()
+    _press(page, "Record it again")
+    expect(page.locator("#told")).to_contain_text("recorded again")
+    expect(page.get_by_text("It replays event")).to_be_visible()
+
+
+def _press(page: Page, name: str) -> None:
+    page.locator("#dialog").get_by_role("button", name=name).click()
+
+
+def test_mail_can_neither_run_nor_load_nor_lead_away(looker: Looker, own_site: Site):
+    """
+    Whoever wrote it, in its frame or opened alone.
+    """
+    named = Named(own_site)
+    with writing(own_site.engine) as connection:
+        connection.execute(
+            sa.update(mail_contents)
+            .where(mail_contents.c.digest == named.content)
+            .values(html=EVIL)
+        )
+    page = looker.open(own_site, named.mail)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload(wait_until="networkidle")
+    frame = page.frame_locator("iframe.mail-frame")
+
+    expect(frame.locator("#mine")).to_have_text("Good morning")
+    assert "evil" not in page.title()
+    frame.locator("#out").click()
+    frame.get_by_role("button", name="Send").click()
+    assert page.url == f"{own_site.url}{named.mail}"
+    assert not [each for each in asked if "evil" in each or each.endswith("/pause")]
+    # What it tried is what the browser complains of, and nothing else.
+    tried = (
+        "csp: GET",
+        "Blocked script",
+        "Refused",
+        "violates",
+        "Unsafe attempt",
+        "Blocked form",
+    )
+    others = [
+        each for each in looker.watch.faults if not any(word in each for word in tried)
+    ]
+    looker.watch.faults[:] = others
+
+
+def test_empty_installation_says_how_to_begin(looker: Looker, empty_site: Site):
+    """
+    With commands that work as they are pasted.
+    """
+    for path, told in (
+        ("/apps", "No small app yet."),
+        ("/mails", "No mail yet"),
+        ("/events", "Send the first one"),
+    ):
+        page = looker.open(empty_site, path, width=NARROW)
+        expect(page.get_by_text(told).first).to_be_visible()
+        check_width(page)
+        check_axe(page)

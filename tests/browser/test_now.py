@@ -1,0 +1,115 @@
+"""Now, the search and the first minute, as people see them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from overview.access.roles import Role
+from tests.browser.looking import (
+    NARROW,
+    THEMES,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+    walk_with_keyboard,
+)
+from tests.seeded.sites import Site, make_empty_home, run_site
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_page_tells_what_is_wrong(looker: Looker, site: Site, width: int, theme: str):
+    """
+    The verdict is the largest; nothing is found by axe, and nothing is cut off.
+    """
+    page = looker.open(site, "/", width=width, theme=theme)
+
+    expect(page.locator("h1")).to_contain_text("quick stands still")
+    for name in ("failures", "not-run", "under-way", "next"):
+        assert page.locator(f"#{name} [data-row]").count() > 0, name
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => e.childNodes.length &&"
+        " [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))"
+        ".map(e => [parseFloat(getComputedStyle(e).fontSize), e.className])"
+    )
+    assert "large" in max(sizes)[1]
+    check_axe(page)
+    check_width(page)
+
+
+def test_everything_is_paused_in_place_and_resumed(looker: Looker, own_site: Site):
+    """
+    The key opens the question; undo takes it back.
+    """
+    page = looker.open(own_site, "/")
+    page.keyboard.press("p")
+    dialog = page.locator("dialog")
+    expect(dialog.get_by_role("heading")).to_contain_text("Pause everything")
+    dialog.get_by_label("Why").fill("a release")
+    dialog.get_by_role("button", name="Pause everything").click()
+
+    expect(page.locator("#told")).to_contain_text("Paused everything")
+    expect(page.locator("#alarms")).to_contain_text("“a release”")
+    page.locator("#told").get_by_role("button", name="Undo").click()
+    expect(page.locator("#told")).to_contain_text("Resumed")
+
+
+def test_keyboard_reaches_everything(looker: Looker, site: Site):
+    """
+    Also the picture, which scrolls in a box of its own; and the search by its key.
+    """
+    page = looker.open(site, "/", width=NARROW)
+
+    assert [] == [*walk_with_keyboard(page)]
+
+    page = looker.open(site, "/")
+    page.keyboard.press("/")
+    page.keyboard.type("kestrel-air")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/apps/kestrel-air")
+
+
+def test_empty_installation_leads_to_a_first_action(looker: Looker, tmp_path: Path):
+    """
+    Without a script, too: one address, one button.
+    """
+    looker.watch.expected = {404}  # the page of the action
+    with run_site(make_empty_home(tmp_path / "empty")) as empty:
+        for width in (WIDE, NARROW):
+            page = looker.open(empty, "/", width=width)
+            check_axe(page)
+            check_width(page)
+        page = looker.open(empty, "/", script=False)
+        page.get_by_label("Your mail address").fill("ada@example.com")
+        page.get_by_role("button", name="Post it").click()
+        page.wait_for_url(re.compile("/actions/"))
+        page = looker.open(empty, "/", script=False)
+
+        expect(page.locator("#next")).to_contain_text("say hello")
+
+
+@pytest.mark.parametrize("path", ["/guide", "/begin", "/search?q=a", "/pause"])
+def test_small_pages_are_for_everybody(looker: Looker, site: Site, path: str):
+    """
+    Nothing is found by axe, and nothing is cut off.
+    """
+    for width in (WIDE, NARROW):
+        page = looker.open(site, path, width=width)
+        check_axe(page)
+        check_width(page)
+
+
+def test_viewer_of_an_app_sees_its_app_without_buttons(looker: Looker, site: Site):
+    """
+    Who has one app meets no other, and cannot pause.
+    """
+    page = looker.open(site, "/", role=Role.VIEWER, app="kestrel-air")
+
+    expect(page.locator("#next")).to_contain_text("kestrel-air")
+    expect(page.locator("main")).not_to_contain_text("bluefin-foods")
+    assert 0 == page.locator("a[href='/pause']").count()

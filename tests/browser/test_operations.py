@@ -1,0 +1,155 @@
+"""The pages of operations in a browser: looked at, used, and without script."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import operations
+from tests.browser.looking import (
+    LARGEST_PAGE,
+    NARROW,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+    walk_with_keyboard,
+)
+from tests.seeded.sites import Site
+
+
+def find(site: Site, state: str) -> str:
+    """Return the id of the latest operation in *state* with the most attempts."""
+    kept = operations.c
+    with reading(site.engine) as connection:
+        query = sa.select(kept.id).where(kept.state == state)
+        order = (kept.attempt.desc(), kept.recorded_at.desc())
+        return str(connection.execute(query.order_by(*order).limit(1)).scalar_one())
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_pages_are_sound(looker: Looker, site: Site, width: int):
+    """
+    On a laptop and a phone, light and dark: nothing that axe finds, nothing cut off.
+    """
+    failed = find(site, "failed")
+    for path in (
+        "/operations",
+        f"/operations/{failed}",
+        f"/operations/{failed}/retry",
+        "/operations/bulk?kind=retry&all=1",
+    ):
+        page = looker.open(site, path, width=width)
+        check_axe(page)
+        check_width(page)
+        assert len(page.content().encode()) < LARGEST_PAGE
+        page.emulate_media(color_scheme="dark")
+        check_axe(page, only="color-contrast")
+        page.close()
+
+
+def test_everything_is_reached_with_the_keyboard(looker: Looker, site: Site):
+    """
+    Tab goes everywhere; j and k from row to row, x selects, r asks.
+    """
+    page = looker.open(site, "/operations?state=failed")
+    assert [] == list(walk_with_keyboard(page))
+    page.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    assert 1 == page.locator("tbody[data-row] input:checked").count()
+    page.locator("tbody[data-row] th a").first.focus()
+    page.keyboard.press("r")
+    page.get_by_role("dialog").get_by_role(
+        "button", name="Retry 1 operation"
+    ).wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/operations/[0-9a-f-]{36}$"))
+
+
+def test_filters_and_counts_lead_to_lists(looker: Looker, site: Site):
+    """
+    A number is a link to what it counts; a chip goes; the address tells all.
+    """
+    page = looker.open(site, "/operations?range=all", script=False)
+    counted = page.locator(".counts a", has_text="missed")
+    number = int(counted.locator(".fig").inner_text().replace(",", ""))
+    counted.click()
+    assert number == page.locator("tbody[data-row]").count()
+    page.get_by_label("Text in action").fill("no such thing")
+    page.get_by_role("button", name="Filter", exact=True).click()
+    assert page.get_by_text("Nothing matches").is_visible()
+    page.get_by_role("link", name="Clear filters").first.click()
+    assert page.url.endswith("/operations")
+
+
+def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
+    """
+    A question with the consequence, then the page again with what was done.
+    """
+    failed = find(own_site, "failed")
+    page = looker.open(own_site, f"/operations/{failed}", script=False)
+    assert page.locator("svg.chart").is_visible()
+    page.get_by_role("link", name="Retry…", exact=False).first.click()
+    page.get_by_label("Why, for the record").fill("the host works again")
+    page.get_by_role("button", name="Retry 1 operation").click()
+
+    assert page.get_by_text("It runs again, under the same id.").is_visible()
+    assert page.get_by_text("the host works again").first.is_visible()
+
+
+def test_many_are_canceled_after_a_count(looker: Looker, own_site: Site):
+    """
+    Those that were ticked; the question has the number in title and button.
+    """
+    page = looker.open(own_site, "/operations?state=queued&range=all")
+    page.get_by_label("Select the", exact=False).check()
+    count = page.locator("tbody[data-row]").count()
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name=f"Cancel {count} operations").click()
+    page.wait_for_url(re.compile("/operations/bulk/"))
+
+    assert page.get_by_role("progressbar").is_visible()
+
+
+def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
+    """
+    What is new waits behind a button.
+    """
+    page = looker.open(own_site, "/operations")
+    before = page.locator("tbody[data-row]").first.get_attribute("id")
+    with writing(own_site.engine) as connection:
+        row = connection.execute(
+            sa.select(operations).where(operations.c.state == "succeeded").limit(1)
+        ).one()
+        connection.execute(
+            sa.insert(operations).values(
+                row._asdict()
+                | {
+                    "id": own_site.scene.make_id("newer", "one"),
+                    "recorded_at": own_site.scene.now,
+                    "state": "running",
+                    "finished_at": None,
+                }
+            )
+        )
+    button = page.get_by_role("button", name="1 newer: show")
+    button.wait_for()
+    assert before == page.locator("tbody[data-row]").first.get_attribute("id")
+    button.click()
+    assert before != page.locator("tbody[data-row]").first.get_attribute("id")
+
+
+def test_empty_list_says_what_will_come(looker: Looker, empty_site: Site):
+    """
+    And leads to where runs come from.
+    """
+    page = looker.open(empty_site, "/operations?range=all")
+
+    assert page.get_by_text("No run yet").is_visible()
+    check_axe(page)

@@ -1,0 +1,69 @@
+"""Somebody signs in, with and without script, and signs out."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from models.database.engine import writing
+from overview.access.callers import Caller
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from overview.access.sign_ins import make_link
+from tests.browser.looking import (
+    NARROW,
+    THEMES,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+    walk_with_keyboard,
+)
+from tests.seeded.sites import Site
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_key_signs_in_and_leads_back(looker: Looker, site: Site, *, script: bool):
+    """
+    Who asked for a page without being signed in comes to it afterwards.
+    """
+    with writing(site.engine) as connection:
+        key = create_key(connection, app=None, role=Role.VIEWER).text
+    page = looker.open(site, "/keys?from=before", role=None, script=script)
+    page.get_by_label("key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page).to_have_url(f"{site.url}/keys?from=before")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page).to_have_url(f"{site.url}/sign-in")
+
+
+def test_link_signs_in(looker: Looker, site: Site):
+    """
+    A link asks once more before it is used up.
+    """
+    with writing(site.engine) as connection:
+        link = make_link(connection, Caller(None, "ada", Role.ADMIN, None))
+    page = looker.open(site, f"/sign-in?link={link}", role=None)
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page).to_have_url(f"{site.url}/")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_page_is_for_everybody(looker: Looker, site: Site, width: int, theme: str):
+    """
+    Nothing is found by axe or cut off, and the keyboard reaches everything.
+    """
+    looker.watch.expected = {403}
+    page = looker.open(site, "/sign-in", role=None, width=width, theme=theme)
+    check_axe(page)
+    check_width(page)
+
+    assert [] == [*walk_with_keyboard(page)]
+    page.get_by_label("key").fill("mh_typo")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("it has a typo")).to_be_visible()
+    check_axe(page)
+    check_width(page)

@@ -1,0 +1,80 @@
+"""Workers and settings in a browser: looked at, and used."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from overview.access.roles import Role
+from tests.browser.looking import (
+    NARROW,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+    walk_with_keyboard,
+)
+from tests.seeded.sites import Site
+
+PATHS = (
+    *("/workers", "/workers/queues/quick/pause", "/settings", "/settings/changes"),
+    *("/settings/installation", "/settings/keys/new"),
+)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(WIDE, "light"), (NARROW, "dark")])
+def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: str):
+    """
+    Nothing is found by axe, and nothing is wider than the window.
+    """
+    for path in PATHS:
+        page = looker.open(site, path, width=width, theme=theme)
+        check_axe(page)
+        check_width(page)
+        page.close()
+
+
+def test_keyboard_reaches_everything(looker: Looker, site: Site):
+    """
+    What is there to press is reached by the tabulator alone.
+    """
+    page = looker.open(site, "/workers")
+
+    walk_with_keyboard(page)
+
+
+def test_queue_is_paused_in_place(looker: Looker, own_site: Site):
+    """
+    The question opens in place; a wrong end is told beside its field; it is undone.
+    """
+    looker.watch.expected = {422}
+    page = looker.open(own_site, "/workers", role=Role.OPERATOR)
+    page.get_by_role("link", name="Pause quick…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Note").fill("the mail server moves")
+    dialog.get_by_label("Until").fill("soon")
+    dialog.get_by_role("button", name="Pause quick").click()
+    expect(page.get_by_label("Note")).to_have_value("the mail server moves")
+    page.get_by_label("Until").fill("2099-01-01T00:00:00Z")
+    page.get_by_role("button", name="Pause quick").click()
+
+    expect(page.locator("#told")).to_contain_text("Paused quick")
+    expect(page.get_by_text("the mail server moves")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#told")).to_contain_text("Resumed quick")
+
+
+def test_key_is_made_without_script(looker: Looker, own_site: Site):
+    """
+    Its text is on the page that follows, and on no other.
+    """
+    page = looker.open(own_site, "/settings", script=False)
+    page.get_by_role("link", name="Make a key…").first.click()
+    page.get_by_label("Name").fill("wall of the office")
+    page.get_by_role("button", name="Make it").click()
+
+    text = page.locator("#key").inner_text()
+    assert text.startswith("mh_")
+    page.get_by_role("link", name="To the keys").click()
+    expect(page.get_by_text("wall of the office")).to_be_visible()
+    assert text not in page.content()

@@ -1,0 +1,75 @@
+"""The timeline in a browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.looking import (
+    LARGEST_PAGE,
+    NARROW,
+    WIDE,
+    Looker,
+    check_axe,
+    check_width,
+)
+from tests.seeded.sites import Site
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_week_is_for_everybody(looker: Looker, site: Site, width: int):
+    """
+    Nothing is found by axe or cut off, and there is not more than a page may have.
+    """
+    page = looker.open(site, "/timeline?span=7d", width=width)
+    page.get_by_text("Show as table").click()
+    check_axe(page)
+    check_width(page)
+    assert len(page.content().encode()) < LARGEST_PAGE
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_stretch_is_looked_through(looker: Looker, site: Site, *, script: bool):
+    """
+    Closer, earlier, of one app and queue.
+    """
+    page = looker.open(site, "/timeline", script=script)
+    lanes = page.locator("#lanes li")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("overlap")
+    expect(lanes).to_have_count(30)
+    page.get_by_role("link", name="24 hours").click()
+    expect(page).to_have_url(f"{site.url}/timeline?span=24h")
+    page.get_by_label("App", exact=True).select_option("atlas-retail")
+    page.get_by_label("Queue", exact=True).select_option("heavy")
+    page.get_by_role("button", name="Filter").click()
+    expect(lanes.first).to_contain_text("atlas-retail")
+    page.get_by_role("link", name="Earlier").click()
+    expect(page).to_have_url(re.compile("from=2026-10-18T22%3A02%3A00Z"))
+    expect(lanes.first).to_contain_text("atlas-retail")
+    page.get_by_role("link", name="Now").last.click()
+    path = lanes.first.locator("a").last.get_attribute("href")
+    assert path is not None
+    assert path.startswith("/operations?action=")
+
+
+def test_keys_move_and_zoom(looker: Looker, site: Site):
+    """
+    As the links do.
+    """
+    page = looker.open(site, "/timeline")
+    page.keyboard.press("-")
+    expect(page).to_have_url(f"{site.url}/timeline?span=24h")
+    page.keyboard.press("+")
+    expect(page).to_have_url(f"{site.url}/timeline?span=6h")
+    page.keyboard.press("]")
+    expect(page).to_have_url(re.compile("from=2026-10-20T01%3A02%3A00Z"))
+    page.keyboard.press("+")
+    expect(page).to_have_url(
+        f"{site.url}/timeline?span=1h&from=2026-10-20T03%3A32%3A00Z"
+    )
+    page.keyboard.press("t")
+    expect(page).to_have_url(f"{site.url}/timeline?span=1h")
+    page.keyboard.press("j")
+    expect(page.locator("#lane-1 a").first).to_be_focused()

@@ -1,0 +1,236 @@
+"""A paused queue: what is recorded waits, and says why."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.pausing.pause_state import tag_pause
+from actions.pausing.queues import (
+    fetch_queue_pause,
+    fetch_queue_pauses,
+    pause_queue,
+    resume_queue,
+)
+from models.database.engine import Author, reading, writing
+from models.database.tables import operations, queue_pauses
+from models.errors import ConflictError, StaleError, UsageError
+from models.operation_state import OperationState, Queue
+from models.paging import Page
+from operations.claiming.claim import claim_operation
+from operations.sending.order import fetch_sendable, has_sendable
+from operations.sending.why_not_sent import fetch_unsent, find_hindrances
+from overview.changes import ChangeFilter, fetch_changes
+from tests.scheduling import (
+    REFRESH,
+    add_revision,
+    edit,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+QUICK, HEAVY = make_operation(1), make_operation(2, queue=Queue.HEAVY)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(autouse=True)
+def _operations(engine: sa.Engine) -> None:
+    """Record one operation of each queue."""
+    add_revision(engine, operations=REFRESH)
+    record_all(engine, QUICK, HEAVY)
+
+
+def pause(
+    engine: sa.Engine,
+    queue: Queue = Queue.QUICK,
+    *,
+    lasts: timedelta | None = None,
+    note: str | None = None,
+    expected: str | None = None,
+) -> int:
+    """Pause *queue* for so long, and return how many operations wait in it."""
+    until = None if lasts is None else get_now(engine) + lasts
+    with writing(engine, author=Author("ada", None, None)) as connection:
+        return pause_queue(
+            connection, queue, until=until, note=note, by="ada", expected=expected
+        ).waiting
+
+
+def find_sendable(engine: sa.Engine) -> set[object]:
+    with reading(engine) as connection:
+        return {each.id for each in fetch_sendable(connection, limit=10)[0]}
+
+
+def get_state(engine: sa.Engine) -> str:
+    with reading(engine) as connection:
+        return str(
+            connection.execute(
+                sa.select(operations.c.state).where(operations.c.id == QUICK.id)
+            ).scalar_one()
+        )
+
+
+def test_nothing_of_a_paused_queue_is_sent(engine: sa.Engine):
+    """
+    Other queues go on; resumed, it is sent as if nothing had been.
+    """
+    waiting = pause(engine)
+    paused = find_sendable(engine)
+    with reading(engine) as connection:
+        live = has_sendable(connection, Queue.QUICK)
+    with writing(engine) as connection:
+        resumed = resume_queue(connection, Queue.QUICK)
+
+    assert {HEAVY.id} == paused
+    assert (1, 1, False) == (waiting, resumed.waiting, live)
+    assert {QUICK.id, HEAVY.id} == find_sendable(engine)
+
+
+def test_what_was_sent_before_is_handed_back(engine: sa.Engine):
+    """
+    The worker that gets its message claims nothing, and the row waits to be sent again.
+    """
+    edit(engine, QUICK.id, state="queued", sent_at=get_now(engine))
+    pause(engine)
+
+    claim = claim_operation(engine, QUICK.id, worker="w")
+    waits = get_state(engine)
+    with writing(engine) as connection:
+        resume_queue(connection, Queue.QUICK)
+
+    assert claim is None
+    assert OperationState.PENDING == waits
+    assert claim_operation(engine, QUICK.id, worker="w") is not None
+
+
+def test_what_runs_goes_on(engine: sa.Engine):
+    """
+    A pause takes nothing from a worker.
+    """
+    claim = claim_operation(engine, QUICK.id, worker="w")
+    pause(engine)
+
+    assert claim is not None
+    assert OperationState.RUNNING == get_state(engine)
+
+
+def test_a_pause_ends_by_the_clock_alone(engine: sa.Engine):
+    """
+    However long nobody leads.
+    """
+    pause(engine, lasts=MINUTE)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(queue_pauses).values(paused_until=get_now(engine) - MINUTE)
+        )
+
+    with reading(engine) as connection:
+        left = fetch_queue_pauses(connection)
+
+    assert {} == left
+    assert {QUICK.id, HEAVY.id} == find_sendable(engine)
+    assert claim_operation(engine, QUICK.id, worker="w") is not None
+    with pytest.raises(ConflictError), writing(engine) as connection:
+        resume_queue(connection, Queue.QUICK)
+
+
+@pytest.mark.parametrize("state", ["pending", "queued"])
+def test_what_waits_says_why(engine: sa.Engine, state: str):
+    """
+    Since when, until when and what for; not by whom, since tenants read it too.
+    """
+    edit(engine, QUICK.id, state=state, sent_at=get_now(engine))
+    pause(engine, lasts=MINUTE, note="move of the mail server")
+
+    with reading(engine) as connection:
+        told = find_hindrances(connection, [QUICK.id])[QUICK.id]
+
+    assert told.startswith("queue quick has been paused since ")
+    assert " until " in told
+    assert told.endswith("Z: move of the mail server")
+    assert "ada" not in told
+
+
+def test_what_waits_for_a_pause_is_not_late(engine: sa.Engine):
+    """
+    Doctor looks for operations that should have been sent; these should not.
+    """
+    pause(engine)
+    pause(engine, Queue.HEAVY)
+
+    with reading(engine) as connection:
+        assert [] == fetch_unsent(connection, older_than=MINUTE)
+
+
+def test_a_pause_can_be_given_another_end(engine: sa.Engine):
+    """
+    It has lasted since it began; without anything new it stays as it is.
+    """
+    pause(engine, note="first")
+    with reading(engine) as connection:
+        first = fetch_queue_pause(connection, Queue.QUICK)
+    pause(engine)
+    with reading(engine) as connection:
+        same = fetch_queue_pause(connection, Queue.QUICK)
+    pause(engine, lasts=MINUTE, note="second")
+    with reading(engine) as connection:
+        second = fetch_queue_pause(connection, Queue.QUICK)
+
+    assert first == same
+    assert first is not None
+    assert second is not None
+    assert (first.at, "second") == (second.at, second.note)
+    assert second.until is not None
+
+
+def test_a_pause_is_recorded(engine: sa.Engine):
+    """
+    Who began and who ended it, how many operations waited, and why.
+    """
+    pause(engine, note="deployment")
+    with writing(engine, author=Author("bob", None, None)) as connection:
+        resume_queue(connection, Queue.QUICK, note="done")
+
+    with reading(engine) as connection:
+        found = fetch_changes(connection, ChangeFilter(kind="queue"), Page(10)).entries
+
+    assert [("bob", "resumed", "done"), ("ada", "paused", "deployment")] == [
+        (each.by, each.change, each.note) for each in found
+    ]
+    assert found[1].after is not None
+    assert 1 == found[1].after["waiting"]
+    assert "deployment" == found[1].after["pause"]["note"]
+
+
+def test_a_pause_that_was_changed_meanwhile_is_refused(engine: sa.Engine):
+    """
+    The author has decided on another one.
+    """
+    pause(engine, note="mine", expected=tag_pause(None))
+
+    with pytest.raises(StaleError, match="queue quick was changed meanwhile"):
+        pause(engine, note="yours", expected=tag_pause(None))
+
+
+def test_a_pause_that_has_ended_cannot_begin(engine: sa.Engine):
+    """
+    It would mean nothing.
+    """
+    with pytest.raises(UsageError, match="in the future"):
+        pause(engine, lasts=-MINUTE)
+
+
+def test_a_pause_of_a_queue_hides_its_author_from_tenants(engine: sa.Engine):
+    """
+    Who paused it is an operator.
+    """
+    pause(engine, note="why")
+    with reading(engine) as connection:
+        found = fetch_queue_pause(connection, Queue.QUICK)
+
+    assert found is not None
+    assert ("ada", None, "why") == (found.by, found.seen_by("shop").by, found.note)
+    assert "queue" == found.as_json()["scope"]

@@ -1,0 +1,142 @@
+"""Replays of events, on both databases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.replay_event import Replayed, replay_event
+from actions.user_events import NewEvent, Outcome, record_each
+from models.database.engine import reading, writing
+from models.database.tables import changes, events, users
+from models.errors import ConflictError, NotFoundError
+from overview.events import fetch_detailed_event
+from tests.scheduling import (
+    add_app,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    post,
+    tick,
+)
+
+LONG_AGO = timedelta(days=2)
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test an app with a user."""
+    add_app(engine, ids=["ann"])
+
+
+def _send(engine: sa.Engine, name: str = "app.x") -> UUID:
+    at = get_now(engine) - LONG_AGO
+    with writing(engine) as connection:
+        new = NewEvent("app", name, "ann", at)
+        ((event_id, _),) = record_each(connection, [new], correct=False)
+        return event_id
+
+
+def _replay(engine: sa.Engine, event_id: UUID, key: str = "1") -> Replayed:
+    with writing(engine) as connection:
+        return replay_event(connection, "app", event_id, key=key)
+
+
+def test_replay_is_an_event_of_its_own(engine: sa.Engine):
+    """
+    It happens now, says which event it replays, and leaves that one as it is.
+    """
+    first = _send(engine)
+    now = get_now(engine)
+
+    replayed = _replay(engine, first)
+
+    assert (Outcome.RECORDED, first) == (replayed.outcome, replayed.replays)
+    with reading(engine) as connection:
+        shown = fetch_detailed_event(connection, "app", replayed.id).as_json()
+        before = fetch_detailed_event(connection, "app", first).as_json()
+        (noted,) = connection.execute(
+            sa.select(changes.c.subject).where(changes.c.change == "replayed")
+        ).scalars()
+    assert shown["at"] >= now
+    assert (first, None) == (shown["replays"], before["replays"])
+    assert now - LONG_AGO >= before["at"]
+    assert str(first) == noted
+
+
+def test_runs_of_the_first_event_stay_what_they_are(engine: sa.Engine):
+    """
+    The replay has a run with an id of its own, and the first one is not run again.
+    """
+    first = _send(engine)
+    uid = post(engine, when={"on": "app.x"}).uid
+    again = _replay(engine, first)
+    leader = make_dispatcher(engine)
+    tick(leader, get_now(engine))
+    (operation,) = fetch_all(engine)
+    replay = _replay(engine, again.id, "2")
+    with writing(engine) as connection:
+        # Occurrences are whole seconds, and this test is over within one.
+        connection.execute(
+            sa.update(events)
+            .where(events.c.id == replay.id)
+            .values(at=get_now(engine) + timedelta(seconds=1))
+        )
+
+    tick(leader, get_now(engine) + timedelta(seconds=2))
+
+    found = fetch_all(engine)
+    assert 2 == len({each.id for each in found})
+    assert operation.id in {each.id for each in found}
+    assert {uid} == {each.action_uid for each in found}
+
+
+def test_the_same_replay_is_one(engine: sa.Engine):
+    """
+    However often it is asked for.
+    """
+    first = _send(engine)
+
+    asked = [_replay(engine, first) for _ in range(3)]
+    other = _replay(engine, first, "other")
+
+    assert 1 == len({each.id for each in asked})
+    assert ["recorded", "known", "known"] == [each.outcome for each in asked]
+    assert other.id != asked[0].id
+
+
+@pytest.mark.parametrize("name", ["instance.user.last_seen", "instance.user.created"])
+def test_what_is_said_of_a_user_is_not_replayed(engine: sa.Engine, name: str):
+    """
+    That it happened now would be untrue, so nothing is recorded.
+    """
+    first = _send(engine, name)
+    with reading(engine) as connection:
+        before = connection.execute(sa.select(users)).all()
+
+    with pytest.raises(ConflictError, match="would say that it was now"):
+        _replay(engine, first)
+
+    with reading(engine) as connection:
+        assert before == connection.execute(sa.select(users)).all()
+        assert 1 == len(connection.execute(sa.select(events)).all())
+
+
+def test_what_is_not_there_is_not_found(engine: sa.Engine):
+    """
+    An event that never was, of another app, or of a user who is gone.
+    """
+    add_app(engine, "other")
+    first = _send(engine)
+    with pytest.raises(NotFoundError, match="no event"):
+        _replay(engine, uuid4())
+    with writing(engine) as connection, pytest.raises(NotFoundError, match="'other'"):
+        replay_event(connection, "other", first, key="1")
+    with writing(engine) as connection:
+        connection.execute(sa.delete(users))
+
+    with pytest.raises(NotFoundError, match="no user 'ann'"):
+        _replay(engine, first)

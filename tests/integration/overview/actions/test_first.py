@@ -1,0 +1,71 @@
+"""A first scheduled action needs nothing but an address."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting.edit import Editor, Terms
+from actions.posting.foretell import Outcome
+from models.database.engine import reading, writing
+from models.errors import InvalidDocumentError, StaleError
+from overview.actions.first import APP, post_first_action
+from overview.apps.shown import fetch_detailed_app
+from overview.now.present import fetch_now
+from overview.recipients import count_inside, read_stored
+from tests.scheduling import fetch_action
+
+ME = "ada@example.com"
+
+
+def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> Outcome:
+    with writing(engine) as connection:
+        return post_first_action(
+            connection, email, zone=zone, terms=Terms(), editor=Editor("ada")
+        )
+
+
+def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
+    """
+    In the zone of who asks, on weekdays at nine.
+    """
+    posted = begin(engine).posted
+
+    with reading(engine) as connection:
+        found = fetch_now(connection)
+        app = fetch_detailed_app(connection, APP)
+        row = fetch_action(engine, posted.uid)
+        stored = read_stored(row.uid, row.document)
+        inside = count_inside(connection, APP, stored)
+
+    assert found.pulse.has_actions
+    first = found.coming[0]
+    local = first.occurrence.astimezone(first.zone)
+    assert (APP, "Europe/Paris", 9) == (first.app, first.zone.key, local.hour)
+    assert local.weekday() < 5
+    assert 1 == inside
+    assert "Hello" == app.name
+
+
+def test_second_time_is_refused(engine: sa.Engine):
+    """
+    What is there stays as it is.
+    """
+    begin(engine)
+
+    with pytest.raises(StaleError):
+        begin(engine, "other@example.com")
+
+
+@pytest.mark.parametrize(
+    ("email", "zone"), [("nobody", "UTC"), ("", "UTC"), (ME, "Mars/Phobos")]
+)
+def test_bad_input_stores_nothing(engine: sa.Engine, email: str, zone: str):
+    """
+    Neither an app nor an action.
+    """
+    with pytest.raises(InvalidDocumentError):
+        begin(engine, email, zone)
+
+    with reading(engine) as connection:
+        assert not fetch_now(connection).pulse.has_actions

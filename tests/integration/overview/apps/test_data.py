@@ -1,0 +1,131 @@
+"""What faces show of the data of a small app, on both databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.errors import NotFoundError
+from models.paging import Page
+from operations.publish_now import publish_now
+from overview.apps.data import DetailedDomain, fetch_detailed_domain, fetch_domain_part
+from tests.integration.operations.staging import READ_AT, add_domains, stage
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test an app with three domains."""
+    add_domains(engine, "a", "b", "c")
+
+
+def _publish(engine: sa.Engine, root: Path) -> None:
+    with writing(engine) as connection:
+        publish_now(connection, "app", ["data"], workspace=root)
+
+
+def _fetch(engine: sa.Engine, root: Path, name: str = "a") -> DetailedDomain:
+    with reading(engine) as connection:
+        return fetch_detailed_domain(connection, "app", name, workspace=root)
+
+
+def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
+    """
+    Staged, live and former, each with its size, and the source without its key.
+    """
+    for rows in (1, 2, 3):
+        stage(engine, tmp_path, "a", {"n": list(range(rows))})
+        if rows < 3:
+            _publish(engine, tmp_path)
+
+    with reading(engine) as connection:
+        found = fetch_domain_part(connection, "app", Page())
+
+    a, b, _ = (each.as_json() for each in found.entries)
+    versions = (a["staged"], a["live"], a["former"])
+    assert [(3, 3), (2, 2), (1, 1)] == [
+        (each["version"], each["rows"]) for each in versions if each is not None
+    ]
+    assert a["staged"] is not None
+    assert (READ_AT, "e") == (a["staged"]["created_at"], a["staged"]["etag"])
+    assert a["staged"]["age"].startswith("P")
+    assert a["is_changed"]
+    assert {"url": "https://example.com/a.csv?key=***"} == a["source"]
+    assert (None, None, None, False) == (
+        b["staged"],
+        b["live"],
+        b["former"],
+        b["is_changed"],
+    )
+
+
+def test_parts_are_the_whole(engine: sa.Engine):
+    """
+    By name.
+    """
+    with reading(engine) as connection:
+        first = fetch_domain_part(connection, "app", Page(limit=2))
+        second = fetch_domain_part(connection, "app", Page(2, first.following))
+
+    assert [["a", "b"], ["c"]] == [
+        [each.name for each in part.entries] for part in (first, second)
+    ]
+    assert second.following is None
+
+
+def test_difference_names_columns_and_types(engine: sa.Engine, tmp_path: Path):
+    """
+    What was added, removed and became of another type, and by how many rows.
+    """
+    stage(engine, tmp_path, "a", {"same": [1], "gone": ["x"], "other": [1]})
+    _publish(engine, tmp_path)
+    stage(engine, tmp_path, "a", {"same": [1, 2], "other": [0.5, 1], "new": [True] * 2})
+
+    found = _fetch(engine, tmp_path)
+    told = found.compare()
+
+    assert 1 == told["rows"]
+    assert [{"name": "new", "type": "Boolean"}] == told["added_columns"]
+    assert [{"name": "gone", "type": "String"}] == told["removed_columns"]
+    assert [{"name": "other", "live": "Int64", "staged": "Float64"}] == told[
+        "changed_columns"
+    ]
+    shown = found.as_json()
+    sides = (shown["staged_columns"], shown["live_columns"])
+    assert [["same", "other", "new"], ["same", "gone", "other"]] == [
+        [column["name"] for column in side or ()] for side in sides
+    ]
+
+
+@pytest.mark.parametrize("broken", [None, b"", b"PAR1", b"\xff" * 12 + b"PAR1"])
+def test_file_that_cannot_be_read_is_a_problem_and_no_error(
+    engine: sa.Engine, tmp_path: Path, broken: bytes | None
+):
+    """
+    Gone, as for a process without the workspace, or damaged: all else is shown.
+    """
+    stage(engine, tmp_path, "a", {"n": [1]})
+    path = tmp_path / "app" / "a" / "1.parquet"
+    if broken is None:
+        path.unlink()
+    else:
+        path.write_bytes(broken)
+
+    shown = _fetch(engine, tmp_path).as_json()
+
+    assert shown["staged_columns"] is None
+    assert shown["problem"] is not None
+    assert shown["staged"] is not None
+    assert str(tmp_path) not in shown["problem"]
+
+
+def test_what_is_not_there_is_not_found(engine: sa.Engine, tmp_path: Path):
+    """
+    A domain, or an app.
+    """
+    with pytest.raises(NotFoundError, match="no domain 'z'"):
+        _fetch(engine, tmp_path, "z")
+    with reading(engine) as connection, pytest.raises(NotFoundError, match="no small"):
+        fetch_domain_part(connection, "none", Page())

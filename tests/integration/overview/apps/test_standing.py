@@ -1,0 +1,153 @@
+"""What needs a look in each small app, on both databases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import deliveries, domains
+from models.paging import Page
+from overview.apps.shown import fetch_app_part, fetch_listed_apps
+from overview.apps.standing import Standing, fetch_standings
+from tests.scheduling import (
+    add_app,
+    edit,
+    edit_action,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def _apps(engine: sa.Engine) -> None:
+    """Give every test an app in trouble, and one that is well."""
+    add_app(engine)
+    add_app(engine, "calm")
+
+
+def _fetch(engine: sa.Engine) -> dict[str, Standing]:
+    with reading(engine) as connection:
+        return dict(fetch_standings(connection, ["app", "calm"]))
+
+
+def _end(engine: sa.Engine, number: int, state: str, hours: int) -> None:
+    """Record an operation that ended in *state* so many hours ago."""
+    operation = make_operation(number)
+    record_all(engine, operation)
+    ended_at = get_now(engine) - hours * HOUR
+    edit(engine, operation.id, state=state, finished_at=ended_at)
+
+
+def test_app_that_is_well_needs_no_look(engine: sa.Engine):
+    """
+    Nor does one of which nothing is known.
+    """
+    post(engine, "calm")
+
+    assert Standing() == _fetch(engine)["calm"]
+    assert not Standing().needs_look
+
+
+def test_what_went_wrong_within_a_day_is_counted(engine: sa.Engine):
+    """
+    Failed and missed operations, each by itself; not those of yesterday's yesterday.
+    """
+    for number, (state, hours) in enumerate(
+        [("failed", 2), ("failed", 1), ("missed", 3), ("failed", 25), ("succeeded", 1)]
+    ):
+        _end(engine, number, state, hours)
+
+    found = _fetch(engine)["app"]
+
+    assert (2, 1) == (found.failed, found.missed)
+    assert found.last_trouble_at is not None
+    assert found.last_trouble_at > get_now(engine) - 2 * HOUR
+    assert found.needs_look
+    assert found.is_whole
+
+
+def test_actions_that_do_not_run_are_counted(engine: sa.Engine):
+    """
+    One in quarantine counts as that, even if it is paused, too.
+    """
+    now = get_now(engine)
+    edit_action(engine, post(engine, name="a").uid, paused_at=now)
+    for name in "bc":
+        uid = post(engine, name=name).uid
+        edit_action(engine, uid, paused_at=now, quarantined_at=now)
+    edit_action(engine, post(engine, name="d").uid, active=False)
+
+    found = _fetch(engine)["app"]
+
+    assert (1, 2) == (found.paused, found.quarantined)
+
+
+def test_uncertain_mails_are_counted_whoever_wrote_them(engine: sa.Engine):
+    """
+    Those of a program that does not write the app of a mail, too.
+    """
+    operation = make_operation(0)
+    record_all(engine, operation)
+    rows = [
+        {
+            "operation_id": operation.id,
+            "step": "send_email",
+            "recipient": f"user{number}",
+            "state": state,
+            "updated_at": get_now(engine),
+            "app": app,
+        }
+        for number, (state, app) in enumerate(
+            [("uncertain", "app"), ("uncertain", None), ("failed", "app")]
+        )
+    ]
+    with writing(engine) as connection:
+        connection.execute(sa.insert(deliveries), rows)
+
+    found = _fetch(engine)
+
+    assert [2, 0] == [found[app].uncertain for app in ("app", "calm")]
+
+
+def test_data_that_are_not_live_are_counted(engine: sa.Engine):
+    """
+    Staged and never published, or published before that; not what is live.
+    """
+    rows: list[dict[str, Any]] = [
+        {"app": "app", "name": name, "source": {}, "staged_version": staged}
+        | {"live_version": live}
+        for name, staged, live in (
+            ("new", 1, None),
+            ("newer", 3, 2),
+            ("live", 2, 2),
+            ("none", None, None),
+        )
+    ]
+    with writing(engine) as connection:
+        connection.execute(sa.insert(domains), rows)
+
+    assert 2 == _fetch(engine)["app"].unpublished
+
+
+def test_lists_tell_it(engine: sa.Engine):
+    """
+    Whole, and in parts.
+    """
+    _end(engine, 0, "failed", 1)
+
+    with reading(engine) as connection:
+        whole = fetch_listed_apps(connection)
+        part = fetch_app_part(connection, Page())
+        other = fetch_app_part(connection, Page(), app="calm")
+
+    assert [1, 0] == [each.as_json()["standing"]["failed"] for each in whole]
+    assert whole == part.entries
+    assert [Standing()] == [each.standing for each in other.entries]

@@ -1,0 +1,126 @@
+"""The state of one small app, which tells nothing of the others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from models.database.engine import reading
+from models.errors import NotFoundError
+from overview.apps.status import AppStatusJson, fetch_app_status
+from overview.installation.status import fetch_status
+from overview.installation.workers import fetch_workers
+from overview.json_form import write_json
+from tests.presence import give_sign, make_worker
+from tests.scheduling import (
+    add_app,
+    edit,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+OURS, THEIRS, RUNNING = (make_operation(number) for number in range(3))
+
+
+@pytest.fixture(autouse=True)
+def _busy(engine: sa.Engine) -> None:
+    """Give two apps that have work, a leader and a worker."""
+    add_app(engine, "app")
+    add_app(engine, "Qother")
+    record_all(engine, OURS, THEIRS, RUNNING)
+    edit(
+        engine,
+        THEIRS.id,
+        app="Qother",
+        action_uid="Quid",
+        state="failed",
+        reason="Qreason",
+        finished_at=get_now(engine),
+    )
+    edit(
+        engine,
+        RUNNING.id,
+        state="running",
+        worker="quick@Qhost",
+        started_at=get_now(engine),
+        progress={"step": "refresh"},
+    )
+    Leader(engine).hold()
+    give_sign(engine, make_worker("Qhost", name="quick@Qhost"))
+
+
+def fetch(engine: sa.Engine, app: str) -> AppStatusJson:
+    """Return the state of an app."""
+    with reading(engine) as connection:
+        return fetch_app_status(connection, app).as_json()
+
+
+def test_app_sees_its_own_work(engine: sa.Engine):
+    """
+    What waits, what runs, and who takes it; whether somebody leads.
+    """
+    found = fetch(engine, "app")
+
+    assert (True, 1, 1) == (
+        found["is_led"],
+        found["backlog"]["quick"]["pending"],
+        found["backlog"]["quick"]["running"],
+    )
+    assert [RUNNING.id] == [each["id"] for each in found["running"]]
+    assert found["lag_s"] > 0
+
+
+def test_app_sees_nothing_of_others(engine: sa.Engine):
+    """
+    No name of a host, an app, an action, or of what went wrong there.
+    """
+    assert "Q" not in write_json(fetch(engine, "app"))
+
+
+def test_other_app_sees_its_trouble(engine: sa.Engine):
+    """
+    And has no work that waits.
+    """
+    found = fetch(engine, "Qother")
+
+    assert ["Qreason"] == [each["reason"] for each in found["last_hour"]]
+    assert 0 == found["lag_s"]
+    assert [] == found["running"]
+
+
+def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
+    """
+    One that is gone runs nothing.
+    """
+    give_sign(engine, make_worker("Qgone"), age=timedelta(hours=1))
+    with reading(engine) as connection:
+        found = [each.as_json() for each in fetch_workers(connection)]
+
+    assert [("celery@Qgone", False, []), ("quick@Qhost", True, [RUNNING.id])] == [
+        (each["name"], each["alive"], [run["id"] for run in each["running"]])
+        for each in found
+    ]
+
+
+def test_installation_sees_all_that_runs(engine: sa.Engine):
+    """
+    And how long the oldest waits.
+    """
+    with reading(engine) as connection:
+        found = fetch_status(connection).as_json()
+
+    assert [RUNNING.id] == [each["id"] for each in found["running"]]
+    assert found["lag_s"] > 0
+    assert found["tick_age_s"] is None
+
+
+def test_unknown_app_is_unknown(engine: sa.Engine):
+    """
+    It has no state.
+    """
+    with pytest.raises(NotFoundError):
+        fetch(engine, "never")

@@ -1,0 +1,198 @@
+"""What waits in each queue, how fast it is taken, and what workers do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from actions.pausing.queues import pause_queue
+from models.database.engine import reading, writing
+from models.operation_state import Queue
+from operations.fleet.draining import drain_worker
+from operations.fleet.processes import ALIVE_FOR
+from overview.doctor.checks.work import look_at_queues
+from overview.doctor.finding import View
+from overview.installation.queues import ShownQueue, fetch_queues
+from overview.installation.status import fetch_status
+from overview.installation.workers import WorkerState, fetch_workers
+from settings import read_settings
+from tests.presence import give_sign, make_worker
+from tests.scheduling import edit, get_now, make_operation, record_all
+
+MINUTE = timedelta(minutes=1)
+HOUR = 60 * MINUTE
+
+
+def fetch(engine: sa.Engine, queue: Queue = Queue.QUICK) -> ShownQueue:
+    with reading(engine) as connection:
+        return next(e for e in fetch_queues(connection) if e.queue is queue)
+
+
+def record(
+    engine: sa.Engine,
+    number: int,
+    *,
+    ago: timedelta,
+    waited: timedelta | None = None,
+    queue: Queue = Queue.QUICK,
+    **values: object,
+) -> UUID:
+    """Record an operation *ago*; a worker began it after it had *waited*."""
+    operation = make_operation(number, queue=queue)
+    record_all(engine, operation)
+    at = get_now(engine) - ago
+    begun = {} if waited is None else {"state": "running", "started_at": at + waited}
+    edit(engine, operation.id, recorded_at=at, send_at=at, **{**begun, **values})
+    return operation.id
+
+
+def test_what_waits_is_counted_with_its_age(engine: sa.Engine):
+    """
+    What runs does not wait; empty queues are listed as well.
+    """
+    record(engine, 1, ago=3 * MINUTE)
+    record(engine, 2, ago=2 * MINUTE, state="queued", sent_at=get_now(engine))
+    record(engine, 3, ago=9 * MINUTE, waited=MINUTE)
+
+    shown, empty = fetch(engine).as_json(), fetch(engine, Queue.HEAVY).as_json()
+
+    assert (2, 1, 1, 1) == (
+        shown["waiting"],
+        shown["pending"],
+        shown["queued"],
+        shown["running"],
+    )
+    assert shown["oldest_s"] == pytest.approx(180, abs=30)
+    assert (0, None, 0.0) == (
+        empty["waiting"],
+        empty["oldest_s"],
+        empty["empty_in_s"],
+    )
+
+
+def test_pace_tells_when_it_is_empty(engine: sa.Engine):
+    """
+    What waits, by what was begun within 15 minutes; a pause has no end of its own.
+    """
+    for number in range(3):
+        record(engine, number, ago=10 * MINUTE, waited=MINUTE)
+    record(engine, 7, ago=40 * MINUTE, waited=MINUTE)
+    record(engine, 8, ago=61 * MINUTE, waited=3 * MINUTE)
+    record(engine, 9, ago=80 * MINUTE, waited=MINUTE)
+    for number in range(10, 12):
+        record(engine, number, ago=MINUTE)
+    unserved = fetch(engine).empty_in
+    give_sign(engine, make_worker())
+
+    shown = fetch(engine).as_json()
+    with writing(engine) as connection:
+        pause_queue(connection, Queue.QUICK)
+    paused = fetch(engine).as_json()
+
+    assert (3, 5) == (shown["taken_15_min"], shown["taken_1_h"])
+    assert 15 * 60 * 2 / 3 == shown["empty_in_s"]
+    assert unserved is None
+    assert paused["empty_in_s"] is None
+    assert paused["pause"] is not None
+
+
+def test_what_nobody_takes_has_no_end(engine: sa.Engine):
+    """
+    Rather than an invented one.
+    """
+    record(engine, 1, ago=MINUTE)
+
+    assert fetch(engine).empty_in is None
+
+
+def test_what_waited_long_counts_while_others_wait_as_long(engine: sa.Engine):
+    """
+    After a pause of hours the pace is that of what is taken now.
+    """
+    record(engine, 1, ago=5 * HOUR, waited=5 * HOUR - MINUTE)
+    record(engine, 2, ago=5 * HOUR)
+
+    assert 1 == fetch(engine).as_json()["taken_15_min"]
+
+
+def test_history_is_what_waited_at_each_minute(engine: sa.Engine):
+    """
+    From an hour ago until now; what was skipped never waited.
+    """
+    record(engine, 1, ago=30.5 * MINUTE, waited=10 * MINUTE)
+    record(engine, 2, ago=5.5 * MINUTE)
+    record(engine, 3, ago=20.5 * MINUTE, state="skipped")
+
+    history = fetch(engine).as_json()["history"]
+
+    assert 61 == len(history)
+    waited = [60 - place for place, count in enumerate(history) if count]
+    assert [*range(30, 20, -1), *range(5, -1, -1)] == waited
+
+
+def test_workers_say_what_they_do(engine: sa.Engine):
+    """
+    In a word; one that is drained can be stopped.
+    """
+    told = {}
+    for number, name in enumerate(("idle", "working", "draining", "drained", "silent")):
+        queues = () if name == "drained" else ("quick",)
+        age = ALIVE_FOR * 2 if name == "silent" else timedelta(0)
+        worker = make_worker("h", name=f"{name}@h", queues=queues)
+        give_sign(engine, worker, age=age)
+        if name in {"working", "draining"}:
+            record(engine, number, ago=MINUTE, waited=MINUTE / 2, worker=worker.name)
+        if name in {"draining", "drained"}:
+            with writing(engine) as connection:
+                drain_worker(connection, worker.id, by="ada", note=None)
+    with reading(engine) as connection:
+        for each in fetch_workers(connection):
+            told[each.seen.process.name] = (each.state, each.taken)
+
+    assert {
+        "idle@h": (WorkerState.IDLE, 0),
+        "working@h": (WorkerState.WORKING, 1),
+        "draining@h": (WorkerState.DRAINING, 1),
+        "drained@h": (WorkerState.DRAINED, 0),
+        "silent@h": (WorkerState.SILENT, 0),
+    } == told
+
+
+def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
+    """
+    Who did it, why, and how to end it.
+    """
+    record(engine, 1, ago=MINUTE)
+    with writing(engine) as connection:
+        pause_queue(connection, Queue.QUICK, note="new mail server", by="ada")
+
+    with reading(engine) as connection:
+        status = fetch_status(connection)
+        view = View(connection, read_settings({}, env_file=None), get_now(engine))
+        quick, *_ = [f for f in look_at_queues(view) if f.subject == "queue quick"]
+
+    assert "new mail server" == status.as_json()["paused"]["queues"]["quick"]["note"]
+    assert not status.paused.is_nothing
+    assert "look" == quick.health
+    assert " by ada (new mail server): nothing of it is sent." in quick.detail
+    assert "minutehand queues resume quick. 1 wait" in quick.detail
+
+
+def test_doctor_names_drained_workers_of_a_queue_that_nobody_takes(engine: sa.Engine):
+    """
+    They may be why.
+    """
+    worker = make_worker("h", name="quick@h", queues=())
+    give_sign(engine, worker)
+    record(engine, 1, ago=MINUTE)
+    with writing(engine) as connection:
+        drain_worker(connection, worker.id, by="ada", note=None)
+
+    with reading(engine) as connection:
+        view = View(connection, read_settings({}, env_file=None), get_now(engine))
+        quick, *_ = [f for f in look_at_queues(view) if f.subject == "queue quick"]
+
+    assert "Drained workers take nothing: quick@h." in quick.detail

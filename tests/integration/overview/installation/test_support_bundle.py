@@ -1,0 +1,93 @@
+"""What is installed, and what somebody who helps from afar may see."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from actions.pausing.queues import pause_queue
+from models.database.engine import reading, writing
+from models.operation_state import Queue
+from overview.doctor.examine import find_trouble
+from overview.installation.installed import fetch_installation
+from overview.installation.support_bundle import make_bundle
+from overview.json_form import write_json
+from settings import read_settings
+from tests.integration.api.prepared import prepare
+from tests.presence import give_sign, make_worker
+from tests.scheduling import edit, get_now, make_operation, record_all
+
+SECRET = "hunter2"
+SETTINGS = read_settings(
+    {
+        "MINUTEHAND_BROKER_URL": f"redis://:{SECRET}@127.0.0.1:1/0",
+        "MINUTEHAND_NOTICE_MAIL": "ada@Qshopq.example",
+        "MINUTEHAND_METRICS_APPS": "Qshopq",
+    },
+    env_file=None,
+)
+
+
+def test_bundle_has_nothing_of_a_tenant_and_no_secret(
+    engine: sa.Engine, tmp_path: Path
+):
+    """
+    An app of which everything has its mark leaves none in it, and it stays small.
+    """
+    prepare(engine, tmp_path, "shop", "Qshopq", is_documented=True)
+    give_sign(engine, make_worker())
+    with writing(engine) as connection:
+        pause_queue(connection, Queue.QUICK, note="Qshopq asked", by="Qshopq")
+    findings = list(find_trouble(engine, SETTINGS))
+    with reading(engine) as connection:
+        text = write_json(make_bundle(connection, SETTINGS, findings))
+
+    assert "Qshopq" not in text
+    assert "of app shop" not in text
+    assert SECRET not in text
+    assert "redis://127.0.0.1:1/0" in text
+    assert len(text) < 200_000
+
+
+def test_failures_have_their_reason_and_nobodys_words(engine: sa.Engine):
+    """
+    What a server said stays behind the colon.
+    """
+    operation = make_operation(1)
+    record_all(engine, operation)
+    edit(
+        engine,
+        operation.id,
+        state="failed",
+        reason="step failed: no such table ada",
+        error="no such table ada",
+        finished_at=get_now(engine),
+    )
+    with reading(engine) as connection:
+        bundle = make_bundle(connection, SETTINGS, [])
+
+    (failure,) = bundle["failures"]
+    assert (operation.id, "step failed") == (failure["id"], failure["reason"])
+    assert "ada" not in write_json(bundle)
+
+
+def test_installation_tells_versions_and_what_is_kept(engine: sa.Engine):
+    """
+    With the oldest row of each kind.
+    """
+    operation = make_operation(1)
+    record_all(engine, operation)
+    old = get_now(engine) - timedelta(days=3)
+    edit(engine, operation.id, recorded_at=old)
+    with reading(engine) as connection:
+        found = fetch_installation(connection, SETTINGS)
+
+    names = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}
+    assert found.versions["database"].startswith(names[engine.dialect.name])
+    assert "Redis" == found.versions["broker"]
+    kept = {each.what: each for each in found.retention}
+    operations = kept["operations, their steps and logs"]
+    assert (timedelta(days=30), old) == (operations.kept_for, operations.oldest_at)
+    assert kept["record of changes"].kept_for is None

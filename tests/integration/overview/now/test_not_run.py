@@ -1,0 +1,258 @@
+"""What did not run as it should, with the reason and the zone of its action."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import deliveries, leaderships
+from overview.now.not_run import Kind, NotRunList, fetch_not_run
+from overview.now.unled import Unled
+from tests.scheduling import (
+    MINUTE,
+    add_app,
+    edit,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+
+def put(engine: sa.Engine, number: int, **values: Any) -> UUID:
+    """Record an operation of now, with *values*."""
+    now = get_now(engine)
+    made = make_operation(number, app=values.pop("app", "app"))
+    record_all(engine, made)
+    edit(engine, made.id, **{"occurrence": now, "recorded_at": now, **values})
+    return made.id
+
+
+def fetch(engine: sa.Engine, **options: Any) -> NotRunList:
+    with reading(engine) as connection:
+        return fetch_not_run(connection, **options)
+
+
+def test_missed_occurrences_are_counted(engine: sa.Engine):
+    """
+    A row is for a whole outage; its action goes by the clocks of Paris.
+    """
+    add_app(engine)
+    post(
+        engine,
+        uid="daily",
+        when={"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"},
+    )
+    now = get_now(engine)
+    id_ = put(
+        engine,
+        0,
+        state="missed",
+        reason="outage",
+        finished_at=now,
+        details={
+            "first": "2026-10-20T05:00:00+00:00",
+            "last": "2026-10-22T05:00:00+00:00",
+            "count": 3,
+            "more": True,
+        },
+    )
+
+    found = fetch(engine)
+
+    (entry,) = (each.as_json() for each in found.entries)
+    assert 3 == found.counts[Kind.MISSED]
+    assert (Kind.MISSED, 3, True, id_) == (
+        entry["kind"],
+        entry["count"],
+        entry["is_more"],
+        entry["operation"],
+    )
+    assert ("2026-10-20T07:00:00+02:00", "Europe/Paris") == (
+        entry["first"]["local"],
+        entry["first"]["zone"],
+    )
+    assert "catch_up does not include it" in entry["text"]
+
+
+def test_outage_is_named(engine: sa.Engine):
+    """
+    From the first occurrence that was missed until somebody led again.
+    """
+    now = get_now(engine)
+    first, back = now - 30 * MINUTE, now - 10 * MINUTE
+    with writing(engine) as connection:
+        for fence, since in ((1, now - 90 * MINUTE), (2, back)):
+            connection.execute(
+                sa.insert(leaderships).values(
+                    fence=fence, hostname="a", pid=fence, acquired_at=since
+                )
+            )
+    put(
+        engine,
+        0,
+        state="missed",
+        reason="outage",
+        occurrence=first,
+        recorded_at=back + MINUTE,
+        finished_at=back + MINUTE,
+        details={"first": first.isoformat(), "last": first.isoformat(), "count": 1},
+    )
+
+    (entry,) = fetch(engine).entries
+
+    assert Unled(first, back) == entry.unled
+    assert entry.text.startswith("nobody led from ")
+
+
+def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
+    """
+    With the latest as the example, and the first occurrence.
+    """
+    now = get_now(engine)
+    put(
+        engine,
+        0,
+        state="skipped",
+        reason="overlap",
+        recorded_at=now - 9 * MINUTE,
+        occurrence=now - 9 * MINUTE,
+    )
+    latest = put(engine, 1, state="skipped", reason="overlap")
+
+    (entry,) = fetch(engine).entries
+
+    assert (2, latest, now - 9 * MINUTE) == (
+        entry.count,
+        entry.operation_id,
+        entry.first,
+    )
+    assert entry.text.startswith("an earlier run of the action")
+
+
+def test_uncertain_mails_are_told_with_the_others(engine: sa.Engine):
+    """
+    One of three is uncertain; one was sent.
+    """
+    id_ = put(engine, 0, state="succeeded")
+    with writing(engine) as connection:
+        for recipient, state in (("a", "uncertain"), ("b", "sent"), ("c", "failed")):
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=id_,
+                    step="send_email",
+                    recipient=recipient,
+                    state=state,
+                    updated_at=get_now(engine),
+                )
+            )
+
+    found = fetch(engine)
+
+    (entry,) = found.entries
+    assert (1, 3, 1) == (entry.count, entry.of, found.counts[Kind.UNCERTAIN])
+    assert entry.text.startswith("1 of 3 mails is uncertain")
+    assert entry.text.endswith("1 of the others were sent")
+
+
+def test_late_ones_say_what_held_them_up(engine: sa.Engine):
+    """
+    No worker took them; those that began in time are none.
+    """
+    now = get_now(engine)
+    for number in range(2):
+        due = now - (20 - number) * MINUTE
+        put(
+            engine,
+            number,
+            occurrence=due,
+            recorded_at=due,
+            sent_at=due,
+            started_at=due + 4 * MINUTE,
+            state="succeeded",
+        )
+    put(engine, 2, sent_at=now, started_at=now, state="succeeded")
+
+    found = fetch(engine)
+
+    (entry,) = found.entries
+    assert (Kind.LATE, 2, 4 * MINUTE) == (entry.kind, entry.count, entry.delay)
+    assert "no worker took it for 4 min" in entry.text
+
+
+def test_jitter_is_not_late(engine: sa.Engine):
+    """
+    It is due when its jitter says, and then it was recorded.
+    """
+    add_app(engine)
+    post(engine, uid="daily", jitter="PT10M")
+    now = get_now(engine)
+    put(
+        engine,
+        0,
+        occurrence=now - 10 * MINUTE,
+        recorded_at=now - 3 * MINUTE,
+        started_at=now - 3 * MINUTE,
+        state="succeeded",
+    )
+
+    assert () == tuple(fetch(engine).entries)
+
+
+def test_only_the_app_and_the_day_count(engine: sa.Engine):
+    """
+    What others skipped is theirs, and what is long ago is over.
+    """
+    put(engine, 0, app="other", state="skipped", reason="overlap")
+    old = get_now(engine) - timedelta(hours=25)
+    put(engine, 1, state="skipped", reason="overlap", recorded_at=old)
+
+    assert 0 == fetch(engine, app="app").counts[Kind.SKIPPED]
+    assert 1 == fetch(engine).counts[Kind.SKIPPED]
+
+
+def test_one_outage_is_told_once(engine: sa.Engine):
+    """
+    With the actions that missed most first; what was missed otherwise is told apart.
+    """
+    now = get_now(engine)
+    first, back = now - 30 * MINUTE, now - 10 * MINUTE
+    with writing(engine) as connection:
+        for fence, since in ((1, now - 90 * MINUTE), (2, back)):
+            connection.execute(
+                sa.insert(leaderships).values(
+                    fence=fence, hostname="a", pid=fence, acquired_at=since
+                )
+            )
+    for number in range(7):
+        put(
+            engine,
+            number,
+            action_uid=f"action-{number}",
+            state="missed",
+            reason="outage",
+            occurrence=first,
+            recorded_at=back + MINUTE,
+            finished_at=back + MINUTE,
+            details={
+                "first": first.isoformat(),
+                "last": first.isoformat(),
+                "count": number + 1,
+            },
+        )
+    later = put(engine, 7, state="missed", reason="outage", finished_at=now)
+
+    found = fetch(engine)
+
+    (outage,) = (each.as_json() for each in found.outages)
+    assert (first, back) == (outage["since"], outage["until"])
+    assert (28, 7, False) == (outage["count"], outage["actions"], outage["is_more"])
+    assert ["action-6", "action-5", "action-4", "action-3", "action-2"] == [
+        each["uid"] for each in outage["first"]
+    ]
+    assert [later] == [each.operation_id for each in found.apart]
+    assert 8 == len(found.entries)

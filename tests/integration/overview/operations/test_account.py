@@ -1,0 +1,256 @@
+"""The account of one operation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from models.database.engine import reading, writing
+from models.database.tables import deliveries, domains, operation_steps
+from models.errors import NotFoundError, UsageError
+from models.occurrence import make_manual_id, make_missed_id, make_operation_id
+from models.operation_state import OperationState, Trigger
+from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
+from operations.running.past_attempts import Outcome, PastAttempt
+from overview.operations.account import Account, fetch_account
+from overview.operations.same_cause import read_cause
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_revision,
+    edit,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+DAILY = make_operation()
+
+
+@pytest.fixture(autouse=True)
+def _action(engine: sa.Engine) -> None:
+    """Give an action."""
+    add_revision(engine)
+
+
+def give(engine: sa.Engine, operation_id: UUID = DAILY.id, **options: Any) -> Account:
+    """Return the account of an operation."""
+    with reading(engine) as connection:
+        return fetch_account(connection, operation_id, **options)
+
+
+def add_steps(engine: sa.Engine, *steps: dict[str, Any]) -> None:
+    """Add steps of the operation."""
+    with writing(engine) as connection:
+        for position, values in enumerate(steps):
+            connection.execute(
+                sa.insert(operation_steps).values(
+                    operation_id=DAILY.id, position=position, **values
+                )
+            )
+
+
+def test_id_is_computed_anew(engine: sa.Engine):
+    """
+    Of an occurrence, of one user, of a range that was missed; of a manual run, the key
+    is not kept.
+    """
+    of_user = make_operation(1, user_id="ann")
+    missed = make_operation(2, id=make_missed_id("daily", MONDAY + 2 * MINUTE))
+    missed = replace(
+        missed,
+        state=OperationState.MISSED,
+        details={
+            "first": (MONDAY + 2 * MINUTE).isoformat(),
+            "last": (MONDAY + 2 * MINUTE).isoformat(),
+            "count": 1,
+            "more": False,
+        },
+    )
+    manual = make_operation(3, id=make_manual_id("daily", "k"), trigger=Trigger.MANUAL)
+    strange = make_operation(4, id=make_operation_id("other", MONDAY))
+    record_all(engine, DAILY, of_user, missed, manual, strange)
+    told = [
+        give(engine, each.id).identity
+        for each in (DAILY, of_user, missed, manual, strange)
+    ]
+
+    assert [True, True, True, False, False] == [each.is_proved for each in told]
+    assert [
+        "daily | 2026-01-05 00:00:00+00:00",
+        "daily | 2026-01-05 00:01:00+00:00 | ann",
+        "daily | missed | 2026-01-05 00:02:00+00:00",
+    ] == [each.text for each in told[:3]]
+
+
+def test_attempts_are_told_in_their_order(engine: sa.Engine):
+    """
+    Those that failed before, then what the steps know, then what has not begun.
+    """
+    record_all(engine, DAILY)
+    failed = PastAttempt(
+        number=1,
+        outcome=Outcome.FAILED,
+        step="refresh",
+        began_at=MONDAY,
+        step_began_at=MONDAY,
+        ended_at=MONDAY + MINUTE,
+        error="503",
+    )
+    later = replace(
+        failed,
+        number=2,
+        step="publish",
+        step_began_at=MONDAY + 3 * MINUTE,
+        ended_at=MONDAY + 4 * MINUTE,
+    )
+    edit(
+        engine,
+        DAILY.id,
+        state="failed",
+        attempt=2,
+        details={"attempts": [failed.as_details(), later.as_details()]},
+    )
+    add_steps(
+        engine,
+        {
+            "name": "refresh",
+            "state": "succeeded",
+            "attempt": 2,
+            "started_at": MONDAY + 2 * MINUTE,
+            "finished_at": MONDAY + 3 * MINUTE,
+        },
+        {
+            "name": "publish",
+            "state": "failed",
+            "attempt": 2,
+            "started_at": MONDAY + 3 * MINUTE,
+            "finished_at": MONDAY + 4 * MINUTE,
+        },
+        {"name": "send_email", "state": "skipped"},
+    )
+
+    assert [
+        ("refresh", 1, "failed"),
+        ("refresh", 2, "succeeded"),
+        ("publish", 2, "failed"),
+        ("send_email", 0, "skipped"),
+    ] == [(each.step, each.attempt, each.state) for each in give(engine).stretches]
+
+
+def test_same_failures_are_counted(engine: sa.Engine):
+    """
+    Within a day and a week, with other ids and numbers; of the caller's app alone.
+    """
+    now = get_now(engine)
+    ages = [timedelta(hours=1), timedelta(hours=2), timedelta(days=2)]
+    for number, age in enumerate([*ages, timedelta(days=8)]):
+        new = make_operation(number)
+        record_all(engine, new)
+        edit(
+            engine,
+            new.id,
+            state="failed",
+            reason="step failed: refresh",
+            error=f"refresh: user 'u{number}' is gone",
+            finished_at=now - age,
+        )
+    other = make_operation(9)
+    record_all(engine, other)
+    edit(engine, other.id, state="failed", reason="step failed", error="x")
+
+    same = give(engine).same
+
+    assert same is not None
+    assert (2, 3) == (same.day, same.week)
+    assert (now - ages[2], now - ages[0]) == (same.first_at, same.last_at)
+
+
+def test_others_like_what_did_not_fail_cannot_be_asked_for(engine: sa.Engine):
+    """
+    Nor others like what another small app has.
+    """
+    record_all(engine, DAILY)
+    with reading(engine) as connection:
+        with pytest.raises(UsageError, match="has no cause"):
+            read_cause(connection, DAILY.id)
+        with pytest.raises(NotFoundError):
+            read_cause(connection, DAILY.id, app="other")
+
+
+def test_what_it_made_is_told(engine: sa.Engine):
+    """
+    Versions with rows, which of them are live; what was published; mails by state.
+    """
+    record_all(engine, DAILY)
+    add_steps(
+        engine,
+        {
+            "name": "refresh",
+            "state": "succeeded",
+            "result": {
+                "refreshed": ["orders"],
+                "reused": ["stock"],
+                "rows": {"orders": 1204},
+                "versions": {"orders": 119},
+            },
+        },
+        {"name": "publish", "state": "succeeded", "result": {"published": ["data"]}},
+    )
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(domains).values(
+                app="app", name="orders", source={}, live_version=119
+            )
+        )
+        for recipient in "abcde":
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=DAILY.id,
+                    step="send_email",
+                    recipient=recipient,
+                    state="failed" if recipient == "e" else "sent",
+                    updated_at=MONDAY,
+                )
+            )
+
+    account = give(engine)
+
+    assert [("orders", 119, 1204, True), ("stock", None, None, False)] == [
+        (each.domain, each.version, each.rows, each.is_live)
+        for each in account.versions
+    ]
+    assert ("data",) == account.published
+    assert [("failed", 1, ("e",)), ("sent", 4, ("a", "b", "c"))] == [
+        (each.state, each.count, each.first) for each in account.mails
+    ]
+
+
+def test_who_intervened_is_told(engine: sa.Engine):
+    """
+    In order, with the reason.
+    """
+    record_all(engine, DAILY)
+    with writing(engine) as connection:
+        cancel_or_refuse(connection, DAILY.id, note="wrong")
+    with writing(engine) as connection:
+        retry_or_refuse(connection, DAILY.id)
+
+    assert [("canceled", "wrong"), ("retried", None)] == [
+        (each.change, each.note) for each in give(engine).interventions
+    ]
+
+
+def test_account_is_for_its_own_app(engine: sa.Engine):
+    """
+    Another small app's key learns nothing of it.
+    """
+    record_all(engine, DAILY)
+
+    with pytest.raises(NotFoundError):
+        give(engine, app="other")

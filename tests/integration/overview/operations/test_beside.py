@@ -1,0 +1,217 @@
+"""What rows of operations alone do not tell."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from models.database.engine import reading, writing
+from models.database.tables import deliveries, leaderships
+from models.operation_state import Overlap, Queue
+from operations.list_operations import OperationFilter
+from overview.operations.shown import ShownOperation, fetch_shown_operations
+from overview.operations.why_not import Mark, Place
+from tests.integration.test_budget import counting
+from tests.presence import give_sign, make_worker
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_revision,
+    edit,
+    get_now,
+    make_operation,
+    record_all,
+)
+
+FIRST, SECOND, THIRD = (make_operation(number) for number in range(3))
+
+
+@pytest.fixture(autouse=True)
+def _action(engine: sa.Engine) -> None:
+    """Give an action in a zone that is not UTC."""
+    rule = {"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"}
+    add_revision(engine, when=rule)
+
+
+def show(engine: sa.Engine) -> dict[UUID, ShownOperation]:
+    """Return all operations as faces show them, by id."""
+    with reading(engine) as connection:
+        shown = fetch_shown_operations(connection, OperationFilter(), limit=100)
+    return {each.id: each for each in shown}
+
+
+def say(engine: sa.Engine, operation_id: UUID) -> str:
+    """Return why an operation did not run, or waits."""
+    told = show(engine)[operation_id].told
+    assert told is not None
+    return told.write()
+
+
+def test_heavy_run_waits_for_the_other_one_of_its_app(engine: sa.Engine):
+    """
+    It names that one, which may be another action's.
+    """
+    for new in (FIRST, SECOND):
+        record_all(engine, new)
+        edit(engine, new.id, queue="heavy")
+    edit(engine, FIRST.id, state="running", claim_token=uuid4())
+
+    waits = show(engine)[SECOND.id]
+
+    assert (FIRST.id, MONDAY) == (waits.beside.blocker, waits.beside.blocker_at)
+    assert "another heavy run of app has not ended" in say(engine, SECOND.id)
+
+
+def test_run_waits_for_its_turn(engine: sa.Engine):
+    """
+    Of an action whose overlap is queue, one at a time.
+    """
+    for new in (FIRST, SECOND):
+        record_all(engine, new)
+        edit(engine, new.id, overlap=Overlap.QUEUE)
+    edit(engine, FIRST.id, state="queued")
+
+    assert FIRST.id == show(engine)[SECOND.id].beside.blocker
+
+
+def test_run_that_could_be_sent_waits_for_a_leader(engine: sa.Engine):
+    """
+    The way out is named.
+    """
+    record_all(engine, FIRST)
+    edit(engine, FIRST.id, send_at=MONDAY)
+
+    assert say(engine, FIRST.id) == (
+        "Waits to be sent since 2026-01-05 00:00:00Z: no scheduler leads."
+        " Start one: minutehand scheduler."
+    )
+
+
+def test_run_that_a_leader_does_not_send_is_for_the_doctor(engine: sa.Engine):
+    """
+    A leader that leads should have sent it within a second.
+    """
+    record_all(engine, FIRST)
+    edit(engine, FIRST.id, send_at=MONDAY)
+    leader = Leader(engine)
+    assert leader.hold()
+
+    assert "a scheduler leads, but has not sent it" in say(engine, FIRST.id)
+
+
+def test_queued_run_has_a_place_in_its_queue(engine: sa.Engine):
+    """
+    The first sent is the first; and whether anybody takes from there.
+    """
+    now = get_now(engine)
+    for number, new in enumerate((THIRD, SECOND, FIRST)):
+        record_all(engine, new)
+        sent_at = now + timedelta(seconds=number)
+        edit(engine, new.id, state="queued", sent_at=sent_at)
+    edit(engine, SECOND.id, queue="heavy")
+    give_sign(engine, make_worker(queues=[Queue.HEAVY]))
+    places = {id_: each.beside.place for id_, each in show(engine).items()}
+
+    assert Place(1, 2, None, is_served=False) == places[THIRD.id]
+    assert Place(2, 2, None, is_served=False) == places[FIRST.id]
+    assert Place(1, 1, None, is_served=True) == places[SECOND.id]
+
+
+def test_skipped_occurrence_names_the_run_that_it_met(engine: sa.Engine):
+    """
+    That was under way when it was recorded: not one that had ended, or was skipped.
+    """
+    record_all(engine, FIRST, SECOND, THIRD, make_operation(3))
+    now = get_now(engine)
+    edit(engine, FIRST.id, state="succeeded", finished_at=now + MINUTE)
+    edit(engine, SECOND.id, state="skipped", reason="overlap")
+    edit(engine, THIRD.id, state="succeeded", finished_at=now - MINUTE)
+    edit(engine, make_operation(3).id, state="skipped", reason="overlap")
+
+    shown = show(engine)
+
+    assert FIRST.id == shown[SECOND.id].beside.blocker
+    assert FIRST.id == shown[make_operation(3).id].beside.blocker
+    assert say(engine, SECOND.id) == (
+        "overlap: the run of 2026-01-05 00:00:00Z was not final, and overlap is skip."
+    )
+
+
+def test_missed_row_names_the_time_without_a_leader(engine: sa.Engine):
+    """
+    If the former leader released its lease; else nobody knows when it ended.
+    """
+    record_all(engine, SECOND)
+    edit(engine, SECOND.id, state="missed", reason="outage")
+    with writing(engine) as connection:
+        for fence, since, until in ((1, -9, 0), (2, 2, None)):
+            connection.execute(
+                sa.insert(leaderships).values(
+                    fence=fence,
+                    hostname="a",
+                    pid=1,
+                    acquired_at=MONDAY + since * MINUTE,
+                    released_at=None if until is None else MONDAY + until * MINUTE,
+                )
+            )
+
+    gap = (MONDAY, MONDAY + 2 * MINUTE)
+    assert gap == show(engine)[SECOND.id].beside.outage
+
+
+def test_uncertain_mails_mark_a_run_that_succeeded(engine: sa.Engine):
+    """
+    It is the first thing to know about it.
+    """
+    record_all(engine, FIRST)
+    edit(engine, FIRST.id, state="succeeded")
+    with writing(engine) as connection:
+        for recipient, state in (("ann", "uncertain"), ("ben", "sent")):
+            connection.execute(
+                sa.insert(deliveries).values(
+                    operation_id=FIRST.id,
+                    step="send_email",
+                    recipient=recipient,
+                    state=state,
+                    updated_at=MONDAY,
+                )
+            )
+
+    shown = show(engine)[FIRST.id]
+
+    assert (1, Mark.UNCERTAIN) == (shown.beside.uncertain, shown.mark)
+    assert shown.told is not None
+
+
+def test_times_are_told_in_the_zone_of_the_action(engine: sa.Engine):
+    """
+    Whoever wrote the rule reads its clocks, beside UTC.
+    """
+    record_all(engine, FIRST)
+    edit(engine, FIRST.id, state="canceled", reason="canceled", finished_at=MONDAY)
+
+    shown = show(engine)[FIRST.id].as_json()
+
+    assert "Europe/Paris" == shown["zone"]
+    assert shown["why"] is not None
+    assert "2026-01-05 01:00:00 +01:00 (00:00:00Z)" in shown["why"]["text"]
+
+
+def test_list_of_many_costs_no_more_questions_than_one(engine: sa.Engine):
+    """
+    Each kind of knowledge is one query for all rows.
+    """
+    costs = []
+    for number in (0, 1, 2, 3):
+        new = make_operation(number)
+        record_all(engine, new)
+        edit(engine, new.id, state="skipped", reason="overlap")
+        with counting(engine) as counts:
+            show(engine)
+        costs.append(counts.statements)
+
+    assert 1 == len(set(costs)), costs

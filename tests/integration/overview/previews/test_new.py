@@ -1,0 +1,216 @@
+"""What an action would do, shown before it is posted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting.edit import Terms
+from models.database.engine import reading, writing
+from models.database.tables import scheduled_actions, small_apps, users
+from models.errors import InvalidDocumentError, NotFoundError
+from overview.previews.new import Asked, FullPreview, preview_text
+from tests.scheduling import MONDAY, REFRESH, add_app, make_document, post
+
+TOKYO = ZoneInfo("Asia/Tokyo")
+MAIL = {"send_email": {"template": "t"}}
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test a small app in Paris, and another app."""
+    add_app(engine, "other")
+    add_app(engine, ids=["ann", "bob"])
+    with writing(engine) as connection:
+        connection.execute(sa.update(small_apps).values(timezone="Europe/Paris"))
+
+
+def ask(
+    engine: sa.Engine, document: Any, *, app: str | None = "app", **asked: Any
+) -> FullPreview:
+    with reading(engine) as connection:
+        return preview_text(
+            connection,
+            app,
+            json.dumps(document),
+            terms=Terms(),
+            asked=Asked(TOKYO, **asked),
+        )
+
+
+def test_whole_action_is_previewed(engine: sa.Engine):
+    """
+    When it runs in three zones, on which queue, for how many, and what may be wrong.
+    """
+    document = make_document(
+        operations=REFRESH | MAIL, recipients={"groups": ["all", "nobodies"]}
+    )
+
+    shown = ask(engine, document, count=2).as_json()
+
+    assert "Every day at 07:00, Europe/Paris" == shown["sentence"]
+    first, _second = shown["occurrences"]
+    assert ("Europe/Paris", "Asia/Tokyo") == (first["zone"], first["viewer_zone"])
+    assert "heavy" == shown["queue"]
+    who = shown["recipients"]
+    assert who is not None
+    assert (2, False, []) == (who["count"], who["on_event"], who["left_out"])
+    assert ["ann", "bob"] == [each["user"] for each in who["first"]]
+    assert ["/operations/send_email/template", "/recipients/groups/1"] == [
+        each["pointer"] for each in shown["warnings"]
+    ]
+    assert shown["changes"] is None
+
+
+def test_nothing_is_stored(engine: sa.Engine):
+    """
+    A preview only reads.
+    """
+    ask(engine, make_document())
+
+    with reading(engine) as connection:
+        count = sa.select(sa.func.count()).select_from(scheduled_actions)
+        assert 0 == connection.execute(count).scalar()
+
+
+@pytest.mark.parametrize("app", ["app", None])
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"cron_rule": "0 7 * * *", "timezone": "UTC"},
+        [{"cron_rule": "0 7 * * *"}, {"cron_rule": "0 8 * * *"}],
+    ],
+)
+def test_when_alone_is_previewed(engine: sa.Engine, when: Any, app: str | None):
+    """
+    Neither queue nor recipients follow from it.
+    """
+    shown = ask(engine, {"when": when, "jitter": "PT5M"}, app=app, count=3).as_json()
+
+    assert 3 == len(shown["occurrences"])
+    assert (None, None, []) == (shown["queue"], shown["recipients"], shown["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer"),
+    [
+        ({"when": {"cron_rule": "61 * * * *"}}, "/when/cron_rule"),
+        ({"jitter": "PT5M"}, "/when"),
+        ({"when": {"cron_rule": "* * * * *"}, "label": "x"}, "/label"),
+        ([], ""),
+        ({"name": "x", "when": {"cron_rule": "* * * * *"}}, "/operations"),
+        (
+            {"when": {"cron_rule": "* * * * *"}, "except": [{"calendar": "fr"}]},
+            "/except/0/calendar",
+        ),
+    ],
+)
+def test_bad_document_is_refused_like_a_post(
+    engine: sa.Engine, document: Any, pointer: str
+):
+    """
+    With pointers into what was sent.
+    """
+    with pytest.raises(InvalidDocumentError) as caught:
+        ask(engine, document)
+
+    assert pointer == caught.value.problems[0].pointer
+
+
+def test_edit_is_compared_with_what_is_stored(engine: sa.Engine):
+    """
+    What it adds, removes and moves in the next 30 days.
+    """
+    uid = post(engine, when={"cron_rule": "0 7 * * *", "timezone": "UTC"}).uid
+    later = {"when": {"cron_rule": "0 8 * * *", "timezone": "UTC"}}
+
+    changes = ask(engine, later, uid=uid).changes
+
+    assert changes is not None
+    assert ((), ()) == (changes.added, changes.removed)
+    assert 30 == len(changes.moved)
+    with pytest.raises(NotFoundError):
+        ask(engine, later, uid=uid, app="other")
+
+
+def test_event_driven_action_has_no_dates(engine: sa.Engine):
+    """
+    Its recipients are those whose events would trigger it.
+    """
+    document = make_document(operations=MAIL, when={"on": "instance.user.created"})
+
+    shown = ask(engine, document).as_json()
+
+    assert [] == shown["occurrences"]
+    who = shown["recipients"]
+    assert who is not None
+    assert (2, True) == (who["count"], who["on_event"])
+
+
+def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
+    """
+    With its place in the text; an edit may keep its own name and its passed date.
+    """
+    taken = post(engine, name="taken").uid
+    once = {"due_date": "2026-01-05T09:00:00", "timezone": "UTC"}
+    text = '{\n"name": "taken",\n"operations": {"maintenance": true},\n"when": %s}'
+
+    with reading(engine) as connection:
+        found = preview_text(
+            connection,
+            "app",
+            text % json.dumps(once),
+            terms=Terms(),
+            asked=Asked(TOKYO),
+        ).as_json()
+    own = ask(engine, make_document(name="taken"), uid=taken).as_json()
+    other = ask(engine, make_document(uid="another"), uid=taken, app=None).as_json()
+
+    places = [(each["pointer"], each["line"]) for each in found["refusals"]]
+    assert [("/name", 2), ("/when/due_date", 4)] == places
+    assert f"(uid {taken})" in found["refusals"][0]["message"]
+    assert [] == own["refusals"]
+    assert ["/uid"] == [each["pointer"] for each in other["refusals"]]
+
+
+def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
+    """
+    So that an editor can show them, and put them right.
+    """
+    document = make_document(operations=MAIL, recipients={"users": ["anne"]})
+
+    (_template, user) = ask(engine, document).as_json()["warnings"]
+
+    assert ("/recipients/users/0", 1, "ann") == (
+        user["pointer"],
+        user["line"],
+        user["instead"],
+    )
+
+
+def test_users_who_are_left_out_are_counted(engine: sa.Engine):
+    """
+    Those whom the action names, and why each gets no mail.
+    """
+    with writing(engine) as connection:
+        for user_id, values in {
+            "new": {},
+            "off": {"activated_at": MONDAY, "disabled": True},
+        }.items():
+            row = {"app": "app", "id": user_id, "email": f"{user_id}@x", **values}
+            connection.execute(sa.insert(users).values(row))
+
+    who = ask(
+        engine, make_document(operations=MAIL, recipients={"groups": ["all"]})
+    ).as_json()["recipients"]
+
+    assert who is not None
+    assert 2 == who["count"]
+    assert [("inactive", 1), ("inactivated", 1)] == [
+        (each["standing"], each["count"]) for each in who["left_out"]
+    ]
+    assert ["new", "off"] == [each["user"] for each in who["first_left_out"]]

@@ -1,0 +1,118 @@
+"""When stored actions run next, on both databases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+import sqlalchemy as sa
+
+from actions.pausing.pause_and_resume import set_paused
+from actions.posting.post import delete_action
+from actions.previews.preview import Preview
+from models.database.engine import reading, writing
+from models.errors import InvalidDocumentError, NotFoundError
+from overview.previews.stored import preview_stored
+from tests.scheduling import MONDAY, add_app, edit_action, get_now, post
+
+TOKYO = ZoneInfo("Asia/Tokyo")
+PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
+
+
+@pytest.fixture(autouse=True)
+def _action(engine: sa.Engine) -> None:
+    """Give every test an action that clock changes touch."""
+    add_app(engine)
+    post(engine, uid="nightly", when=PARIS)
+
+
+def preview(engine: sa.Engine, app: str | None = None) -> Preview:
+    with reading(engine) as connection:
+        return preview_stored(
+            connection, "nightly", count=10, viewer_zone=TOKYO, app=app
+        )
+
+
+def test_the_next_are_shown_in_three_zones(engine: sa.Engine):
+    """
+    With the two nights of the next 13 months that touch the rule.
+    """
+    found = preview(engine)
+
+    shown = found.as_json()
+    assert 10 == len(shown["occurrences"])
+    first = shown["occurrences"][0]
+    assert ("Europe/Paris", "Asia/Tokyo") == (first["zone"], first["viewer_zone"])
+    assert 2 == len(shown["clock_changes"])
+    assert {"Europe/Paris"} == {each["zone"] for each in shown["clock_changes"]}
+    effects = [each["effect"] for each in shown["clock_changes"]]
+    assert "02:30 comes twice: runs once, at the first pass" in effects
+
+
+def test_those_of_a_paused_action_begin_after_its_pause(engine: sa.Engine):
+    """
+    If it has no end, there are none, and the notes do not blame the rule.
+    """
+    until = get_now(engine) + timedelta(days=30)
+    with writing(engine) as connection:
+        set_paused(connection, "nightly", paused=True, until=until)
+    paused = preview(engine)
+    with writing(engine) as connection:
+        set_paused(connection, "nightly", paused=True, as_it_is=False)
+    held = preview(engine)
+
+    assert until < paused.occurrences[0].at < until + timedelta(days=2)
+    assert paused.notes[0].startswith("Paused until 20")
+    assert ((), "Paused until somebody resumes it.") == (
+        held.occurrences,
+        held.notes[0],
+    )
+    assert not any("Never" in note for note in held.notes)
+
+
+def test_an_action_that_does_not_run_shows_none(engine: sa.Engine):
+    """
+    Inactive, in quarantine, deleted: the notes say which.
+    """
+    post(engine, uid="other", name="other", when=PARIS, active=False)
+    with reading(engine) as connection:
+        inactive = preview_stored(connection, "other", count=5, viewer_zone=TOKYO)
+    edit_action(engine, "nightly", quarantined_at=MONDAY, quarantine_reason="no zone")
+    bad = preview(engine)
+    edit_action(engine, "nightly", quarantined_at=None)
+    with writing(engine) as connection:
+        delete_action(connection, "nightly")
+    deleted = preview(engine)
+
+    assert [(), (), ()] == [each.occurrences for each in (inactive, bad, deleted)]
+    assert ["Not active", "In quarantine", "Deleted at 20"] == [
+        found.notes[0][: len(words)]
+        for found, words in (
+            (inactive, "Not active"),
+            (bad, "In quarantine"),
+            (deleted, "Deleted at 20"),
+        )
+    ]
+
+
+def test_what_takes_effect_later_is_not_due_before(engine: sa.Engine):
+    """
+    As the tick does not look at it before.
+    """
+    later = get_now(engine) + timedelta(days=90)
+    edit_action(engine, "nightly", effective_from=later)
+
+    assert later <= preview(engine).occurrences[0].at
+
+
+def test_what_cannot_be_read_is_said(engine: sa.Engine):
+    """
+    A rule of a zone that is gone; another app's action is unknown.
+    """
+    with pytest.raises(NotFoundError):
+        preview(engine, app="other")
+    edit_action(engine, "nightly", timing='{"when":[{"timezone":"Mars/Base"}]}')
+
+    with pytest.raises(InvalidDocumentError):
+        preview(engine)

@@ -1,0 +1,115 @@
+"""What a page has: its links, its forms, its headings and its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from urllib.parse import urldefrag, urlencode, urljoin
+
+
+@dataclass
+class Form:
+    """
+    A form.
+
+    Args:
+        method: get or post.
+
+        action: Where it is sent, a path with its query.
+
+        fields: The values that it has from the beginning, by name.
+
+        sendings: Of each button that sends it: where to, and what that adds.
+    """
+
+    method: str
+    action: str
+    fields: dict[str, str] = field(default_factory=dict)
+    sendings: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+
+class Markup(HTMLParser):
+    """
+    A page that was read.
+
+    Args:
+        path: Of the page, with its query; links are relative to it.
+
+        text: HTML.
+    """
+
+    def __init__(self, path: str, text: str) -> None:
+        """Read it."""
+        super().__init__(convert_charrefs=True)
+        self.path = path
+        #: Paths with queries; addresses of others as they are.
+        self.links: list[str] = []
+        self.forms: list[Form] = []
+        #: Tag and text of each.
+        self.headings: list[tuple[str, str]] = []
+        self.ids: list[str] = []
+        self._heading: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep what somebody could follow."""
+        given = {name: value or "" for name, value in attrs}
+        if "id" in given:
+            self.ids.append(given["id"])
+        match tag:
+            case "a" if given.get("href"):
+                self.links.append(self._find(given["href"]))
+            case "iframe" if given.get("src"):
+                self.links.append(self._find(given["src"]))
+            case "form":
+                action = self._find(given.get("action") or self.path)
+                self.forms.append(Form(given.get("method", "get").lower(), action))
+            case "input" | "button" if self.forms:
+                self._handle_field(tag, given)
+            case "h1" | "h2" | "h3" | "h4":
+                self._heading = tag
+                self.headings.append((tag, ""))
+
+    @property
+    def questions(self) -> list[str]:
+        """Where forms lead that only ask, as they are before anybody types."""
+        return [
+            f"{action.partition('?')[0]}?{urlencode({**form.fields, **added})}"
+            for form in self.forms
+            if form.method == "get"
+            for action, added in form.sendings
+        ]
+
+    def _handle_field(self, tag: str, given: dict[str, str]) -> None:
+        """Keep what a form sends; a search is sent by the key alone, too."""
+        form, name = self.forms[-1], given.get("name", "")
+        own = {name: given.get("value", "")} if name else {}
+        if tag == "button":
+            if given.get("type", "submit") == "submit":
+                action = given.get("formaction")
+                form.sendings.append(
+                    (self._find(action) if action else form.action, own)
+                )
+            return
+        if given.get("type") == "search":
+            form.sendings.append((form.action, {}))
+        # Of boxes, somebody chooses the first.
+        if given.get("type") == "checkbox" and "checked" not in given:
+            form.fields = {**own, **form.fields}
+        elif given.get("type") != "radio" or "checked" in given:
+            form.fields |= own
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a heading."""
+        if tag == self._heading:
+            self._heading = None
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text of a heading."""
+        if self._heading:
+            tag, text = self.headings[-1]
+            self.headings[-1] = (tag, f"{text}{data}")
+
+    def _find(self, address: str) -> str:
+        return urldefrag(urljoin(self.path, address)).url

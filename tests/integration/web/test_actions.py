@@ -1,0 +1,451 @@
+"""The pages of scheduled actions without a browser: rules, roles, tenants, errors."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from actions.pausing.pause_and_resume import set_paused
+from actions.read_actions import fetch_revisions
+from dispatch.bulk.runner import BulkRunner
+from models.database.engine import reading, writing
+from models.database.tables import operations, scheduled_actions
+from models.operation_state import OperationState
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from tests.integration.web.conftest import OWN, Browser, enter, new_key
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    REFRESH,
+    add_app,
+    edit,
+    edit_action,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
+
+PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
+
+
+@pytest.fixture
+def page(browser: TestClient, engine: sa.Engine) -> TestClient:
+    """Give a browser of an admin, and two small apps with an action in one."""
+    for app in ("shop", "books"):
+        add_app(engine, app, ids=("ada",))
+    post(engine, "shop", uid="nightly", name="Nightly <load>", when=PARIS)
+    assert enter(browser, new_key(engine)).status_code == 303
+    return browser
+
+
+def read(answer: httpx2.Response, status: int = 200) -> str:
+    """Return the text of a page, on one line."""
+    assert answer.status_code == status, answer.text
+    text = re.sub(r"<[^>]+>", "", answer.text[answer.text.index("<main") :])
+    return html.unescape(" ".join(text.split()))
+
+
+def send(page: TestClient, path: str, **fields: Any) -> httpx2.Response:
+    """Send a form of the page itself."""
+    return page.post(path, data=fields, headers=OWN)
+
+
+def enter_as(browse: Browser, engine: sa.Engine, role: Role, app: str) -> TestClient:
+    """Return a browser of somebody of one small app."""
+    with writing(engine) as connection:
+        key = create_key(connection, app=app, role=role, name="zoe").text
+    browser = browse("10.1.1.2")
+    enter(browser, key)
+    return browser
+
+
+def test_the_list_says_what_each_action_does_and_did(
+    page: TestClient, engine: sa.Engine
+):
+    """
+    Sentence, rule, next, last result, strip, median; and why those that rest do.
+    """
+    post(engine, "shop", uid="held", name="Held")
+    with writing(engine) as connection:
+        set_paused(connection, "held", paused=True, note="Freeze.", by="maria")
+    for number, state in enumerate(("succeeded", "failed")):
+        (made,) = record_all(
+            engine, make_operation(number, action_uid="nightly", app="shop")
+        )
+        begin = {"started_at": MONDAY, "finished_at": MONDAY + MINUTE}
+        edit(engine, made, state=state, **begin)
+
+    found = page.get("/actions")
+    shown = read(found)
+
+    assert "1 failed last time." in shown
+    assert "2 actions: 1 active, 1 paused." in shown
+    assert "Every day at 02:30, Europe/Paris" in shown
+    assert "30 2 * * *" in shown
+    assert "Freeze. maria, since " in shown
+    assert 'aria-label="1 succeeded, 1 failed; the latest failed"' in found.text
+    assert "1 min" in shown
+    assert "Nightly <load>" in shown
+    assert "Nightly <load>" not in found.text
+
+
+def test_filters_are_in_the_address(page: TestClient, engine: sa.Engine):
+    """
+    What nobody knows is left out, and said; a cursor of other filters begins anew.
+    """
+    post(engine, "books", uid="heavy", name="Heavy", operations=REFRESH)
+
+    assert "Nightly" not in read(page.get("/actions?queue=heavy"))
+    assert "Heavy" not in read(page.get("/actions?text=NIGHT"))
+    assert "Heavy" not in read(page.get("/actions?app=shop"))
+    assert "Nothing matches" in read(page.get("/actions?text=nowhere"))
+    assert "Nothing matches" in read(page.get("/actions?app=unknown"))
+    odd = read(page.get("/actions?state=asleep&cursor=x&nobody=knows"))
+    assert "There is no state 'asleep', only " in odd
+    assert "this is its beginning" in odd
+    assert "Heavy" in odd
+
+
+def test_an_installation_without_actions_begins_with_one(
+    browser: TestClient, engine: sa.Engine
+):
+    """
+    One of each kind, which opens in the editor.
+    """
+    enter(browser, new_key(engine))
+
+    found = browser.get("/actions")
+
+    assert "No action yet" in read(found)
+    assert 'href="/actions/new?starter=nightly"' in found.text
+
+
+def test_a_selection_is_exported_as_it_can_be_posted(
+    page: TestClient, engine: sa.Engine
+):
+    """
+    Those that match, or those that are checked.
+    """
+    post(engine, "shop", uid="other", name="Other")
+
+    names = [each["name"] for each in page.get("/actions.json").json()]
+    chosen = page.get("/actions.json?uid=other&text=nowhere-to-be-used").json()
+
+    assert ["Nightly <load>", "Other"] == names
+    assert [] == chosen
+    assert ["Other"] == [
+        each["name"] for each in page.get("/actions.json?uid=other").json()
+    ]
+
+
+@pytest.fixture
+def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let bulk changes wait: how far they are must not depend on who is faster."""
+    monkeypatch.setattr(BulkRunner, "run", lambda *_: None)
+
+
+@pytest.mark.usefixtures("_idle")
+def test_many_are_paused_after_their_count_and_names(
+    page: TestClient, engine: sa.Engine
+):
+    """
+    If it is another count by then, nothing is changed, and the new one is shown.
+    """
+    question = read(page.get("/bulk/new?kind_of_change=pause&all=1&app=shop"))
+    post(engine, "shop", uid="other", name="Other")
+    given = {"kind_of_change": "pause", "all": "1", "app": "shop", "note": "freeze"}
+    stale = send(page, "/bulk/new", expected_count="1", **given)
+    begun = send(page, "/bulk/new", expected_count="2", **given)
+
+    assert "Pause 1 action?" in question
+    assert "Nightly <load> (shop)" in question
+    again = read(stale, 422)
+    assert "Pause 2 actions?" in again
+    assert 'value="freeze"' in stale.text
+    assert 303 == begun.status_code
+    progress = read(page.get(begun.headers["location"]))
+    assert "of 2" in progress
+    asked = read(page.get(f"{begun.headers['location']}/cancel"))
+    assert "Stop before the last 2?" in asked
+    assert 303 == send(page, f"{begun.headers['location']}/cancel").status_code
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("kind_of_change=pause", "Nothing is chosen."),
+        ("kind_of_change=explode&all=1", "explode"),
+        ("kind_of_change=cancel&all=1", "This page changes actions."),
+        ("all=1", "'' is not one of"),
+        ("kind_of_change=pause&all=1&state=asleep", "asleep"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(
+    page: TestClient, query: str, told: str
+):
+    """
+    With the words of the API; nothing is changed.
+    """
+    shown = read(page.get(f"/bulk/new?{query}"), 422)
+
+    assert "Nothing was changed" in shown
+    assert told in shown
+
+
+def test_an_action_is_paused_and_resumed(page: TestClient, engine: sa.Engine):
+    """
+    An end without an offset is in the zone of the action; the pause can be undone.
+    """
+    wrong = send(page, "/actions/nightly/pause", note="freeze", until="tomorrow")
+    past = send(page, "/actions/nightly/pause", until="2020-01-01T00:00")
+    done = send(page, "/actions/nightly/pause", note="freeze", until="2035-07-01T09:00")
+    shown = page.get("/actions/nightly")
+    resumed = send(page, "/actions/nightly/resume")
+
+    assert "tomorrow" in read(wrong, 422)
+    assert 'value="freeze"' in wrong.text
+    assert 422 == past.status_code
+    assert (303, "/actions/nightly") == (done.status_code, done.headers["location"])
+    text = read(shown)
+    assert "freeze. ada, since " in text
+    assert "2035 07:00:00Z" in text
+    assert 'action="/actions/nightly/resume"' in shown.text
+    assert 303 == resumed.status_code
+    assert "Nightly <load> is resumed." in read(page.get("/actions/nightly"))
+    with reading(engine) as connection:
+        notes = [r.note for r in fetch_revisions(connection, "nightly", limit=5)]
+    assert any(note is not None and "freeze" in note for note in notes)
+
+
+def test_chosen_steps_run_now(page: TestClient, engine: sa.Engine):
+    """
+    First only told, then done; without a step, or with a strange one, nothing runs.
+    """
+    steps = {"refresh": True, "publish": {"data": True}}
+    post(engine, "shop", uid="both", name="both", operations=steps)
+    known = ["refresh", "publish"]
+
+    asked = read(page.get("/actions/both/run"))
+    told = send(page, "/actions/both/run", known=known, steps="publish", dry_run="1")
+    none = send(page, "/actions/both/run", known=known)
+    strange = send(page, "/actions/both/run", known=known, steps="fly")
+    done = send(page, "/actions/both/run", known=known, steps="publish", note="why")
+
+    assert "It would: refresh, publish." in asked
+    assert "It would: publish; leave out refresh." in read(told)
+    assert "No step is chosen." in read(none, 422)
+    assert "fly" in read(strange, 422)
+    assert done.headers["location"].startswith("/operations/")
+    with reading(engine) as connection:
+        (row,) = connection.execute(sa.select(operations)).all()
+    assert str(row.id) in done.headers["location"]
+    assert ["publish"] == row.details["steps"]
+
+
+def test_past_occurrences_are_listed_then_run(page: TestClient, engine: sa.Engine):
+    """
+    Then it is seen how far they are, and the rest can be canceled.
+    """
+    now = get_now(engine)
+    since = (now - timedelta(days=3)).strftime("%Y-%m-%dT%H:%M")
+    edit_action(engine, "nightly", created_at=now - timedelta(days=9))
+    path = "/actions/nightly/backfill"
+
+    empty = read(page.get(path))
+    listed = page.get(path, params={"from": since})
+    wrong = page.get(path, params={"from": "yesterday"})
+    fields = dict(
+        re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', listed.text)
+    )
+    stale = send(page, path, **{**fields, "expected_count": "9"})
+    begun = send(page, path, **fields)
+
+    assert "Which past occurrences are to run after all?" in empty
+    assert "3 of 3 occurrences would run" in read(listed)
+    assert "yesterday" in read(wrong, 422)
+    assert 422 == stale.status_code
+    place = begun.headers["location"]
+    assert "Running: 0 of 3 are over" in read(page.get(place))
+    assert "Cancel the backfill" in read(page.get(f"{place}/cancel"))
+    assert 303 == send(page, f"{place}/cancel").status_code
+    assert "Canceled" in read(page.get(place))
+
+
+def test_the_page_tells_why_at_any_instant(page: TestClient):
+    """
+    Local times are those of the rule; what is not one is said beside the field.
+    """
+    due = read(page.get("/actions/nightly?at=2035-07-02T02:30"))
+    idle = read(page.get("/actions/nightly?at=2035-07-02T02:31%2B02:00"))
+    wrong = read(page.get("/actions/nightly?at=soon"))
+
+    assert "Will run." in due
+    assert "2035 00:30:00Z" in due
+    assert "Not due." in idle
+    assert "soon" in wrong
+
+
+def test_a_new_action_says_when_it_first_runs(page: TestClient, engine: sa.Engine):
+    """
+    Its page has everything but runs; so has that of an action of events.
+    """
+    post(engine, "shop", uid="seen", name="Seen", when={"on": "app.x"})
+
+    shown = read(page.get("/actions/nightly"))
+
+    assert "No run yet. First run in" in shown
+    assert "02:30 comes twice: runs once, at the first pass" in shown.replace(
+        "02:30 Comes", "02:30 comes"
+    )
+    assert "Nothing in 13 weeks." in shown
+    assert "on an event" in read(page.get("/actions/seen"))
+
+
+def test_runs_that_did_not_go_well_say_why(page: TestClient, engine: sa.Engine):
+    """
+    In a sentence with both clocks, and with what can be done.
+    """
+    occurrence = get_now(engine) - timedelta(hours=1)
+    (made,) = record_all(
+        engine,
+        make_operation(action_uid="nightly", app="shop", occurrence=occurrence),
+    )
+    details = dict.fromkeys(("first", "last"), occurrence.isoformat()) | {"count": 1}
+    edit(
+        engine,
+        made,
+        state=OperationState.MISSED,
+        reason="outage",
+        details=details,
+        finished_at=occurrence + MINUTE,
+    )
+
+    found = page.get("/actions/nightly")
+
+    assert "outage" in read(found)
+    assert "/actions/nightly/backfill?from=" in found.text
+    assert "1 occurrence:" in read(found)
+
+
+def test_the_last_change_is_shown(page: TestClient, engine: sa.Engine):
+    """
+    Line by line, against the document before; a pause changes no document.
+    """
+    document: dict[str, Any] = {"uid": "nightly", "name": "Renamed", "when": PARIS}
+    post(engine, "shop", replace_it=True, **document)
+    with writing(engine) as connection:
+        set_paused(connection, "nightly", paused=True)
+
+    shown = page.get("/actions/nightly").text
+
+    assert "Document, revision 2 against 1" in shown
+    assert re.search(r"<del>[^<]*Nightly &lt;load&gt;", shown)
+    assert re.search(r"<ins>[^<]*Renamed", shown)
+
+
+def test_recipients_are_told_with_the_reason(page: TestClient, engine: sa.Engine):
+    """
+    All, or only those who are in or out.
+    """
+    document: dict[str, Any] = {
+        "uid": "mailing",
+        "name": "mailing",
+        "operations": {"send_email": {"template": "t"}},
+        "recipients": {"users": ["ada"]},
+    }
+    post(engine, "shop", **document)
+
+    assert "1 in" in read(page.get("/actions/mailing"))
+    assert "named as 'ada'" in read(page.get("/actions/mailing/recipients?who=in"))
+    assert "Nobody." in read(page.get("/actions/mailing/recipients?who=out"))
+
+
+@pytest.mark.usefixtures("page")
+def test_a_viewer_sees_no_buttons(browse: Browser, engine: sa.Engine):
+    """
+    And what they lead to refuses.
+    """
+    viewer = enter_as(browse, engine, Role.VIEWER, "shop")
+
+    for path in ("/actions", "/actions/nightly", "/actions/nightly/revisions"):
+        text = viewer.get(path).text
+        assert "Run now" not in text
+        assert "Pause…" not in text
+        assert "/edit" not in text
+        assert "New action" not in text
+    for path in ("run", "pause", "resume", "backfill"):
+        assert 403 == viewer.get(f"/actions/nightly/{path}").status_code
+        assert 403 == send(viewer, f"/actions/nightly/{path}").status_code
+    assert 403 == viewer.get("/bulk/new?kind_of_change=pause&all=1").status_code
+
+
+@pytest.mark.usefixtures("page")
+def test_another_apps_actions_are_unknown(browse: Browser, engine: sa.Engine):
+    """
+    On every page and in every act; a bulk change has none of them.
+    """
+    stranger = enter_as(browse, engine, Role.ADMIN, "books")
+    post(engine, "books", uid="own", name="Own")
+
+    assert "Nightly" not in stranger.get("/actions").text
+    assert "Nightly" not in stranger.get("/actions?app=shop").text
+    assert ["Own"] == [each["name"] for each in stranger.get("/actions.json").json()]
+    assert [] == stranger.get("/actions.json?uid=nightly").json()
+    rests = ("", "/run", "/pause", "/resume", "/backfill", "/revisions", "/recipients")
+    for rest in rests:
+        assert 404 == stranger.get(f"/actions/nightly{rest}").status_code, rest
+    for rest in ("/run", "/pause", "/resume", "/backfill?from=2026-01-01T00:00"):
+        answer = send(stranger, f"/actions/nightly{rest}")
+        assert answer.status_code in {404, 422}, rest
+        assert "Nightly" not in answer.text
+    for chosen in ("uid=nightly", "all=1&app=shop"):
+        asked = stranger.get(f"/bulk/new?kind_of_change=run&{chosen}")
+        assert "Nightly" not in asked.text
+    whole = read(stranger.get("/bulk/new?kind_of_change=run&all=1"))
+    assert "Run 1 action?" in whole
+    with reading(engine) as connection:
+        query = sa.select(scheduled_actions.c.paused_at).where(
+            scheduled_actions.c.uid == "nightly"
+        )
+        assert connection.execute(query).scalar_one() is None
+
+
+def test_a_deleted_action_can_still_be_looked_at(page: TestClient, engine: sa.Engine):
+    """
+    Its page says so, and offers nothing; one that never was is not found.
+    """
+    edit_action(engine, "nightly", deleted_at=MONDAY)
+
+    shown = page.get("/actions/nightly")
+
+    assert "This action was deleted at" in read(shown)
+    assert "Run now" not in shown.text
+    assert 404 == page.get("/actions/nightly/run").status_code
+    assert 404 == page.get("/actions/never").status_code
+
+
+def test_a_rule_that_cannot_be_read_leaves_the_rest(
+    page: TestClient, engine: sa.Engine
+):
+    """
+    The page of an action in quarantine says why, and how it is mended.
+    """
+    broken = json.dumps({"when": [{"cron_rule": "x", "timezone": "Mars/Base"}]})
+    bad = {"quarantined_at": MONDAY, "quarantine_reason": "no zone 'Mars/Base'."}
+    edit_action(engine, "nightly", timing=broken, **bad)
+
+    shown = read(page.get("/actions/nightly"))
+
+    assert "It cannot be read: no zone 'Mars/Base'. Since " in shown
+    assert "Last runs" in shown
+    assert "quarantined" in read(page.get("/actions"))

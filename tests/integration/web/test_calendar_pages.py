@@ -1,0 +1,187 @@
+"""The calendar, what is planned, and the timeline: what they show, and to whom."""
+
+from __future__ import annotations
+
+from html import unescape
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+import web.query
+import web.routes.calendar
+import web.routes.timeline
+from models.database.engine import writing
+from models.errors import UnreachableError
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from tests.integration.web.conftest import enter
+from tests.scheduling import add_app, post
+
+#: Long after all that is posted here takes effect.
+WEEK = "/calendar?week=2031-W02"
+HOUR = "/calendar/planned?from=2031-01-06T07:00:00Z&until=2031-01-06T08:00:00Z"
+STRETCH = "/timeline?from=2031-01-06T05:00:00Z&span=6h"
+PAGES = (WEEK, HOUR, STRETCH)
+
+
+@pytest.fixture
+def _actions(engine: sa.Engine) -> None:
+    """Give two small apps with an action each."""
+    for app in ("shop", "books"):
+        add_app(engine, app)
+        post(engine, app, uid=f"{app}-daily", name=f"Daily of {app}")
+
+
+def sign_in(browser: TestClient, engine: sa.Engine, app: str | None = None) -> None:
+    with writing(engine) as connection:
+        key = create_key(connection, app=app, role=Role.VIEWER, name="ada").text
+    assert 303 == enter(browser, key).status_code
+
+
+def look(browser: TestClient, path: str) -> str:
+    answer = browser.get(path)
+    assert 200 == answer.status_code, answer.text[-2000:]
+    return unescape(answer.text)
+
+
+@pytest.mark.usefixtures("_actions")
+def test_pages_show_what_is_planned(browser: TestClient, engine: sa.Engine):
+    """
+    As a number in its hour, by name in the list of the hour, and in a lane.
+    """
+    sign_in(browser, engine)
+
+    week, hour, stretch = (look(browser, path) for path in PAGES)
+
+    assert "6 to 12 January. 14 runs are planned." in week
+    assert 'aria-label="2: Mon 07:00, 2 planned"' in week
+    assert (
+        "/calendar/planned?from=2031-01-06T07%3A00%3A00Z"
+        "&until=2031-01-06T08%3A00%3A00Z" in week
+    )
+    assert "2 runs are planned" in hour
+    for name in ("Daily of shop", "Daily of books"):
+        assert name in hour
+        assert name in stretch
+    assert "Nothing collides" in stretch
+
+
+@pytest.mark.usefixtures("_actions")
+def test_filters_are_kept_from_page_to_page(browser: TestClient, engine: sa.Engine):
+    """
+    And the calendar of one app can be subscribed to.
+    """
+    sign_in(browser, engine)
+
+    pages = [look(browser, f"{path}&app=shop&queue=quick") for path in PAGES]
+
+    for page in pages:
+        assert "books-daily" not in page
+    assert 'href="/api/v1/apps/shop/calendar.ics"' in pages[0]
+    assert "calendar.ics" not in look(browser, WEEK)
+    assert browser.get("/api/v1/apps/shop/calendar.ics").text.startswith("BEGIN:VCAL")
+    for page in pages[::2]:
+        assert "app=shop&queue=quick" in page
+
+
+@pytest.mark.usefixtures("_actions")
+def test_tenant_sees_only_its_own(browser: TestClient, engine: sa.Engine):
+    """
+    Whatever the link asks for.
+    """
+    sign_in(browser, engine, "shop")
+
+    for path in PAGES:
+        page = look(browser, f"{path}&app=books")
+        assert "books" not in page.replace("'books'", "").replace("app=books", "")
+    assert "There is no app 'books'" in look(browser, f"{WEEK}&app=books")
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/calendar?week=43", "'43' is not a week, such as"),
+        ("/calendar?week=9999-W01", "too far away"),
+        ("/calendar?week=0001-W01", "too far away"),
+        ("/calendar?zone=Europe/Pari", "There is no zone 'Europe/Pari'."),
+        ("/calendar?queue=slow", "There is no queue 'slow'"),
+        ("/calendar/planned?from=tomorrow", "from: 'tomorrow' is not"),
+        (f"{HOUR[:-20]}2031-02-06T08:00:00Z", "is not a period of up to a day"),
+        ("/timeline?span=9h", "A timeline has 1h, 6h, 24h or 7d"),
+        ("/timeline?from=9989-12-31T23:00:00Z", "Nothing ran here"),
+        ("/timeline?app=none", "There is no app 'none'"),
+        ("/calendar", "Nothing is due."),
+        ("/timeline", "Nothing ran here, and nothing is due"),
+        ("/calendar/planned", "Nothing is planned"),
+    ],
+)
+def test_what_cannot_be_shown_is_told(
+    browser: TestClient, engine: sa.Engine, path: str, told: str
+):
+    """
+    On a page that shows something all the same.
+    """
+    sign_in(browser, engine)
+
+    assert told in look(browser, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "told"),
+    [
+        (
+            "/calendar",
+            (web.routes.calendar, "fetch_calendar"),
+            "The calendar could not",
+        ),
+        (
+            "/calendar",
+            (web.routes.calendar, "forecast_load"),
+            "The load ahead could not",
+        ),
+        (
+            "/timeline",
+            (web.routes.timeline, "fetch_timeline"),
+            "The timeline could not",
+        ),
+        (HOUR, (web.routes.calendar, "list_planned"), "What is planned could not"),
+        ("/calendar", (web.query, "fetch_app_choices"), "The calendar could not"),
+        ("/timeline", (web.query, "fetch_app_choices"), "The timeline could not"),
+        (HOUR, (web.query, "fetch_app_choices"), "What is planned could not"),
+    ],
+)
+def test_a_part_that_cannot_be_read_is_told(
+    browser: TestClient,
+    engine: sa.Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    where: tuple[Any, str],
+    told: str,
+):
+    """
+    With the reason; the rest of the page stays.
+    """
+    sign_in(browser, engine)
+
+    def fail(*_: object, **__: object) -> None:
+        msg = "the database is away"
+        raise UnreachableError(msg)
+
+    monkeypatch.setattr(*where, fail)
+    page = look(browser, path)
+
+    assert told in page
+    assert "the database is away" in page
+
+
+def test_whoever_is_not_signed_in_is_led_there(browser: TestClient):
+    """
+    And back.
+    """
+    for path in PAGES:
+        answer = browser.get(path)
+
+        assert 303 == answer.status_code
+        assert answer.headers["location"].startswith("/sign-in?next=%2F")

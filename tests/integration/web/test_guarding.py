@@ -1,0 +1,156 @@
+"""What a page asks before it is shown, and what it says when it is not."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from models.errors import UnreachableError
+from overview.access.roles import Role
+from tests.integration.web.conftest import FOREIGN, OWN, Browser, enter, new_key
+from web.guarding import PageRoute
+from web.routes import ROUTERS
+
+PATHS = sorted(
+    {
+        (method, route.path)
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, PageRoute)
+        for method in route.methods or ()
+    }
+)
+
+
+def fill(path: str) -> str:
+    """Return *path* with something for each of its parameters."""
+    return re.sub(r"{[^}]+}", "00000000-0000-0000-0000-000000000000", path)
+
+
+def test_no_page_is_open(browser: TestClient):
+    """
+    Who is not signed in is led to where they can, or keeps what they typed.
+    """
+    for method, path in PATHS:
+        answer = browser.request(method, fill(path), headers=OWN)
+        if method == "GET":
+            assert 303 == answer.status_code, path
+            assert answer.headers["location"].startswith("/sign-in?next="), path
+        else:
+            assert 401 == answer.status_code, path
+            assert "nothing was saved" in answer.text, path
+
+
+def test_sign_in_leads_back_to_the_page(browser: TestClient, engine: sa.Engine):
+    """
+    With its query.
+    """
+    led = browser.get("/keys?text=a%26b&state=failed").headers["location"]
+    (goal,) = parse_qs(urlsplit(led).query)["next"]
+    entered = enter(browser, new_key(engine), next=goal)
+
+    assert "/keys?text=a%26b&state=failed" == entered.headers["location"]
+
+
+def test_part_of_a_page_does_not_become_another_page(browser: TestClient):
+    """
+    The script is told that the session has ended.
+    """
+    assert browser.get("/", headers={"X-Part": "1"}).status_code == 401
+
+
+@pytest.mark.parametrize(("origin", "is_kept"), [(OWN, True), (FOREIGN, False)])
+def test_what_was_typed_is_kept_if_the_session_ended(
+    browser: TestClient,
+    origin: dict[str, str],
+    is_kept: bool,  # noqa: FBT001 - a case
+):
+    """
+    But what another site made a browser send is not offered to be sent again.
+    """
+    path = next(path for method, path in PATHS if method == "POST")
+    typed = {"note": 'it\'s <b>"mine"</b>\n'}
+    answer = browser.post(fill(path), data=typed, headers=origin)
+
+    assert 401 == answer.status_code
+    assert ("it&#39;s &lt;b&gt;" in answer.text) is is_kept
+
+
+def test_form_of_another_site_is_refused(browser: TestClient, engine: sa.Engine):
+    """
+    A browser sends the session with it.
+    """
+    enter(browser, new_key(engine))
+
+    assert browser.post("/sign-out", headers=FOREIGN).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("query", "cookie"),
+    [
+        ("theme=dark", "minutehand-theme=dark"),
+        ("clock=utc", "minutehand-clock=utc"),
+        ("clock=moon", None),
+    ],
+)
+def test_choice_is_kept_by_the_browser(
+    browser: TestClient, engine: sa.Engine, query: str, cookie: str | None
+):
+    """
+    The page after it has the same address as before.
+    """
+    enter(browser, new_key(engine))
+    answer = browser.get(f"/?a=1&{query}&b=2")
+
+    assert (303, "/?a=1&b=2") == (answer.status_code, answer.headers["location"])
+    assert ((cookie or "minutehand-") in answer.headers.get("set-cookie", "")) is (
+        cookie is not None
+    )
+
+
+def test_page_that_is_none_is_told_on_a_page(browser: TestClient, engine: sa.Engine):
+    """
+    Programs get a problem at the same address.
+    """
+    enter(browser, new_key(engine))
+    page = browser.get("/nothing", headers={"Accept": "text/html,*/*"})
+    problem = browser.get("/nothing")
+
+    assert 404 == page.status_code
+    assert "<h1>" in page.text
+    assert "application/problem+json" == problem.headers["content-type"]
+
+
+def test_policy_lets_nothing_in(browser: TestClient, engine: sa.Engine):
+    """
+    No script but ours, no frame, no form to elsewhere.
+    """
+    enter(browser, new_key(engine, Role.VIEWER))
+    policy = browser.get("/").headers["content-security-policy"]
+
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+
+
+def test_page_without_a_database_says_so(
+    browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    With when to ask again, and without a trace.
+    """
+    browser = browse()
+    enter(browser, new_key(engine))
+
+    def fail(*_: object) -> None:
+        msg = "the database does not answer"
+        raise UnreachableError(msg)
+
+    monkeypatch.setattr("serving.guarding.authenticate", fail)
+    answer = browser.get("/")
+
+    assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
+    assert "The database does not answer" in answer.text

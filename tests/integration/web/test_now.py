@@ -1,0 +1,296 @@
+"""What Now says, to whom, and what one can do there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from actions.leader import Leader
+from models.errors import UnreachableError
+from overview.access.roles import Role
+from tests.integration.api.prepared import Prepared, prepare
+from tests.integration.web.conftest import Browser
+from tests.integration.web.people import OWN, Person, sign_in
+from tests.scheduling import edit, get_now, make_operation, post, record_all
+
+NOBODY = Prepared("shop", "")
+
+
+@pytest.fixture
+def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
+    """Give a small app that has everything, beside another one."""
+    prepare(engine, tmp_path, "books", "Qbooksq")
+    return prepare(engine, tmp_path, "shop", "Qshopq")
+
+
+@pytest.fixture
+def admin(browser: TestClient, engine: sa.Engine, shop: Prepared) -> Person:
+    """Give somebody who may do everything."""
+    return sign_in(browser, engine, shop)
+
+
+def fail(engine: sa.Engine, app: str, number: int, error: str) -> None:
+    """Let an operation of *app* have failed just now."""
+    made = make_operation(number, app=app, action_uid=f"{app}-{number}")
+    record_all(engine, made)
+    edit(engine, made.id, state="failed", error=error, finished_at=get_now(engine))
+
+
+def test_verdict_is_the_title(admin: Person, engine: sa.Engine):
+    """
+    Nobody leads; with a leader, what failed is said.
+    """
+    fail(engine, "shop", 900, "call_webhook: it answered 410 Gone")
+
+    assert "Nobody leads: nothing is scheduled or sent." in admin.look("/")
+
+    Leader(engine).hold()
+    page = admin.look("/")
+
+    assert "call_webhook: it answered 410 Gone" in page
+    assert "Nobody leads" not in page
+    for part in ("alarms", "verdict", "figures", "rail", "failures", "not-run"):
+        assert f'id="{part}"' in page
+
+
+def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
+    """
+    The script puts parts in place by their ids, and signs have ids, too.
+    """
+    now = get_now(engine)
+    for number, state in enumerate(("running", "failed", "missed", "skipped")):
+        made = make_operation(number, app="shop", action_uid="weekly-report")
+        record_all(engine, made)
+        edit(
+            engine,
+            made.id,
+            state=state,
+            recorded_at=now,
+            finished_at=None if state == "running" else now,
+        )
+    ids = re.findall(r' id="([^"]+)"', admin.look("/"))
+
+    assert [] == [each for each in set(ids) if ids.count(each) > 1]
+
+
+def test_those_of_an_app_see_their_app(
+    browse: Browser, engine: sa.Engine, shop: Prepared
+):
+    """
+    Neither what failed elsewhere nor who leads.
+    """
+    fail(engine, "shop", 900, "ours failed")
+    fail(engine, "books", 901, "Qbooksq failed")
+    Leader(engine).hold()
+    page = sign_in(browse(), engine, shop, app="shop").look("/")
+
+    assert "ours failed" in page
+    assert "Qbooksq" not in page
+    assert "fence" not in page
+
+
+def test_viewer_sees_no_button(browse: Browser, engine: sa.Engine, shop: Prepared):
+    """
+    And may not pause.
+    """
+    viewer = sign_in(browse(), engine, shop, Role.VIEWER)
+
+    assert "/pause" not in viewer.look("/")
+    assert "Run it" not in viewer.look("/")
+    viewer.look("/pause", status=403)
+    assert viewer.client.post("/resume", headers=OWN).status_code == 403
+
+
+def test_part_that_cannot_be_read_leaves_the_rest(
+    admin: Person, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    It says which, and why; the verdict calls nothing fine that is unknown.
+    """
+
+    def fall(*_given: object, **_named: object) -> Any:
+        msg = "the database did not answer in time"
+        raise UnreachableError(msg)
+
+    monkeypatch.setattr("web.routes.now.fetch_failures", fall)
+    page = admin.look("/")
+
+    assert "What failed could not be read." in page
+    assert "the database did not answer in time" in page
+    assert 'id="next"' in page
+    assert "nothing failed" not in page
+
+
+def test_everything_is_paused_and_resumed(admin: Person):
+    """
+    With a note and an end; the page offers to take it back.
+    """
+    page = admin.do(
+        "/pause", note="until the import is fixed", until="2099-01-01T08:30"
+    )
+
+    assert "Paused everything until 1 Jan 08:30" in page
+    assert 'action="/resume"' in page
+    assert "“until the import is fixed”" in page
+    assert "Everything is paused since" in page
+
+    answer = admin.client.post("/resume", headers=OWN)
+
+    assert answer.status_code == 303
+    after = admin.look("/")
+    assert "Resumed:" in after
+    assert "Everything is paused since" not in after
+
+
+def test_end_is_on_the_clock_of_the_page(admin: Person):
+    """
+    That of the browser, if its own clock was chosen.
+    """
+    admin.client.cookies.set("minutehand-zone", "America/New_York")
+    admin.client.cookies.set("minutehand-clock", "mine")
+    page = admin.do("/pause", until="2099-07-01T08:30")
+
+    assert "(2099-07-01T12:30:00Z)" in page or "12:30:00Z" in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"until": "yesterday", "note": "keep me"}, "yesterday"),
+        ({"until": "2001-01-01T00:00", "note": "keep me"}, "2001"),
+    ],
+)
+def test_bad_pause_keeps_what_was_typed(
+    admin: Person, fields: dict[str, str], words: str
+):
+    """
+    And says what is wrong, in the words of the API; nothing is paused.
+    """
+    answer = admin.send("/pause", **fields)
+
+    assert answer.status_code in {400, 422}
+    assert 'value="keep me"' in answer.text
+    assert words in answer.text
+    assert "Everything is paused" not in admin.look("/")
+
+
+def test_key_of_an_app_pauses_its_app(
+    browse: Browser, engine: sa.Engine, shop: Prepared
+):
+    """
+    And nothing else.
+    """
+    operator = sign_in(browse(), engine, shop, Role.OPERATOR, "shop")
+    page = operator.do("/pause", note="ours")
+
+    assert "Paused small app shop" in page
+    with engine.connect() as connection:
+        paused = connection.execute(
+            sa.text("SELECT uid FROM small_apps WHERE paused_at IS NOT NULL")
+        ).scalars()
+        assert ["shop"] == list(paused)
+
+
+def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engine):
+    """
+    Three cards; one address is enough.
+    """
+    Leader(engine).hold()
+    person = sign_in(browse(), engine, NOBODY)
+    page = person.look("/")
+
+    assert "Ticking. Nothing is scheduled yet." in page
+    for card in ("Post an example action", "Look at the demo", "five-minute guide"):
+        assert card in page
+
+    person.client.cookies.set("minutehand-zone", "Europe/Paris")
+    answer = person.client.post("/begin", data={"email": "a@example.com"}, headers=OWN)
+
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/actions/")
+    after = person.look("/")
+    assert "say hello" in after
+    assert "Nothing is scheduled yet" not in after
+
+
+@pytest.mark.parametrize("email", ["", "nobody", "a@b@c"])
+def test_bad_address_is_said_at_its_field(
+    browse: Browser, engine: sa.Engine, email: str
+):
+    """
+    Nothing is stored, and what was typed stays.
+    """
+    person = sign_in(browse(), engine, NOBODY)
+    answer = person.client.post("/begin", data={"email": email}, headers=OWN)
+
+    assert answer.status_code == 422
+    assert 'id="wrong-email"' in answer.text
+    assert "Nothing is scheduled yet" in person.look("/") or "Nobody leads" in (
+        person.look("/")
+    )
+
+
+def test_first_action_is_posted_once(admin: Person):
+    """
+    A second time says that it is there.
+    """
+    for _ in range(2):
+        answer = admin.client.post(
+            "/begin", data={"email": "a@example.com"}, headers=OWN
+        )
+
+    assert answer.status_code == 422
+    assert "is there already" in answer.text
+
+
+def test_viewer_is_told_to_ask(browse: Browser, engine: sa.Engine):
+    """
+    And cannot post.
+    """
+    viewer = sign_in(browse(), engine, NOBODY, Role.VIEWER)
+
+    assert 'action="/begin"' not in viewer.look("/")
+    answer = viewer.client.post("/begin", data={"email": "a@b.org"}, headers=OWN)
+    assert answer.status_code == 403
+
+
+def test_guide_can_be_read(admin: Person):
+    """
+    It leads to the pages that it names.
+    """
+    assert "The night the clocks change" in admin.look("/guide")
+
+
+def test_search_leads_to_the_only_hit(admin: Person, engine: sa.Engine):
+    """
+    An id, the name of an action or the uid of an app; several are listed.
+    """
+    post(engine, "shop", name="Quokka report", uid="quokka:1")
+    run = admin.shop.ids["operation_id"]
+
+    for query, path in (
+        (run, f"/operations/{run}"),
+        ("quokka", "/actions/quokka%3A1"),
+        ("shop", "/apps/shop"),
+    ):
+        answer = admin.client.get("/search", params={"q": query})
+        assert (303, path) == (answer.status_code, answer.headers["location"])
+    assert "fit “o”" in admin.look("/search?q=o")
+    assert "Nothing is called “<b>”" in admin.look("/search?q=<b>")
+    assert "What do you look for?" in admin.look("/search")
+
+
+def test_search_finds_nothing_of_others(
+    browse: Browser, engine: sa.Engine, shop: Prepared
+):
+    """
+    Their app is unknown.
+    """
+    person = sign_in(browse(), engine, shop, app="shop")
+
+    assert "Nothing is called “books”" in person.look("/search?q=books")

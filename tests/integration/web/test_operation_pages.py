@@ -1,0 +1,353 @@
+"""The pages of operations: what they show, what they do, and to whom."""
+
+from __future__ import annotations
+
+import re
+import threading
+from html import unescape
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from models.database.engine import writing
+from models.database.tables import operation_log
+from models.operation_state import OperationState
+from overview.access.roles import Role
+from tests.integration.api.prepared import Prepared, prepare
+from tests.integration.web.people import OWN, Person, sign_in
+from tests.scheduling import edit, get
+
+ALL = "/operations?range=all"
+
+
+@pytest.fixture
+def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
+    """Give a small app that has everything, beside another one."""
+    prepare(engine, tmp_path, "books", "Qbooksq")
+    return prepare(engine, tmp_path, "shop", "Qshopq")
+
+
+@pytest.fixture
+def admin(browser: TestClient, engine: sa.Engine, shop: Prepared) -> Person:
+    """Give somebody who may do everything."""
+    return sign_in(browser, engine, shop)
+
+
+def find_rows(text: str) -> set[UUID]:
+    """Return the operations that a list shows."""
+    return {UUID(each) for each in re.findall(r'id="op-([0-9a-f-]{36})"', text)}
+
+
+def test_list_shows_every_state_with_its_reason(admin: Person):
+    """
+    Each in the words for it, and why it did not run with what can be done.
+    """
+    text = admin.look(ALL)
+
+    assert set(admin.shop.operations.values()) <= find_rows(text)
+    for state in OperationState:
+        assert f"s-{state}" in text
+    for link in ("same failures", "others like it", "retry…", "cancel…"):
+        assert f">{link}</a>" in text
+    assert len(text.encode()) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("query", "state"),
+    [
+        ("state=failed", "failed"),
+        ("state=queued", "queued"),
+        ("text=Qshopq&state=missed", "missed"),
+        ("app=shop&state=succeeded", "succeeded"),
+        ("from=2026-01-05T00:00:00Z&state=skipped", "skipped"),
+    ],
+)
+def test_filters_are_in_the_address(admin: Person, query: str, state: str):
+    """
+    A link shows the same to everybody who may see it.
+    """
+    rows = find_rows(admin.look(f"{ALL}&{query}"))
+
+    assert admin.shop.operations[state] in rows
+    assert rows.isdisjoint(
+        id_ for name, id_ in admin.shop.operations.items() if name != state
+    )
+
+
+def test_what_cannot_be_read_is_told_and_left_out(admin: Person):
+    """
+    A link of yesterday, or a typo, still leads to a list.
+    """
+    bad = "state=broken&app=nowhere&from=soon&cursor=x&queue=slow&same_as=1&range=9y"
+    text = admin.look(f"/operations?{bad}&text={'a' * 300}&unknown=1")
+
+    assert 8 == text.count("A filter was left out.")
+    assert "nowhere" in text
+
+
+def test_list_says_when_nothing_matches(admin: Person):
+    """
+    Nothing in the last day, unless it is not final; and nothing at all.
+    """
+    old = admin.look("/operations")
+    nothing = admin.look(f"{ALL}&text=nosuchthing")
+
+    assert "not final, and older than this list" in old
+    assert "Nothing matches" in nothing
+    assert "Clear filters" in nothing
+
+
+def test_each_operation_has_a_page(admin: Person):
+    """
+    With its id, how it is computed, and what became of it.
+    """
+    for state, id_ in admin.shop.operations.items():
+        text = admin.look(f"/operations/{id_}")
+        assert str(id_) in text
+        assert f"s-{state}" in text
+        assert "UUID 5 of" in text
+        assert len(text.encode()) < 200_000
+    admin.look(f"/operations/{uuid4()}", 404)
+    admin.look("/operations/nonsense", 404)
+
+
+def test_huge_error_and_log_do_not_break_the_page(admin: Person, engine: sa.Engine):
+    """
+    What an older version kept, in full, is bounded where it is shown; a link has all.
+    """
+    id_ = admin.shop.operations["failed"]
+    edit(engine, id_, error="<script>alert(1)</script>" + "x" * 2**20)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(operation_log),
+            [
+                {
+                    "operation_id": id_,
+                    "number": 1000 + number,
+                    "at": get(engine, id_).recorded_at,
+                    "attempt": 1,
+                    "step": "send_email",
+                    "level": "info",
+                    "text": f"<b>{number}</b> " + "y" * 900,
+                }
+                for number in range(400)
+            ],
+        )
+    answer = admin.client.get(f"/operations/{id_}")
+    row = admin.client.get(f"{ALL}&state=failed")
+    log = admin.client.get(f"/operations/{id_}/log")
+
+    for page in (answer, row):
+        assert page.status_code == 200
+        assert len(page.content) < 200_000
+        assert "<script>alert" not in page.text
+    assert "<b>399</b>" not in answer.text
+    assert "<b>399</b>" in log.text
+    assert log.headers["content-type"].startswith("text/plain")
+
+
+def test_operation_is_canceled_with_a_note(admin: Person, engine: sa.Engine):
+    """
+    After a question that names it; a second time it is a conflict, told in place.
+    """
+    id_ = admin.shop.operations["queued"]
+    asked = admin.look(f"/operations/{id_}/cancel")
+    text = admin.do(f"/operations/{id_}/cancel", note="wrong source")
+    again = admin.client.post(f"/operations/{id_}/cancel", headers=OWN)
+
+    assert "Cancel 1 operation" in asked
+    assert "canceled" == get(engine, id_).state
+    assert "Canceled." in text
+    assert "wrong source" in text
+    assert again.status_code == 409
+    assert "already canceled" in again.text
+
+
+def test_operation_is_retried_from_a_step(admin: Person, engine: sa.Engine):
+    """
+    What was refused keeps what was typed.
+    """
+    id_ = admin.shop.operations["failed"]
+    refused = admin.client.post(
+        f"/operations/{id_}/retry",
+        data={"from_step": "sendmail", "note": "try & see"},
+        headers=OWN,
+    )
+    text = admin.do(f"/operations/{id_}/retry", from_step="", note="")
+
+    assert refused.status_code == 400
+    assert "has no step" in refused.text
+    assert "try &amp; see" in refused.text
+    assert "pending" == get(engine, id_).state
+    assert "It runs again" in text
+
+
+def send(person: Person, path: str, **fields: Any) -> httpx2.Response:
+    """Send the form of the question at *path*, with *fields* filled in."""
+    page = person.client.get(path).text
+    hidden = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', page)
+    form = {name: unescape(value) for name, value in hidden}
+    return person.client.post("/operations/bulk", data=form | fields, headers=OWN)
+
+
+def do(person: Person, path: str, **fields: Any) -> str:
+    """Send it; return the page that follows."""
+    answer = send(person, path, **fields)
+    assert 303 == answer.status_code, answer.text[-2000:]
+    return person.look(answer.headers["location"])
+
+
+def find_count(text: str) -> int:
+    """Return how many a question is about."""
+    (count,) = re.findall(r">Retry (\d+) operations\?<", text)
+    return int(count)
+
+
+def follow(person: Person, text: str) -> str:
+    """Return the page of a bulk change when it is over."""
+    path = re.search(r'action="(/operations/bulk/[0-9a-f-]+)/cancel"', text)
+    tired = threading.Event()
+    for _ in range(600):
+        if path is None:
+            break
+        text = person.look(path[1])
+        if "goes on if you leave" not in text:
+            break
+        tired.wait(0.05)
+    return text
+
+
+def test_all_that_match_are_retried(admin: Person, engine: sa.Engine):
+    """
+    Counted first, by the filter of the list; the progress has a page.
+    """
+    query = "kind=retry&all=1&range=all&app=shop"
+    asked = admin.look(f"/operations/bulk?{query}")
+    text = follow(admin, do(admin, f"/operations/bulk?{query}", note="works again"))
+
+    count = find_count(asked)
+    assert count >= 2
+    assert f"{count} of {count} retried" in text
+    assert "works again" in text
+    assert "pending" == get(engine, admin.shop.operations["failed"]).state
+
+
+def test_what_was_ticked_is_canceled(admin: Person, engine: sa.Engine):
+    """
+    And nothing else; what is final already is left out of the count.
+    """
+    ids = [admin.shop.operations[each] for each in ("pending", "failed")]
+    query = "&".join(f"id={each}" for each in ids)
+    asked = admin.look(f"/operations/bulk?kind=cancel&{query}")
+    follow(admin, do(admin, f"/operations/bulk?kind=cancel&{query}"))
+
+    assert "Cancel 1 operation?" in asked
+    assert "canceled" == get(engine, ids[0]).state
+    assert "failed" == get(engine, ids[1]).state
+    assert "queued" == get(engine, admin.shop.operations["queued"]).state
+
+
+def test_text_becomes_the_ids_that_match(admin: Person):
+    """
+    What a bulk change cannot ask for, it gets as ids.
+    """
+    asked = admin.look("/operations/bulk?kind=cancel&all=1&range=all&text=Qshopq")
+
+    assert "Cancel 3 operations?" in asked
+    assert str(admin.shop.operations["running"]) in asked
+
+
+def test_another_count_is_told_with_the_new_one(admin: Person, engine: sa.Engine):
+    """
+    Nothing is done, and the question is asked anew.
+    """
+    path = "/operations/bulk?kind=retry&all=1&range=all&app=shop"
+    answer = send(admin, path, expected_count="77", note="kept")
+
+    assert answer.status_code == 409
+    count = find_count(answer.text)
+    assert f"match {count}, but 77 were expected" in answer.text
+    assert "kept" in answer.text
+    assert "failed" == get(engine, admin.shop.operations["failed"]).state
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "run", "filter": "{}"},
+        {"kind": "cancel", "filter": "["},
+        {"kind": "cancel", "filter": '{"ids": [1]}', "expected_count": "1"},
+        {"kind": "cancel", "filter": '{"ids": "x"}', "expected_count": "-1"},
+        {},
+    ],
+)
+def test_made_up_form_is_refused(admin: Person, fields: dict[str, Any]):
+    """
+    With a page, never with a defect.
+    """
+    answer = admin.client.post("/operations/bulk", data=fields, headers=OWN)
+
+    assert 400 <= answer.status_code < 500
+
+
+def test_filter_with_a_problem_changes_nothing(admin: Person):
+    """
+    More would be meant than was written.
+    """
+    path = "/operations/bulk?kind=cancel&all=1&range=all&app=nowhere"
+
+    assert "nowhere" in admin.look(path, 404)
+
+
+def test_viewer_sees_no_button(browser: TestClient, engine: sa.Engine, shop: Prepared):
+    """
+    And the routes refuse, too.
+    """
+    viewer = sign_in(browser, engine, shop, Role.VIEWER)
+    failed = shop.operations["failed"]
+    text = viewer.look(ALL) + viewer.look(f"/operations/{failed}")
+
+    for word in ("Retry…", "retry…", "Cancel…", "cancel…", "edit the action", "Select"):
+        assert f">{word}" not in text
+    for path in (
+        f"/operations/{failed}/retry",
+        f"/operations/{failed}/cancel",
+        "/operations/bulk?kind=retry&all=1",
+    ):
+        viewer.look(path, 403)
+
+
+def test_tenant_sees_nothing_of_others(
+    browser: TestClient, engine: sa.Engine, shop: Prepared
+):
+    """
+    In lists, numbers, questions and pages: 404 in the words for what never was.
+    """
+    person = sign_in(browser, engine, shop, Role.ADMIN, app="books")
+    failed = shop.operations["failed"]
+    text = person.look(ALL) + person.look("/operations?range=all&app=shop")
+
+    assert shop.mark not in text
+    assert find_rows(text).isdisjoint(shop.operations.values())
+    assert "doctor" not in text
+    for path in ("", "/retry", "/cancel", "/log"):
+        person.look(f"/operations/{failed}{path}", 404)
+    assert "left out" in person.look(f"{ALL}&same_as={failed}")
+    asked = person.look(f"/operations/bulk?kind=retry&id={failed}")
+    assert "Nothing to retry" in asked
+    sent = person.client.post(
+        "/operations/bulk",
+        data={
+            "kind": "retry",
+            "filter": f'{{"ids": ["{failed}"]}}',
+            "expected_count": "1",
+        },
+        headers=OWN,
+    )
+    assert sent.status_code == 409
+    assert "failed" == get(engine, failed).state

@@ -1,0 +1,177 @@
+"""The pages of keys, the record of changes, doctor and the installation."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from models.database.engine import reading, writing
+from models.database.tables import changes
+from models.paging import Page
+from overview.access.keys import recognize
+from overview.access.manage_keys import create_key, fetch_keys
+from overview.access.roles import Role
+from tests.integration.web.conftest import OWN, Browser, enter, new_key
+from tests.scheduling import add_app
+
+
+def read(browser: TestClient, path: str = "/settings") -> str:
+    answer = browser.get(path)
+    assert 200 == answer.status_code, answer.text
+    return answer.text
+
+
+def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
+    """
+    It works, and the list has no more than how it begins.
+    """
+    enter(browser, new_key(engine))
+    add_app(engine, "shop")
+    read(browser, "/settings/keys/new")
+    data = {"name": "wall", "role": "viewer", "app": "shop", "expires": "P30D"}
+    made = browser.post("/settings/keys/new", data=data, headers=OWN)
+    (text,) = re.findall(r"mh_\w{12}_\w+", made.text)
+    with writing(engine) as connection:
+        found = recognize(connection, text)
+    page = read(browser)
+
+    assert (200, "no-store") == (made.status_code, made.headers["cache-control"])
+    assert ("shop", Role.VIEWER) == (found.app, found.role)  # type: ignore[union-attr]  # it was not refused
+    assert text not in page
+    assert "wall" in page
+    assert "2 keys are active" in page
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"role": "chief"}, "chief"),
+        ({"role": "viewer", "app": "nowhere"}, "nowhere"),
+        ({"role": "viewer", "expires": "soon"}, "soon"),
+    ],
+)
+def test_wrong_key_is_told(
+    browser: TestClient, engine: sa.Engine, data: dict[str, str], told: str
+):
+    """
+    With what was typed, and nothing is made.
+    """
+    enter(browser, new_key(engine))
+    answer = browser.post(
+        "/settings/keys/new", data={"name": "kept", **data}, headers=OWN
+    )
+
+    assert 422 == answer.status_code
+    assert told in answer.text
+    assert 'value="kept"' in answer.text
+    with reading(engine) as connection:
+        assert 1 == len(fetch_keys(connection, app=None, page=Page(9)).entries)
+
+
+def test_key_is_rotated_and_revoked(browser: TestClient, engine: sa.Engine):
+    """
+    The successor is shown once; a revoked key is said to be.
+    """
+    enter(browser, new_key(engine))
+    with writing(engine) as connection:
+        old = create_key(connection, app=None, role=Role.VIEWER, name="wall").shown
+    path = f"/settings/keys/{old.id}"
+    question = read(browser, f"{path}/rotate")
+    rotated = browser.post(f"{path}/rotate", data={"overlap": "P1D"}, headers=OWN)
+    read(browser, f"{path}/revoke")
+    browser.post(f"{path}/revoke", headers=OWN)
+    page = read(browser)
+
+    assert "Rotate wall" in question
+    assert re.search(r"mh_\w{12}_\w+", rotated.text)
+    assert f"Revoked {old.prefix}… (wall)." in page
+    assert "revoked" in page
+
+
+def test_record_of_changes_is_shown_and_verified(
+    browser: TestClient, engine: sa.Engine
+):
+    """
+    Who did what; a chain that was tampered with says where.
+    """
+    enter(browser, new_key(engine))
+    page = read(browser, "/settings/changes")
+    nothing = read(browser, "/settings/changes?kind=queue&day=nonsense")
+    whole = read(browser, "/settings/changes/verify")
+    with writing(engine) as connection:
+        connection.execute(sa.update(changes).values(subject="another"))
+    broken = read(browser, "/settings/changes/verify")
+
+    assert "created" in page
+    assert "Nothing matches" in nothing
+    assert "nonsense" in nothing
+    assert "The record is whole: 1 change" in whole
+    assert "The record was altered at change 1" in broken
+
+
+def test_doctor_and_installation_are_shown(browser: TestClient, engine: sa.Engine):
+    """
+    The worst first; settings without secrets, and where they are from.
+    """
+    enter(browser, new_key(engine))
+    doctor = read(browser, "/settings/doctor")
+    installation = read(browser, "/settings/installation")
+    bundle = browser.get("/api/v1/support-bundle")
+
+    assert "need a look" in doctor
+    assert "minutehand scheduler" in doctor
+    assert "MINUTEHAND_BROKER_URL" in installation
+    assert "30 d" in installation
+    assert "for good" in installation
+    assert 200 == bundle.status_code
+    assert "minutehand-support.json" in bundle.headers["content-disposition"]
+
+
+ADMINS = (
+    *("/settings/changes", "/settings/changes/verify", "/settings/installation"),
+    "/settings/keys/new",
+)
+
+
+def test_viewers_see_who_they_are(browser: TestClient, engine: sa.Engine):
+    """
+    And doctor, as over HTTP; neither keys nor changes.
+    """
+    enter(browser, new_key(engine, Role.VIEWER))
+    page = read(browser)
+
+    assert "You are ada, viewer of all small apps" in page
+    assert "/settings/keys/new" not in page
+    assert 200 == browser.get("/settings/doctor").status_code
+    assert {403} == {browser.get(path).status_code for path in ADMINS}
+
+
+def test_admins_of_an_app_manage_its_keys_alone(browse: Browser, engine: sa.Engine):
+    """
+    They see no key of others, and nothing of the installation.
+    """
+    for app in ("shop", "books"):
+        add_app(engine, app)
+    with writing(engine) as connection:
+        mine = create_key(connection, app="shop", role=Role.ADMIN, name="mine")
+        other = create_key(connection, app="books", role=Role.ADMIN, name="other")
+    browser = browse()
+    enter(browser, mine.text)
+    page = read(browser)
+    data = {"role": "viewer", "app": "books"}
+    foreign = browser.post("/settings/keys/new", data=data, headers=OWN)
+    browser.post("/settings/keys/new", data={"role": "viewer"}, headers=OWN)
+    with reading(engine) as connection:
+        apps = {e.app for e in fetch_keys(connection, app=None, page=Page(9)).entries}
+
+    assert "mine" in page
+    assert "other" not in page
+    assert "there is no small app" in foreign.text
+    assert {"shop", "books"} == apps
+    for path in ("doctor", "installation", "changes/verify"):
+        assert 403 == browser.get(f"/settings/{path}").status_code
+    assert 404 == browser.get(f"/settings/keys/{other.shown.id}/revoke").status_code
+    assert "other" not in read(browser, "/settings/changes")

@@ -1,0 +1,236 @@
+"""
+People walk through all pages, link by link, and meet nothing that is not theirs.
+
+Links that differ only in what they name are one kind; some of each kind are followed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import Match, Route
+from starlette.testclient import TestClient
+
+from cli.web_app import make_app
+from models.database.engine import make_engine, writing
+from overview.access.callers import Caller
+from overview.access.roles import Role
+from overview.access.sign_ins import begin_session
+from serving.services import Services
+from serving.signing_in import name_cookie
+from tests.integration.web.markup import Markup
+from tests.seeded.businesses import BUSINESSES
+from tests.seeded.scene import NOW
+from tests.seeded.serving import (
+    UNLIMITED,
+    find_database,
+    make_settings,
+    show_plain_traces,
+)
+from web.frame import SECTIONS
+from web.routes import PUBLIC_ROUTERS, ROUTERS
+
+#: Of the links to each route, so many are followed; and so many with a query, each of
+#: which asks something else.
+_EACH = 3
+_ASKING = 5
+
+#: Where a walk begins: at Now, and at an action with a past.
+_STARTS = ("/", "/actions/nightly-warehouse-load")
+
+#: Where one comes only after something was done, or where there is nothing yet.
+_NOT_LINKED = {
+    "/apps/{app}/resume",
+    "/backfills/{backfill_id}/cancel",
+    "/begin",
+    "/bulk/{bulk_id}",
+    "/bulk/{bulk_id}/cancel",
+    "/events/{app}/{event_id}/replay",
+    "/guide",
+    "/operations/bulk/{bulk_id}",
+}
+
+#: The small app of somebody who may see only that one.
+_APP = "harbour-logistics"
+
+EnterAs = Callable[[Role, str | None], TestClient]
+
+
+@pytest.fixture(scope="module")
+def enter_as(
+    seeded_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EnterAs]:
+    """Give a function that opens a enter_asr in which somebody is signed in."""
+    home = tmp_path_factory.mktemp("walk")
+    shutil.copyfile(seeded_home / "minutehand.sqlite3", home / "minutehand.sqlite3")
+    shutil.copytree(seeded_home / "workspace", home / "workspace")
+    settings = make_settings(home)
+    engine = make_engine(find_database(home), clock=lambda: NOW)
+    app = make_app(Services(settings, engine, UNLIMITED))
+    with TestClient(app, follow_redirects=False) as client:
+
+        def enter(role: Role, app: str | None) -> TestClient:
+            with writing(engine) as connection:
+                caller = Caller(None, f"{role}", role, app)
+                session = begin_session(connection, caller)
+            client.cookies.clear()
+            client.cookies.set(name_cookie(settings), session.text)
+            return client
+
+        yield enter
+
+
+@pytest.fixture(autouse=True)
+def _plain_traces() -> None:
+    show_plain_traces()
+
+
+@dataclass
+class Walk:
+    """
+    Pages that were met, by path; what was wrong with them.
+
+    Args:
+        client: Of somebody who is signed in.
+
+        met: Routes that answered, also with something else than a page.
+    """
+
+    client: TestClient
+    pages: dict[str, str] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+    faults: list[str] = field(default_factory=list)
+    _followed: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+    def go(self) -> None:
+        """Follow links of each kind."""
+        waiting = deque((each, "the beginning") for each in _STARTS)
+        known = {*_STARTS}
+        while waiting:
+            path, where = waiting.popleft()
+            markup = self._read(path, where)
+            if markup is None:
+                continue
+            for link in (*markup.links, *markup.questions):
+                parts = urlsplit(link)
+                if parts.scheme or parts.netloc or link in known:
+                    continue
+                known.add(link)
+                if self._is_new(link):
+                    waiting.append((link, path))
+
+    def _is_new(self, link: str) -> bool:
+        """Return whether *link* may lead to something that was not met yet."""
+        route, *asked = self.find_kind(link)
+        kind = (route, *asked)
+        few = self._followed[route, "?"] < _ASKING and not self._followed[kind]
+        if not (few if asked else self._followed[kind] < _EACH):
+            return False
+        self._followed[kind] += 1
+        self._followed[route, "?"] += bool(asked)
+        return True
+
+    def _read(self, path: str, where: str) -> Markup | None:
+        answer = self.client.get(path, headers={"Accept": "text/html"})
+        if answer.status_code == 303:  # a choice that is kept, or an id that was found
+            return None
+        if answer.status_code >= 400:
+            self.faults.append(f"{answer.status_code}: {path}, linked from {where}")
+            return None
+        self.met.add(self.find_kind(path)[0])
+        if not answer.headers["content-type"].startswith("text/html"):
+            return None
+        self.pages[path] = answer.text
+        return Markup(path, answer.text)
+
+    def find_kind(self, link: str) -> tuple[str, ...]:
+        """Return the route that *link* leads to, and the names in its query."""
+        parts = urlsplit(link)
+        scope = {"type": "http", "method": "GET", "path": parts.path, "root_path": ""}
+        for router in (*PUBLIC_ROUTERS, *ROUTERS):
+            for route in router.routes:
+                if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
+                    return route.path, *sorted(dict(parse_qsl(parts.query)))
+        return (parts.path,)
+
+
+def walk(client: TestClient) -> Walk:
+    """Return what there is for whoever *client* is."""
+    made = Walk(client)
+    made.go()
+    return made
+
+
+@pytest.mark.parametrize("role", [Role.OPERATOR, Role.EDITOR])
+def test_every_link_leads_somewhere(enter_as: EnterAs, role: Role):
+    """
+    Whoever follows what a page offers is not refused.
+    """
+    walked = walk(enter_as(role, None))
+
+    assert [] == walked.faults
+    assert len(SECTIONS) <= len(walked.pages)
+
+
+def test_every_page_can_be_found(enter_as: EnterAs):
+    """
+    An admin comes to each page by links alone.
+    """
+    walked = walk(enter_as(Role.ADMIN, None))
+
+    assert [] == walked.faults
+    pages = {
+        route.path
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ())
+    }
+
+    assert _NOT_LINKED == pages - walked.met
+
+
+def test_viewer_is_offered_nothing_to_do(enter_as: EnterAs):
+    """
+    But to sign out.
+    """
+    walked = walk(enter_as(Role.VIEWER, None))
+
+    assert [] == walked.faults
+    acts = {
+        (path, form.action)
+        for path, text in walked.pages.items()
+        for form in Markup(path, text).forms
+        if form.method == "post" and form.action != "/sign-out"
+    }
+
+    assert set() == acts
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.ADMIN])
+def test_others_are_not_seen(enter_as: EnterAs, role: Role):
+    """
+    Nowhere is another small app named to somebody who has a key of one.
+    """
+    walked = walk(enter_as(role, _APP))
+    others = [each for each in BUSINESSES if each.uid != _APP]
+    names = "|".join(
+        re.escape(name)
+        for each in others
+        for name in (each.uid, each.name, each.host, *each.jobs_named)
+    )
+    seen = {
+        (path, found)
+        for path, text in walked.pages.items()
+        for found in re.findall(names, text)
+    }
+
+    assert [] == walked.faults
+    assert set() == seen

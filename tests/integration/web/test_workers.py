@@ -1,0 +1,192 @@
+"""The page of queues, workers and the leader."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+from starlette.testclient import TestClient
+
+from actions.leader import Leader
+from actions.pausing.queues import fetch_queue_pause, pause_queue
+from models.database.engine import reading, writing
+from models.operation_state import Queue
+from operations.fleet.processes import ALIVE_FOR, fetch_processes
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from tests.integration.web.conftest import OWN, Browser, enter, new_key
+from tests.presence import give_sign, make_worker
+from tests.scheduling import add_app, edit, get_now, make_operation, record_all
+
+WORKER = make_worker("w1", name="quick@w1", queues=("quick",), id=UUID(int=7))
+
+
+def sign_in(browser: TestClient, engine: sa.Engine, role: Role = Role.OPERATOR) -> None:
+    enter(browser, new_key(engine, role))
+
+
+def read(browser: TestClient, path: str = "/workers") -> str:
+    answer = browser.get(path)
+    assert 200 == answer.status_code, answer.text
+    return answer.text
+
+
+def test_page_says_which_queues_are_served(browser: TestClient, engine: sa.Engine):
+    """
+    What waits, who takes it, who runs what, and who leads.
+    """
+    sign_in(browser, engine)
+    give_sign(engine, WORKER)
+    Leader(engine).hold()
+    waiting, running = make_operation(1), make_operation(2)
+    record_all(engine, waiting, running)
+    edit(engine, running.id, state="running", worker="quick@w1")
+
+    page = read(browser)
+
+    assert "quick is served. heavy and celery are not." in page
+    assert f'href="/operations/{running.id}"' in page
+    assert "1 known, 1 alive" in page
+    assert "working" in page
+    assert "minutehand worker -Q heavy,celery -n heavy@%h" in page
+    assert len(page) < 50_000
+
+
+def test_nothing_runs_yet(browser: TestClient, engine: sa.Engine):
+    """
+    The command that starts a worker is there as it is to be typed.
+    """
+    sign_in(browser, engine)
+
+    page = read(browser)
+
+    assert "No queue is served: no worker takes anything." in page
+    assert "No worker is running" in page
+    assert "minutehand worker -Q quick,heavy,celery -n quick@%h" in page
+    assert "Nobody has led yet" in page
+
+
+def test_queue_is_paused_and_resumed(browser: TestClient, engine: sa.Engine):
+    """
+    With note and end; the next page offers to undo it.
+    """
+    sign_in(browser, engine)
+    record_all(engine, make_operation(1))
+    question = read(browser, "/workers/queues/quick/pause")
+    data = {"note": "mail server", "until": "2099-01-01T00:00:00Z"}
+    answer = browser.post("/workers/queues/quick/pause", data=data, headers=OWN)
+    page = read(browser)
+    with reading(engine) as connection:
+        pause = fetch_queue_pause(connection, Queue.QUICK)
+    browser.post("/workers/queues/quick/resume", headers=OWN)
+    with reading(engine) as connection:
+        left = fetch_queue_pause(connection, Queue.QUICK)
+
+    assert "Pause quick; 1 operation waits" in question
+    assert (303, "/workers") == (answer.status_code, answer.headers["location"])
+    assert 'action="/workers/queues/quick/resume"><button' in page
+    assert "Paused quick; 1 operation waits." in page
+    assert "mail server" in page
+    assert pause is not None
+    assert ("mail server", "ada") == (pause.note, pause.by)
+    assert left is None
+
+
+def test_wrong_end_is_told_beside_its_field(browser: TestClient, engine: sa.Engine):
+    """
+    What was typed stays, and nothing is paused.
+    """
+    sign_in(browser, engine)
+    for until in ("tomorrow", "2020-01-01T00:00:00Z"):
+        answer = browser.post(
+            "/workers/queues/heavy/pause",
+            data={"note": "kept", "until": until},
+            headers=OWN,
+        )
+        assert 422 == answer.status_code
+        assert 'value="kept"' in answer.text
+        assert until in answer.text
+
+    with reading(engine) as connection:
+        assert fetch_queue_pause(connection, Queue.HEAVY) is None
+
+
+def test_worker_is_drained_and_resumed(browser: TestClient, engine: sa.Engine):
+    """
+    The question names the queues of which it is the only worker.
+    """
+    sign_in(browser, engine)
+    give_sign(engine, WORKER)
+    path = f"/workers/{WORKER.id}"
+    question = read(browser, f"{path}/drain")
+    browser.post(f"{path}/drain", data={"note": ""}, headers=OWN)
+    page = read(browser)
+    with reading(engine) as connection:
+        (asked,) = fetch_processes(connection)
+    browser.post(f"{path}/resume", headers=OWN)
+    with reading(engine) as connection:
+        (resumed,) = fetch_processes(connection)
+
+    assert "It is the only worker of quick" in question
+    assert "Draining quick@w1; it takes nothing new within 20 seconds." in page
+    assert "Asked by ada at " in page
+    assert (True, False) == (
+        asked.drain_asked_at is not None,
+        resumed.drain_asked_at is not None,
+    )
+
+
+def test_silent_worker_says_so(browser: TestClient, engine: sa.Engine):
+    """
+    It cannot be drained any more, and a page that was left open is told.
+    """
+    sign_in(browser, engine)
+    give_sign(engine, WORKER, age=ALIVE_FOR * 2)
+
+    page = read(browser)
+    answer = browser.post(f"/workers/{WORKER.id}/drain", data={}, headers=OWN)
+
+    assert "Its last sign was at " in page
+    assert f'href="/workers/{WORKER.id}/drain"' not in page
+    assert 409 == answer.status_code
+    assert "quick@w1 has given no sign of life" in answer.text
+
+
+@pytest.mark.parametrize("path", ["queues/quick/pause", f"{WORKER.id}/drain"])
+def test_viewers_see_no_button(browser: TestClient, engine: sa.Engine, path: str):
+    """
+    And the routes refuse them.
+    """
+    sign_in(browser, engine, Role.VIEWER)
+    give_sign(engine, WORKER)
+
+    assert f"/workers/{path}" not in read(browser)
+    assert 403 == browser.get(f"/workers/{path}").status_code
+    assert 403 == browser.post(f"/workers/{path}", headers=OWN).status_code
+
+
+def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
+    """
+    No host, no name of an operator, and nothing to pause.
+    """
+    add_app(engine, "shop")
+    give_sign(engine, WORKER)
+    mine, other = make_operation(1), make_operation(2)
+    record_all(engine, mine, other)
+    edit(engine, mine.id, app="shop", send_at=get_now(engine) - timedelta(minutes=3))
+    with writing(engine) as connection:
+        pause_queue(connection, Queue.QUICK, note="update", by="root@secret")
+        key = create_key(connection, app="shop", role=Role.ADMIN).text
+    browser = browse()
+    enter(browser, key)
+
+    page = read(browser)
+    answer = browser.get("/workers/queues/quick/pause")
+
+    assert "of shop waits" in page
+    assert "update" in page
+    assert "secret" not in page
+    assert "quick@w1" not in page
+    assert 403 == answer.status_code

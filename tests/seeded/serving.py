@@ -1,0 +1,98 @@
+"""The web process on a seeded installation, with a clock that may stand still."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from cli.web_app import make_app
+from models.database.engine import Clock, make_engine
+from serving.limits import Kind, Limits, Rate
+from serving.services import Services
+from settings import Settings, read_settings
+from tests.servers import find_free_port, wait_until
+
+#: For those who look at every page in a minute.
+UNLIMITED = Limits(dict.fromkeys(Kind, Rate(10**9)), clock=time.monotonic)
+
+
+def find_database(home: Path) -> str:
+    """Return the URL of the database in *home*."""
+    return f"sqlite:///{home}/minutehand.sqlite3"
+
+
+def make_settings(home: Path, url: str | None = None) -> Settings:
+    """Return the settings of a seeded installation in *home*."""
+    given = {
+        "MINUTEHAND_HOME": str(home),
+        "MINUTEHAND_DATABASE_URL": url or find_database(home),
+        "MINUTEHAND_TIMEZONE": "Europe/London",
+        # Nobody asks it; with the one in memory, tasks of others would be refused.
+        "MINUTEHAND_BROKER_URL": "redis://127.0.0.1:1/0",
+        "MINUTEHAND_TASK_QUEUE": "reports",
+    }
+    return read_settings(given, None)
+
+
+def show_plain_traces() -> None:
+    """
+    Log a failure without the values of its variables.
+
+    Of a page, these are the rows of a month, and writing them takes half a minute, in
+    which this process answers nothing else.
+    """
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(),
+        ]
+    )
+
+
+@contextmanager
+def serve(
+    home: Path, *, clock: Clock, port: int = 0, url: str | None = None
+) -> Iterator[str]:
+    """
+    Serve the pages and the API of the installation in *home*; give the address.
+
+    Args:
+        home: Of the installation.
+
+        clock: Of SQLite: what it shows is now. Nothing else has a clock of its own.
+
+        port: Of 127.0.0.1. 0: any.
+
+        url: Of the database. None: the SQLite file of *home*.
+    """
+    settings = make_settings(home, url)
+    engine = make_engine(settings.database_url, clock=clock)
+    services = Services(settings, engine, UNLIMITED)
+    port = port or find_free_port()
+    config = uvicorn.Config(
+        make_app(services),
+        host="127.0.0.1",
+        port=port,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, name="seeded web", daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: server.started or not thread.is_alive(), what="the pages")
+        assert thread.is_alive(), f"port {port} cannot be listened on"
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        services.send_away()
+        server.should_exit = True
+        thread.join(10)

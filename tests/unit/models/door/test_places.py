@@ -1,0 +1,102 @@
+"""Every problem of a text has a line and a column."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.door.documents import read_action
+from models.door.places import find_place, locate
+from models.errors import InvalidDocumentError, Problem
+
+GOOD = """{
+    "name": "daily",
+    "operations": {"send_execsum": true},
+    "when": {"cron_rule": "0 7 * * *"}
+}"""
+
+
+def find_all(text: str | bytes) -> list[tuple[tuple[int, int] | None, Problem]]:
+    """Return the place of each problem of *text*, and the problem."""
+    with pytest.raises(InvalidDocumentError) as caught:
+        read_action(text)
+    return [(locate(each, text), each) for each in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        pytest.param("", (1, 1), id="nothing"),
+        pytest.param("\n \n", (1, 1), id="blank"),
+        pytest.param("\ufeff{}", (1, 1), id="byte order mark"),
+        pytest.param('{"name":\n "caf\u00e9 '.encode() + b'\xff"}', (2, 8), id="utf-8"),
+        pytest.param("7", (1, 1), id="not an object"),
+        pytest.param("{\n'name': 1}", (2, 1), id="quotes"),
+        pytest.param('{\n"name" 1}', (2, 8), id="colon"),
+        pytest.param('{"name": "a"\n  "b": 1}', (2, 3), id="comma"),
+        pytest.param('{"name": "a\n"}', (1, 12), id="line break in a text"),
+        pytest.param('{"name": ', (1, 10), id="end"),
+        pytest.param("{}\n{}", (2, 1), id="two documents"),
+        pytest.param('{"a": [1,\n' + "[" * 40 + "]" * 40 + "]}", (2, 31), id="deep"),
+        pytest.param("[" * 100_000, (1, 33), id="deeper than Python goes"),
+        pytest.param('{"name": "[[[",\n"a": ' + "[" * 5000, (2, 37), id="text"),
+    ],
+)
+def test_text_that_is_no_document_has_a_place(
+    text: str | bytes, place: tuple[int, int]
+) -> None:
+    """
+    Whatever is wrong before anybody looks at what it says.
+    """
+    assert place == find_all(text)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pointer", "place"),
+    [
+        ('"name"', '"nam"', "/nam", (2, 5)),
+        ('"name": "daily"', '"name": 7', "/name", (2, 13)),
+        ('"send_execsum"', '"send_execsums"', "/operations/send_execsums", (3, 20)),
+        ('"cron_rule"', '"cron"', "/when/cron", (4, 14)),
+        ("0 7 * * *", "61 7 * * *", "/when/cron_rule", (4, 27)),
+        ('{"cron_rule": "0 7 * * *"}', "{}", "/when", (4, 13)),
+        ('    "name": "daily",\n', "", "/name", (1, 1)),
+        ('"name": "daily"', '"name": "\\u0000"', "/name", (2, 13)),
+        ('"name": "daily"', f'"name": {"9" * 5000}', "/name", (2, 13)),
+        ('"name": "daily"', '"name": "a", "name": "b"', "/name", (2, 18)),
+    ],
+)
+def test_problem_of_a_document_has_a_place(
+    old: str, new: str, pointer: str, place: tuple[int, int]
+) -> None:
+    """
+    That of the key if the key is wrong, of the second if it appears twice.
+    """
+    found = find_all(GOOD.replace(old, new))
+
+    assert (place, pointer) == next(
+        (where, each.pointer) for where, each in found if each.pointer == pointer
+    )
+
+
+def test_several_problems_have_a_place_each() -> None:
+    """
+    In the order of the document; what was probably meant is beside them.
+    """
+    text = (
+        GOOD.replace("name", "nmae")
+        .replace('"0 7', '"61 7')
+        .replace('* *"}', '* *"},\n    "overlap": "skp"')
+    )
+
+    found = find_all(text)
+
+    assert [(2, 5), (4, 27), (5, 16), (1, 1)] == [place for place, _ in found]
+    assert ["name", None, "skip", None] == [each.instead for _, each in found]
+    assert [True, False, False, False] == [each.about_key for _, each in found]
+
+
+def test_key_of_what_is_not_there_is_the_place_of_what_lacks_it() -> None:
+    """
+    There is no better one.
+    """
+    assert (1, 7) == find_place('{"a": {"b": 1}}', "/a/c", of_key=True)

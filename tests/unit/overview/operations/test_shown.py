@@ -1,0 +1,67 @@
+"""What faces are told of an operation beside its columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from models.operation_state import OperationState, StepState
+from operations.running.estimates import Usual
+from overview.operations.shown import ShownStep
+from tests.shown import make_shown_operation
+
+SIX = datetime(2026, 11, 23, 6, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def test_step_that_runs_ends_as_usual():
+    """
+    What it took before counts from when it began.
+    """
+    step = ShownStep(
+        "refresh", StepState.RUNNING, started_at=SIX, usual=Usual(MINUTE, runs=3)
+    )
+
+    assert SIX + MINUTE == step.eta
+    assert step.took is None
+
+
+def test_step_that_never_succeeded_has_no_end_in_sight():
+    """
+    Nothing is guessed.
+    """
+    assert ShownStep("refresh", StepState.RUNNING, started_at=SIX).eta is None
+
+
+def test_what_has_ended_took_its_time():
+    """
+    From its start to its end, not from when it was recorded.
+    """
+    shown = make_shown_operation(
+        recorded_at=SIX - MINUTE, started_at=SIX, finished_at=SIX + 2 * MINUTE
+    )
+
+    assert 2 * MINUTE == shown.took
+
+
+def test_missed_row_stands_for_all_that_an_outage_took():
+    """
+    How many, and from which occurrence to which, as instants.
+    """
+    details = {
+        "count": 1000,
+        "more": True,
+        "first": "2026-11-23T06:00:00Z",
+        "last": "2026-11-23T22:39:00Z",
+    }
+
+    missed = make_shown_operation(state=OperationState.MISSED, details=details).missed
+
+    assert missed is not None
+    assert (1000, True, SIX) == (missed.count, missed.is_more, missed.first)
+
+
+def test_other_details_are_nothing_missed():
+    """
+    A run that was forced has details, too.
+    """
+    assert make_shown_operation(details={"force": True}).missed is None

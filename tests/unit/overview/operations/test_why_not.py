@@ -1,0 +1,266 @@
+"""Why an operation did not run, or waits, in a sentence for its row."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from models.operation_state import OperationState, Reason
+from overview.operations.why_not import (
+    ALONE,
+    Beside,
+    Mark,
+    Place,
+    Remedy,
+    Told,
+    find_mark,
+    tell_why,
+)
+from tests.shown import make_shown_operation
+
+SIX = datetime(2026, 10, 20, 6, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+LONDON = ZoneInfo("Europe/London")
+OTHER = UUID(int=7)
+MISSED = {
+    "first": "2026-10-20T00:15:00+00:00",
+    "last": "2026-10-20T00:25:00+00:00",
+    "count": 3,
+    "more": False,
+}
+
+
+def tell(beside: Beside = ALONE, **given: Any) -> Told:
+    """Return what is told at SIX of an operation with these fields."""
+    told = tell_why(make_shown_operation(**given), beside, now=SIX)
+    assert told is not None
+    return told
+
+
+@pytest.mark.parametrize(
+    ("given", "beside", "sentence"),
+    [
+        (
+            {"state": "pending", "send_at": SIX + MINUTE, "attempt": 0},
+            ALONE,
+            "Waits for its time, 2026-10-20 07:01:00 +01:00 (06:01:00Z).",
+        ),
+        (
+            {
+                "state": "pending",
+                "reason": Reason.STEP_FAILED,
+                "error": "refresh: data.rail.example answered 503",
+                "attempt": 1,
+                "send_at": SIX + MINUTE,
+            },
+            ALONE,
+            (
+                "step failed: refresh: data.rail.example answered 503. Attempt 2 of 3"
+                " follows at 2026-10-20 07:01:00 +01:00 (06:01:00Z)."
+            ),
+        ),
+        (
+            {"state": "pending", "send_at": SIX, "attempt": 0},
+            Beside(
+                hindrance="another heavy run of shop has not ended",
+                blocker=OTHER,
+                blocker_at=SIX - MINUTE,
+            ),
+            (
+                "Waits: another heavy run of shop has not ended, the one of"
+                " 2026-10-20 06:59:00 +01:00 (05:59:00Z)."
+            ),
+        ),
+        (
+            {"state": "pending", "send_at": SIX - MINUTE, "attempt": 0},
+            Beside(program="no scheduler leads. Start one: minutehand scheduler"),
+            (
+                "Waits to be sent since 2026-10-20 06:59:00 +01:00 (05:59:00Z): no"
+                " scheduler leads. Start one: minutehand scheduler."
+            ),
+        ),
+        (
+            {"state": "queued", "queue": "quick"},
+            Beside(place=Place(9, 14, SIX - MINUTE, is_served=False)),
+            (
+                "Waits for a worker: position 9 of 14 on quick, from which no worker"
+                " has taken anything since 2026-10-20 06:59:00 +01:00 (05:59:00Z)."
+            ),
+        ),
+        (
+            {"state": "queued", "queue": "heavy"},
+            Beside(place=Place(1, 1, None, is_served=False)),
+            "Waits for a worker: position 1 of 1 on heavy, which no worker takes from.",
+        ),
+        (
+            {
+                "state": "failed",
+                "reason": "step failed: call_webhook",
+                "error": "call_webhook: hooks.example answered 410 Gone\nbody: …",
+                "finished_at": SIX,
+            },
+            ALONE,
+            (
+                "step failed: call_webhook: hooks.example answered 410 Gone at"
+                " 2026-10-20 07:00:00 +01:00 (06:00:00Z). Permanent: no further attempt"
+                " follows by itself."
+            ),
+        ),
+        (
+            {
+                "state": "failed",
+                "reason": Reason.WORKER_LOST,
+                "error": "in every attempt, the worker was lost",
+                "attempt": 3,
+            },
+            ALONE,
+            "worker lost: in every attempt, the worker was lost, in attempt 3.",
+        ),
+        (
+            {"state": "canceled", "reason": Reason.CANCELED, "finished_at": SIX},
+            ALONE,
+            "canceled: somebody canceled it at 2026-10-20 07:00:00 +01:00 (06:00:00Z).",
+        ),
+        (
+            {"state": "skipped", "reason": Reason.OVERLAP},
+            Beside(blocker=OTHER, blocker_at=SIX - MINUTE),
+            (
+                "overlap: the run of 2026-10-20 06:59:00 +01:00 (05:59:00Z) was not"
+                " final, and overlap is skip."
+            ),
+        ),
+        (
+            {"state": "skipped", "reason": "no longer true: the user was seen again"},
+            ALONE,
+            (
+                "no longer true: its cause is gone: the user it was to remind has come"
+                " back (the user was seen again)."
+            ),
+        ),
+        (
+            {"state": "missed", "reason": Reason.OUTAGE, "details": MISSED},
+            Beside(outage=(SIX - MINUTE, SIX)),
+            (
+                "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
+                " 2026-10-20 01:25:00 +01:00 (00:25:00Z). Nobody led from 2026-10-20"
+                " 06:59:00 +01:00 (05:59:00Z) to 2026-10-20 07:00:00 +01:00"
+                " (06:00:00Z), and catch_up does not include it."
+            ),
+        ),
+        (
+            {"state": "missed", "reason": Reason.RECORDED_LATE},
+            ALONE,
+            (
+                "recorded late: its event was recorded more than a day after the"
+                " occurrence (one occurrence)."
+            ),
+        ),
+        (
+            {"state": "succeeded"},
+            Beside(uncertain=2),
+            (
+                "2 mails are uncertain: the mail server or a worker broke off while the"
+                " content was on its way. Nothing sends them again unless somebody"
+                " decides so."
+            ),
+        ),
+    ],
+)
+def test_row_says_why(given: dict[str, Any], beside: Beside, sentence: str):
+    """
+    One sentence in the words of whoever refused, with both clocks.
+    """
+    assert sentence == tell(beside, **given).write(LONDON)
+
+
+@pytest.mark.parametrize("state", ["running", "succeeded"])
+def test_run_that_does_what_it_should_has_nothing_to_say(state: str):
+    """
+    A sentence under each row would hide those that matter.
+    """
+    assert tell_why(make_shown_operation(state=state), now=SIX) is None
+
+
+@pytest.mark.parametrize("state", list(OperationState))
+@pytest.mark.parametrize("reason", [None, "of a newer version: x", *Reason])
+def test_every_state_and_reason_has_an_end(state: str, reason: str | None):
+    """
+    Whatever a row holds, its sentence is one line that ends.
+    """
+    operation = make_shown_operation(state=state, reason=reason, error="a\nb\x00c")
+    told = tell_why(operation, now=SIX)
+
+    if told is not None:
+        text = told.write()
+        assert text.endswith(".")
+        assert text.isprintable()
+        assert ".." not in text
+
+
+def test_error_of_a_megabyte_is_one_short_line():
+    """
+    A row stays a row.
+    """
+    told = tell(state="failed", reason=Reason.STEP_FAILED, error="x" * 2**20)
+
+    assert len(told.write()) < 500
+
+
+@pytest.mark.parametrize(
+    ("given", "beside", "remedies"),
+    [
+        ({"state": "failed", "reason": Reason.STEP_FAILED}, ALONE, [Remedy.RETRY]),
+        (
+            {"state": "failed", "reason": Reason.STEP_FAILED},
+            Beside(uncertain=1),
+            [Remedy.RETRY, Remedy.MAILS],
+        ),
+        ({"state": "canceled", "reason": Reason.ACTION_DELETED}, ALONE, []),
+        ({"state": "canceled", "reason": "restored: as of 6"}, ALONE, [Remedy.RETRY]),
+        (
+            {"state": "missed", "reason": Reason.OUTAGE},
+            ALONE,
+            [Remedy.BACKFILL, Remedy.EDIT],
+        ),
+        ({"state": "queued"}, ALONE, [Remedy.WORKERS, Remedy.CANCEL]),
+        (
+            {"state": "pending", "reason": "platform: no space left"},
+            ALONE,
+            [Remedy.DOCTOR, Remedy.CANCEL],
+        ),
+    ],
+)
+def test_row_says_what_can_be_done(
+    given: dict[str, Any], beside: Beside, remedies: list[Remedy]
+):
+    """
+    The first is the button that helps; what cannot help is not offered.
+    """
+    assert remedies == list(tell(beside, **given).remedies)
+
+
+def test_same_failures_are_found_by_the_cause_of_one_of_them():
+    """
+    Others are found by their state and reason.
+    """
+    failed = tell(state="failed", reason="step failed: refresh")
+    skipped = tell(state="skipped", reason=Reason.OVERLAP)
+
+    assert {"same_as": str(UUID(int=1))} == failed.same
+    assert {"state": "skipped", "reason": "overlap"} == skipped.same
+
+
+def test_operation_between_two_attempts_is_retrying():
+    """
+    It is pending, and has a reason; one with uncertain mails is that above all.
+    """
+    pending = make_shown_operation(state="pending")
+    between = make_shown_operation(state="pending", reason=Reason.WORKER_LOST)
+
+    assert find_mark(pending) is None
+    assert Mark.RETRYING is find_mark(between)
+    assert Mark.UNCERTAIN is find_mark(make_shown_operation(), uncertain=1)

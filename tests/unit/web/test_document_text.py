@@ -1,0 +1,89 @@
+"""The text of an action, as people read and write it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from web.document_text import replace_members, write_text
+from web.duration_words import read_duration, tell_duration
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"a": {"b": {"c": [1, 2, {"d": None}]}}, "é": "\u2028"},
+        {"a": ["x" * 50, "y" * 50], "b": [], "c": {}},
+    ],
+)
+def test_text_says_what_the_document_says(document: Any) -> None:
+    """
+    Over as many lines as it takes.
+    """
+    assert document == json.loads(write_text(document))
+
+
+def test_only_what_differs_is_written_anew() -> None:
+    """
+    Spaces, line ends and escapes of the rest stay.
+    """
+    text = '{ "a" :1,\t"b/~":  {"x":\n2}, "c":"\\u00e9" }\n\n'
+    old: dict[str, Any] = {"a": 1, "b/~": {"x": 2}, "c": "é"}
+
+    other = replace_members(text, old, {**old, "a": 3, "b/~": {"y": [1]}})
+    inner = replace_members(text, old, {**old, "b/~": {"x": "z"}})
+
+    assert '{ "a" :3,\t"b/~":  {"y": [1]}, "c":"\\u00e9" }\n\n' == other
+    assert text.replace("2", '"z"') == inner
+
+
+def test_new_or_lost_members_write_the_whole_anew() -> None:
+    """
+    There is no place where they would surely belong.
+    """
+    assert '{\n    "a": 1,\n    "b": 2\n}' == replace_members(
+        '{"a":1}', {"a": 1}, {"a": 1, "b": 2}
+    )
+    assert '{\n    "b": 2\n}' == replace_members("{}", {"a": 1}, {"b": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("PT90M", "90 minutes"),
+        ("P1D", "1 day"),
+        ("PT24H", "24 hours"),
+        ("P7DT30S", "7 days 30 seconds"),
+        (
+            "P1Y2M3W4DT5H6M7S",
+            "1 year 2 months 3 weeks 4 days 5 hours 6 minutes 7 seconds",
+        ),
+    ],
+)
+def test_durations_can_be_told_and_read_back(text: str, words: str) -> None:
+    """
+    24 hours are not a day.
+    """
+    assert words == tell_duration(text)
+    assert text == read_duration(words)
+
+
+@pytest.mark.parametrize("text", ["P", "PT", "PT1.5H", "P-1D", "soon", "", "5", "5 xs"])
+def test_what_is_no_duration_stays(text: str) -> None:
+    """
+    The door refuses it, and says what to write.
+    """
+    assert text == tell_duration(text)
+    assert text == read_duration(text)
+
+
+def test_short_words_are_read() -> None:
+    """
+    As people type them.
+    """
+    assert ["PT5M", "PT2H30M", "P1DT1H", "PT10S"] == [
+        read_duration(each) for each in ("5 min", "2h 30min", "1 day and 1 hour", "10s")
+    ]

@@ -1,0 +1,150 @@
+"""The pictures of the calendar and the timeline stand where the times are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from models.operation_state import OperationState
+from overview.timeline.fetching import Run, Stretch
+from web.charts.calendar import draw_load
+from web.charts.timeline import (
+    WIDE,
+    Frame,
+    draw_planned,
+    draw_runs,
+    draw_stretches,
+    find_ticks,
+)
+
+_S = OperationState
+NOON = datetime(2026, 10, 24, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+LONDON = ZoneInfo("Europe/London")
+ID = UUID(int=1)
+
+
+def run(state: _S, begin: float, end: float | None, *, started: bool = True) -> Run:
+    at = NOON + begin * HOUR
+    ended = None if end is None else NOON + end * HOUR
+    return Run(ID, state, at, at if started else None, ended)
+
+
+FRAME = Frame(NOON, NOON + 10 * HOUR)
+
+
+def test_runs_are_as_long_as_they_took():
+    """
+    What has not ended reaches to now, and what leaves the window ends at its edge.
+    """
+    runs = [
+        run(_S.SUCCEEDED, 1, 3),
+        run(_S.SUCCEEDED, -5, 1),
+        run(_S.RUNNING, 4, None),
+        run(_S.FAILED, 9, 99),
+    ]
+
+    drawn = draw_runs(FRAME, runs, now=NOON + 5 * HOUR)
+
+    assert "M100 3h200v9h-200zM0 3h100v9h-100z" == drawn[_S.SUCCEEDED]
+    assert "M400 3h100v9h-100z" == drawn[_S.RUNNING]
+    assert "M900 14h100v9h-100z" == drawn[_S.FAILED]
+
+
+def test_what_never_ran_is_a_mark_where_it_was_due():
+    """
+    However late that was decided; and at the right edge it is still seen.
+    """
+    runs = [
+        run(_S.MISSED, 1, 9, started=False),
+        run(_S.PENDING, 2, None, started=False),
+    ]
+
+    drawn = draw_runs(FRAME, runs, now=NOON + 3 * HOUR)
+    edge = draw_runs(FRAME, [run(_S.SUCCEEDED, 10, 10)], now=NOON)
+
+    assert "M100 14h2v9h-2z" == drawn[_S.MISSED]
+    assert "M200 3h100v9h-100z" == drawn[_S.PENDING]
+    assert f"M{WIDE - 2} 3h2v9h-2z" == edge[_S.SUCCEEDED]
+
+
+def test_many_runs_are_drawn_together_by_state():
+    """
+    Success never hides what failed in the same stretch.
+    """
+    stretches = [Stretch(NOON, NOON + HOUR, {_S.SUCCEEDED: 9, _S.FAILED: 1})]
+
+    drawn = draw_stretches(FRAME, stretches)
+
+    assert {_S.SUCCEEDED, _S.FAILED} == set(drawn)
+
+
+def test_ticks_of_one_place_are_one():
+    """
+    A thousand of them are no more than the picture has room for.
+    """
+    planned = [NOON + number * timedelta(seconds=1) for number in range(1000)]
+
+    assert draw_planned(FRAME, planned).count("M") < 30
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [
+        (1, ["12:00", "12:10", "12:20", "12:30", "12:40", "12:50"]),
+        (6, ["12:00", "13:00", "14:00", "15:00", "16:00", "17:00"]),
+        (
+            24,
+            [
+                "12:00",
+                "15:00",
+                "18:00",
+                "21:00",
+                "Sun 25 Oct",
+                "03:00",
+                "06:00",
+                "09:00",
+            ],
+        ),
+    ],
+)
+def test_the_axis_has_round_times_of_the_zone(hours: int, expected: list[str]):
+    """
+    Also behind a change of clocks, where they are an hour further.
+    """
+    start = NOON - HOUR  # 12:00 in London
+    frame = Frame(start, start + hours * HOUR)
+
+    assert expected == [each.text for each in find_ticks(frame, LONDON)]
+
+
+def test_bars_have_what_their_hour_has():
+    """
+    Each queue stands on the former one, and hot minutes are marked above their bar.
+    """
+    minutes = [
+        (NOON, {"heavy": 2, "quick": 1}),
+        (NOON + timedelta(minutes=5), {"quick": 3}),
+        (NOON + 50 * HOUR, {"quick": 1}),
+        (NOON + 999 * HOUR, {"quick": 70}),
+    ]
+
+    chart = draw_load(minutes, [NOON], NOON, LONDON)
+
+    assert (6, 0) == (chart.most, chart.least)
+    assert ["heavy", "quick"] == list(chart.paths)
+    assert 2 == chart.paths["quick"].count("M")
+    assert [1] == [each.rank for each in chart.marks]
+    assert ["Sun 25", "Mon 26"] == [each.text for each in chart.days[:2]]
+    assert {"heavy": 2, "quick": 4} == chart.fullest[0][1]
+    assert ["0", "3", "6"] == [each.text for each in chart.rows]
+
+
+def test_nothing_planned_is_a_picture_as_well():
+    """
+    Without bars.
+    """
+    assert {} == draw_load([], [], NOON, LONDON).paths

@@ -1,0 +1,245 @@
+"""What the page of one scheduled action shows, part by part."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from actions.explaining.why import Answer
+from actions.posting.edit import fetch_document
+from actions.previews.preview import Preview
+from actions.read_actions import RevisionNote
+from models.errors import (
+    InvalidDocumentError,
+    MinutehandError,
+    NotFoundError,
+    RuleError,
+)
+from models.fields.instants import parse_instant
+from models.operation_state import OperationState
+from models.paging import Page
+from models.revision import OF_DOCUMENT
+from operations.list_operations import OperationFilter
+from overview.actions.days import ActionDays
+from overview.actions.explaining import explain_instant
+from overview.actions.recent_runs import RecentRuns
+from overview.actions.shown import DetailedAction
+from overview.operations.shown import ShownOperation, fetch_shown_part
+from overview.previews.stored import preview_stored
+from overview.recipients import Recipient, fetch_recipient_part
+from web.charts.days import DayMap, count_weeks, draw_days
+from web.charts.durations import Trend, draw_spark, draw_trend
+
+#: Runs in the table, in the strip, and in the picture of durations.
+TABLED, STRIPPED, DRAWN = 5, 20, 30
+
+#: Recipients of each kind that are named.
+_NAMED = 20
+
+#: Lines of a document that stay the same around one that differs.
+_AROUND = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """When it runs next. *problem*: why that cannot be told."""
+
+    preview: Preview | None
+    problem: str = ""
+
+
+def foresee(connection: sa.Connection, uid: str, zone: ZoneInfo) -> Foreseen:
+    """Return the next runs, in the zone of whoever looks, too."""
+    try:
+        return Foreseen(preview_stored(connection, uid, count=10, viewer_zone=zone))
+    except InvalidDocumentError as error:
+        return Foreseen(None, str(error))
+
+
+def fetch_runs(connection: sa.Connection, uid: str) -> Sequence[ShownOperation]:
+    """Return the last runs, newest first, each with why it did not run."""
+    wanted = OperationFilter(action_uid=uid)
+    part = fetch_shown_part(connection, wanted, Page(TABLED), with_steps=False)
+    return part.entries
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """
+    Who gets the mails, and who does not.
+
+    Args:
+        count: How many are in.
+
+        inside: Some of them.
+
+        outside: Some of the others, by why they are out.
+
+        is_more: Whether there may be more of the others.
+
+        unknown: Names that the small app does not have.
+    """
+
+    count: int
+    on_event: bool
+    inside: Sequence[Recipient]
+    outside: Sequence[tuple[str, Sequence[Recipient]]]
+    is_more: bool
+    unknown: Sequence[str]
+
+
+def fetch_reached(connection: sa.Connection, uid: str) -> Reached:
+    """Return who gets the mails, and who does not."""
+    inside = fetch_recipient_part(connection, uid, Page(_NAMED), inside=True)
+    outside = fetch_recipient_part(connection, uid, Page(_NAMED), inside=False)
+    by_reason = sorted(outside.part.entries, key=lambda each: each.reason)
+    return Reached(
+        inside.count,
+        inside.on_event,
+        inside.part.entries,
+        [
+            (reason, list(those))
+            for reason, those in groupby(by_reason, key=lambda each: each.reason)
+        ],
+        outside.part.following is not None,
+        [each.message for each in inside.unknown],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """
+    How two documents differ, line by line.
+
+    Args:
+        lines: Each with ``keep``, ``ins``, ``del``, or ``gap`` where some are left out.
+    """
+
+    old: RevisionNote | None
+    new: RevisionNote
+    lines: Sequence[tuple[str, str]]
+
+
+def fetch_difference(connection: sa.Connection, found: DetailedAction) -> Difference:
+    """Return how the document differs from the one before, if that is still there."""
+    changes = [each for each in found.revisions if each.change in OF_DOCUMENT]
+    document = found.action.document
+    newest = changes[0] if changes else found.revisions[0]
+    older = [each for each in changes[1:] if each.revision < newest.revision]
+    for old in older[:1]:
+        try:
+            before = fetch_document(connection, found.action.uid, old.revision)
+        except NotFoundError:  # pruned since
+            break
+        return Difference(old, newest, compare_texts(before, document))
+    return Difference(None, newest, compare_texts(document, document))
+
+
+def compare_texts(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """
+    Return how *after* differs from *before* as text, line by line.
+
+    >>> compare_texts({"name": "a"}, {"name": "b"})[1:3]
+    [('del', '  "name": "a"'), ('ins', '  "name": "b"')]
+    """
+    old, new = (_write(each).splitlines() for each in (before, after))
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    if old == new:
+        return [("keep", line) for line in new]
+    lines: list[tuple[str, str]] = []
+    for group in matcher.get_grouped_opcodes(_AROUND):
+        if lines:
+            lines.append(("gap", "…"))
+        for tag, begin, end, other_begin, other_end in group:
+            if tag == "equal":
+                lines += [("keep", line) for line in old[begin:end]]
+            else:
+                lines += [("del", line) for line in old[begin:end]]
+                lines += [("ins", line) for line in new[other_begin:other_end]]
+    return lines
+
+
+def _write(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The pictures of how long the last runs took."""
+
+    trend: Trend | None
+    spark: str
+
+
+def draw_durations(recent: RecentRuns) -> Drawn:
+    """Return the pictures of how long the last runs took, oldest first."""
+    took = [
+        (
+            each.took.total_seconds(),
+            each.state is OperationState.FAILED,
+            str(each.state),
+        )
+        for each in reversed(recent.runs)
+        if each.took is not None
+    ][-DRAWN:]
+    median = None if recent.median is None else recent.median.total_seconds()
+    return Drawn(draw_trend(took, median), draw_spark([each for each, _, _ in took]))
+
+
+@dataclass(frozen=True, slots=True)
+class Weeks:
+    """The days as a map, and as a table of weeks."""
+
+    map: DayMap
+    table: Sequence[tuple[Any, Mapping[str, int]]]
+    days: ActionDays
+
+
+def draw_weeks(days: ActionDays) -> Weeks:
+    """Return the days as a map, and as a table of weeks."""
+    counts = [(each.date, _name(each.counts)) for each in days.days]
+    return Weeks(draw_days(counts), count_weeks(counts), days)
+
+
+def _name(counts: Mapping[OperationState, int]) -> dict[str, int]:
+    return {state.value: counts[state] for state in OperationState if counts.get(state)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """
+    An instant that was asked about, as it was typed.
+
+    Args:
+        answers: Why the action ran then, or did not.
+
+        problem: What is wrong with what was typed.
+    """
+
+    text: str
+    at: datetime | None = None
+    answers: Sequence[Answer] = ()
+    problem: str = ""
+
+
+def ask_why(
+    connection: sa.Connection, uid: str, text: str | None, zone: ZoneInfo
+) -> Asked:
+    """Return why an action ran at an instant; without an offset, in its zone."""
+    if text is None:
+        return Asked("")
+    try:
+        at = parse_instant(text, zone)
+        return Asked(text, at, explain_instant(connection, uid, at))
+    except (RuleError, MinutehandError) as error:
+        return Asked(text, problem=str(error))

@@ -1,0 +1,117 @@
+"""Words about scheduled actions that only pages need. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from actions.count_actions import ActionCounts
+from actions.list_actions import ActionFilter, Trouble
+from actions.read_actions import ActionState
+from overview.actions.recent_runs import RecentRun, RecentRuns
+from overview.actions.shown import ShownAction
+from web.charts.strips import Strip, draw_strip
+
+#: How people call each kind of ``when``.
+KINDS = {
+    "cron_rule": "cron",
+    "calendar": "calendar",
+    "every": "interval",
+    "due_date": "due date",
+    "on": "on an event",
+    "after": "after an event",
+}
+
+#: What is wrong with actions, as one filters by it.
+TROUBLES = {
+    Trouble.ANY: "any of these",
+    Trouble.FAILED: "last run failed",
+    Trouble.MISSED: "last occurrence missed",
+    Trouble.QUARANTINED: "cannot be read",
+}
+
+
+def write_rules(document: Mapping[str, Any]) -> list[str]:
+    """
+    Return the rules of an action as its author wrote them.
+
+    >>> write_rules({"when": {"after": "app.x", "delay": "P1D", "timezone": "UTC"}})
+    ['app.x P1D']
+    """
+    when = document.get("when")
+    rules = when if isinstance(when, list) else [when]
+    return [_write_rule(each) for each in rules if isinstance(each, dict)]
+
+
+def _write_rule(rule: Mapping[str, Any]) -> str:
+    return " ".join(
+        str(rule[key]) for key in (*KINDS, "delay", "anchor") if key in rule
+    )
+
+
+def find_zone_name(document: Mapping[str, Any]) -> str | None:
+    """Return the zone of the first rule of an action. None: it names none."""
+    when = document.get("when")
+    first = when[0] if isinstance(when, list) and when else when
+    name = first.get("timezone") if isinstance(first, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def tell_verdict(counts: ActionCounts) -> str:
+    """Return what of the actions needs a look, in a sentence."""
+    troubles = counts.troubles
+    told = []
+    if failed := troubles.get(Trouble.FAILED, 0):
+        told.append(f"{failed:,} failed last time")
+    if missed := troubles.get(Trouble.MISSED, 0):
+        told.append(f"{missed:,} missed the last time")
+    if bad := troubles.get(Trouble.QUARANTINED, 0):
+        told.append(f"{bad:,} {'is' if bad == 1 else 'are'} quarantined")
+    if told:
+        sentence = ", ".join(told)
+        return f"{sentence[0].upper()}{sentence[1:]}."
+    return "No action is in trouble." if counts.total else "No action matches."
+
+
+def tell_counts(counts: ActionCounts, wanted: ActionFilter) -> str:
+    """Return how many actions match, of how many apps, and in which states."""
+    plain = replace(wanted, app=None, state=None) == ActionFilter()
+    least = "" if counts.is_whole or plain else "At least "
+    apps = sum(1 for count in counts.apps.values() if count)
+    of = f" of {apps:,} apps" if apps > 1 and wanted.app is None else ""
+    noun = "action" if counts.total == 1 else "actions"
+    states = [
+        f"{counts.states[each]:,} {each}"
+        for each in ActionState
+        if counts.states.get(each)
+    ]
+    shown = f": {', '.join(states)}" if wanted.state is None and states else ""
+    return f"{least}{counts.total:,} {noun}{of}{shown}."
+
+
+def name_mark(run: RecentRun) -> str:
+    """Return the state that a strip shows; uncertain mails win."""
+    return "uncertain" if run.is_uncertain else str(run.state)
+
+
+def make_strip(recent: RecentRuns) -> Strip:
+    """Return the strip of the latest runs of an action."""
+    return draw_strip([name_mark(each) for each in reversed(recent.runs)])
+
+
+def tell_idleness(action: ShownAction) -> str:
+    """Return why an action is not due next; empty if it is."""
+    match action.state:
+        case ActionState.QUARANTINED:
+            return "never, until mended"
+        case ActionState.PAUSED:
+            return "until somebody resumes it"
+        case ActionState.INACTIVE:
+            return "until it is switched on"
+        case ActionState.DELETED:
+            return "never"
+        case ActionState.ACTIVE if action.event is not None:
+            return "on an event"
+        case ActionState.ACTIVE:
+            return "" if action.following else "never again"

@@ -1,0 +1,148 @@
+"""The days of some weeks as a map: a column for each week, Monday on top. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+
+#: Units: the side of a day, from day to day, and where the first one is.
+SIDE, STEP = 15, 19
+LEFT, TOP = 40, 18
+
+_WEEK = 7
+
+_WEEKDAYS = {0: "Mon", 2: "Wed", 4: "Fri", 6: "Sun"}
+
+
+class Kind(StrEnum):
+    """What became of a day; it looks like this, and is called this."""
+
+    SUCCEEDED = "succeeded"
+    MIXED = "mixed"
+    FAILED = "failed"
+    MISSED = "missed"
+    LEFT_OUT = "skipped or canceled"
+    LIVE = "not over"
+    NONE = "no run"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One day; *told* says what became of it."""
+
+    x: int
+    y: int
+    kind: Kind
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A word beside the map."""
+
+    x: int
+    y: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DayMap:
+    """
+    The map.
+
+    Args:
+        kinds: That it has, in the order of the legend.
+
+        label: What it shows, in words.
+    """
+
+    width: int
+    height: int
+    side: int
+    cells: tuple[Cell, ...]
+    months: tuple[Label, ...]
+    weekdays: tuple[Label, ...]
+    kinds: tuple[Kind, ...]
+    label: str
+
+
+def judge_day(counts: Mapping[str, int]) -> Kind:
+    """
+    Return what became of a day with so many operations in each state.
+
+    >>> judge_day({"succeeded": 3, "missed": 1}).value
+    'mixed'
+    """
+    succeeded = counts.get("succeeded", 0)
+    if counts.get("failed", 0) or counts.get("missed", 0):
+        if succeeded:
+            return Kind.MIXED
+        return Kind.FAILED if counts.get("failed", 0) else Kind.MISSED
+    if succeeded:
+        return Kind.SUCCEEDED
+    if any(counts.get(each, 0) for each in ("pending", "queued", "running")):
+        return Kind.LIVE
+    return Kind.LEFT_OUT if any(counts.values()) else Kind.NONE
+
+
+def draw_days(days: Sequence[tuple[date, Mapping[str, int]]]) -> DayMap:
+    """
+    Return the map of *days*: in order, without gaps, the first a Monday.
+
+    >>> found = draw_days([(date(2026, 6, 29), {"succeeded": 1})])
+    >>> found.label
+    '1 week: 1 day succeeded'
+    >>> found.cells[0].told
+    'Mon 29 Jun: 1 succeeded'
+    """
+    cells = []
+    months: list[Label] = []
+    for number, (day, counts) in enumerate(days):
+        x, y = LEFT + number // _WEEK * STEP, TOP + number % _WEEK * STEP
+        told = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+        shown = f"{day:%a} {day.day} {day:%b}: {told or 'no run'}"
+        cells.append(Cell(x, y, judge_day(counts), shown))
+        # of a column, where it has the first day of a month, if there is room
+        is_new = day.day <= _WEEK and number % _WEEK == 0
+        if is_new and (not months or x - months[-1].x > STEP):
+            months.append(Label(x, 11, f"{day:%b}"))
+    weeks = -(-len(days) // _WEEK)
+    used = {cell.kind for cell in cells}
+    return DayMap(
+        width=LEFT + weeks * STEP,
+        height=TOP + _WEEK * STEP + 1,
+        side=SIDE,
+        cells=tuple(cells),
+        months=tuple(months),
+        weekdays=tuple(
+            Label(LEFT - STEP // 2 + 1, TOP + each * STEP + 11, name)
+            for each, name in _WEEKDAYS.items()
+        ),
+        kinds=tuple(each for each in Kind if each in used),
+        label=_tell(weeks, cells),
+    )
+
+
+def count_weeks(
+    days: Sequence[tuple[date, Mapping[str, int]]],
+) -> list[tuple[date, dict[str, int]]]:
+    """Return the same week by week: its Monday, and the counts of each state."""
+    found: dict[date, dict[str, int]] = {}
+    for day, counts in days:
+        week = found.setdefault(day - timedelta(days=day.weekday()), {})
+        for state, count in counts.items():
+            week[state] = week.get(state, 0) + count
+    return list(found.items())
+
+
+def _tell(weeks: int, cells: Sequence[Cell]) -> str:
+    counts = {kind: sum(cell.kind is kind for cell in cells) for kind in Kind}
+    told = [
+        f"{count} {'day' if count == 1 else 'days'} {kind}"
+        for kind, count in counts.items()
+        if count and kind is not Kind.NONE
+    ]
+    period = f"{weeks} {'week' if weeks == 1 else 'weeks'}"
+    return f"{period}: {', '.join(told) or 'no run'}"

@@ -1,0 +1,108 @@
+"""
+The last runs of an action as a strip: success above the line, trouble below it. Pure.
+
+Each state has a shape of its own, so that none is told by its colour alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Units for each run, and how many have room.
+STEP = 8
+ROOM = 20
+
+#: For each shape: its classes, the width of its stroke (0: as the style says), and its
+#: path around the middle of the run.
+_SHAPES = {
+    "succeeded": ("k-ok", 0, "M{0} 1v9"),
+    "failed": ("k-bad", 0, "M{0} 12v9"),
+    "missed": ("k-lost none", 0, "M{1} 12.5h4v8h-4zM{1} 18l4-4"),
+    "skipped": ("k-calm none", 2, "M{2} 11h5"),
+    "canceled": ("k-calm none", 1.5, "M{2} 14l5-6"),
+    "uncertain": ("f-warn", 0, "M{0} 5l3.5 6-3.5 6-3.5-6z"),
+    "retrying": ("f-warn", 0, "M{0} 12l3 4-3 4-3-4z"),
+    "running": ("k-now none", 1.5, "M{1} 10V1.5h4V10"),
+    "queued": ("k-calm none", 0, "M{1} 6.5h4v3h-4z"),
+    "pending": ("k-calm none", 0, "M{1} 6.5h4v3h-4z"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Everything of a strip that is drawn alike; *width* 0: as the style says."""
+
+    classes: str
+    width: float
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """
+    A strip.
+
+    Args:
+        label: What it shows, in words.
+    """
+
+    width: int
+    shapes: tuple[Shape, ...]
+    label: str
+
+
+def draw_strip(states: Sequence[str]) -> Strip:
+    """
+    Return the strip of some runs, which ends at the right.
+
+    Args:
+        states: In the order of time; the last ROOM of them are drawn.
+
+    >>> strip = draw_strip(["succeeded", "failed"])
+    >>> strip.label
+    '1 succeeded, 1 failed; the latest failed'
+    >>> [shape.path for shape in strip.shapes]
+    ['M147.5 1v9', 'M155.5 12v9']
+    """
+    shown = list(states)[-ROOM:]
+    paths: dict[str, str] = {}
+    for number, state in enumerate(shown, ROOM - len(shown)):
+        middle = number * STEP + STEP / 2 - 0.5
+        _classes, _width, form = _SHAPES[state]
+        given = (_tell(middle - each) for each in (0, 2, 2.5))
+        paths[state] = paths.get(state, "") + form.format(*given)
+    shapes = tuple(
+        Shape(classes, width, paths[state])
+        for state, (classes, width, _form) in _SHAPES.items()
+        if state in paths
+    )
+    return Strip(ROOM * STEP, shapes, tell_states(shown))
+
+
+def tell_states(states: Sequence[str]) -> str:
+    """Return how many there are of each state, and which is the latest."""
+    if not states:
+        return "no run yet"
+    counts = Counter(states)
+    known = [each for each in _SHAPES if each in counts]
+    told = ", ".join(f"{counts[each]} {each}" for each in known)
+    return f"{told}; the latest {states[-1]}"
+
+
+def _tell(number: float) -> str:
+    return f"{number:g}"
+
+
+#: A strip of one run of each state, with the words of the legend.
+LEGEND = (
+    (draw_strip(["succeeded"]), "succeeded, above the line"),
+    (draw_strip(["failed"]), "failed, below"),
+    (draw_strip(["missed"]), "missed, hollow below"),
+    (draw_strip(["skipped"]), "skipped, a dash"),
+    (draw_strip(["canceled"]), "canceled, a slash"),
+    (draw_strip(["uncertain"]), "uncertain, a diamond"),
+    (draw_strip(["running"]), "running, open"),
+    (draw_strip(["queued"]), "waiting, a bar"),
+)

@@ -1,0 +1,165 @@
+"""
+What people typed, and what was wrong with it.
+
+A form's fields become the JSON that the API takes, and pass the same door: a page says
+what a program would be told, beside the field, and keeps what was typed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from models.door.documents import read_model
+from models.errors import InvalidDocumentError, MinutehandError, UsageError
+from models.fields.strict_model import DocumentModel
+
+_Model = TypeVar("_Model", bound=DocumentModel)
+
+#: The most fields of a form: a bulk change names each thing that is chosen.
+_MOST_FIELDS = 2000
+
+#: The digits of the largest number of a form: no count or version comes near it.
+_MOST_DIGITS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form as they were sent."""
+
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def find(self, name: str) -> str | None:
+        """Return the field *name*. None: it was not sent."""
+        return next((value for key, value in self.fields if key == name), None)
+
+    def get(self, name: str) -> str:
+        """Return the field *name* without space around it. Empty: it was not sent."""
+        return (self.find(name) or "").strip()
+
+    def get_all(self, name: str) -> list[str]:
+        """Return every field *name*, as check boxes of a list send them."""
+        return [value for key, value in self.fields if key == name]
+
+    def has(self, name: str) -> bool:
+        """Tell whether the box *name* was checked, or the button pressed."""
+        return self.find(name) is not None
+
+    def read(
+        self, model: type[_Model], noun: str, values: Mapping[str, Any] | None = None
+    ) -> _Model:
+        """
+        Return what the form says, as the API would take it.
+
+        Args:
+            model: Its fields are named as those of the form.
+
+            noun: Names it in messages.
+
+            values: The document. None: of each field of *model* that is not empty, its
+                text.
+
+        Raises:
+            InvalidDocumentError: With every problem.
+        """
+        if values is None:
+            given = {name: self.get(name) for name in model.model_fields}
+            values = {name: value for name, value in given.items() if value}
+        return read_model(model, json.dumps(values).encode(), noun=noun)
+
+
+def read_number(text: str) -> int | str:
+    """
+    Return the number that *text* is; any other text as it is, for the door to refuse.
+
+    >>> read_number("12"), read_number("²"), read_number("-1")
+    (12, '²', '-1')
+    """
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else text
+
+
+def is_own_path(text: str) -> bool:
+    r"""
+    Tell whether *text* leads to a page of ours.
+
+    A browser takes //host and /\host for another host, and leaves out any tab.
+
+    >>> [is_own_path(text) for text in ("/actions", "//host", "/\t/host", "host")]
+    [True, False, False, False]
+    """
+    return (
+        text.startswith("/")
+        and text[1:2] not in {"/", "\\"}
+        and text.isascii()
+        and text.isprintable()
+    )
+
+
+def read_form(body: bytes) -> Form:
+    """
+    Return the fields of a form.
+
+    Raises:
+        UsageError: It is not one.
+    """
+    try:
+        text = body.decode("utf-8")
+        pairs = parse_qsl(
+            text,
+            keep_blank_values=True,
+            max_num_fields=_MOST_FIELDS,
+            errors="strict",
+        )
+    except ValueError:
+        msg = "This is not the form of the page. Load the page again."
+        raise UsageError(msg) from None
+    # Browsers send each line end as two characters.
+    return Form(tuple((name, value.replace("\r\n", "\n")) for name, value in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """
+    Why nothing was done, for the page that shows the form again.
+
+    Args:
+        told: In a sentence or two.
+
+        fields: What is wrong, by the name of the field.
+
+        others: What is wrong with no field in particular.
+    """
+
+    told: str
+    fields: Mapping[str, list[str]] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+
+def make_refused(error: MinutehandError) -> Refused:
+    """
+    Return what to show of *error* beside the fields of a form.
+
+    A problem belongs to the field that its pointer begins with.
+    """
+    if not isinstance(error, InvalidDocumentError):
+        return Refused(str(error), others=(str(error),))
+    fields: dict[str, list[str]] = {}
+    others: list[str] = []
+    for name, text in _find_messages(error):
+        if name:
+            fields.setdefault(name, []).append(text)
+        else:
+            others.append(text)
+    count = len(error.problems)
+    told = "There is a problem" if count == 1 else f"There are {count} problems"
+    return Refused(f"{told}; nothing was saved.", fields, tuple(others))
+
+
+def _find_messages(error: InvalidDocumentError) -> Iterator[tuple[str, str]]:
+    for problem in error.problems:
+        name = problem.pointer.lstrip("/").partition("/")[0]
+        yield name, f"{problem.message} {problem.hint}".rstrip()

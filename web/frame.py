@@ -1,0 +1,95 @@
+"""What every page has around it: who leads, where one can go, how times are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from actions.leader import fetch_holder, get_last_tick_at
+from models.database.engine import read_clock
+from serving.context import Context
+
+#: A tick is due each minute; one that is later than this is late.
+_LATE = timedelta(seconds=90)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An entry of the navigation: its path, its name, and the keys that lead there."""
+
+    path: str
+    name: str
+    keys: str
+
+
+SECTIONS = (
+    Section("/", "Now", "g n"),
+    Section("/actions", "Actions", "g a"),
+    Section("/operations", "Operations", "g o"),
+    Section("/timeline", "Timeline", "g t"),
+    Section("/calendar", "Calendar", "g c"),
+    Section("/workers", "Workers", "g w"),
+    Section("/apps", "Data", "g d"),
+    Section("/mails", "Mails", "g m"),
+    Section("/events", "Events", "g e"),
+    Section("/settings", "Settings", "g s"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """
+    Whether the installation ticks.
+
+    Args:
+        now: By the clock of the database, aware UTC.
+
+        leader: The host that leads. None: nobody does.
+
+        ticked_at: The last tick, aware UTC. None: there was none.
+    """
+
+    now: datetime
+    leader: str | None
+    ticked_at: datetime | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether somebody leads, but the tick is late."""
+        return (
+            self.leader is not None
+            and self.ticked_at is not None
+            and self.now - self.ticked_at > _LATE
+        )
+
+
+def fetch_pulse(connection: sa.Connection) -> Pulse:
+    """Return whether the installation ticks."""
+    holder = fetch_holder(connection)
+    leads = holder is not None and not holder.is_stale
+    ticked_at = holder.last_tick_at if holder else get_last_tick_at(connection)
+    return Pulse(
+        now=read_clock(connection),
+        leader=holder.hostname if holder is not None and leads else None,
+        ticked_at=ticked_at,
+    )
+
+
+def find_address(context: Context) -> str:
+    """Return where people reach this installation, for commands that they paste."""
+    settings = context.services.settings
+    if settings.web_url is not None:
+        return settings.web_url.rstrip("/")
+    return str(context.request.base_url).rstrip("/")
+
+
+def find_section(path: str) -> Section | None:
+    """Return the entry of the navigation that a page belongs to."""
+    found = [
+        each
+        for each in SECTIONS
+        if path == each.path or (each.path != "/" and path.startswith(f"{each.path}/"))
+    ]
+    return found[0] if found else None

@@ -1,0 +1,93 @@
+"""
+The guard of the pages: who is not signed in is led to where they can, and back.
+
+What goes wrong is told on a page. What was typed into a form by somebody whose session
+has ended is not lost: they sign in, and send it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from models.door.json_text import LARGEST_TEXT
+from models.errors import MinutehandError, NotFoundError
+from serving.context import Context
+from serving.guarding import Body, GuardedRoute, Handle, collect_body, tell_unserved
+from serving.parameters import refuse_nul
+from serving.refusals import find_status
+from serving.signing_in import demand_own_page
+from web.forms import Form, read_form
+from web.preferences import keep_choice
+from web.rendering import render_alone, render_error
+
+_Route = TypeVar("_Route", bound=Callable[..., Any])
+
+#: Bytes of a form: an action of the largest size, and each of its characters escaped.
+LARGEST_FORM = LARGEST_TEXT * 3
+
+_FORM = "application/x-www-form-urlencoded"
+
+#: Where people sign in.
+SIGN_IN = "/sign-in"
+
+
+def takes_form(route: _Route) -> _Route:
+    """Say that a route takes a form: ``read_form(context.body)``."""
+    route.takes = Body(  # type: ignore[attr-defined]
+        {"type": "object"}, {}, largest=LARGEST_FORM, types=(_FORM,)
+    )
+    return route
+
+
+class PageRoute(GuardedRoute):
+    """A page, or what a form of a page is sent to."""
+
+    async def refuse(self, request: Request, error: MinutehandError) -> Response:
+        """Lead to where one signs in; tell everything else."""
+        if find_status(error) is not HTTPStatus.UNAUTHORIZED:
+            return await run_in_threadpool(render_error, request, error)
+        # A part of a page that is read anew must not become another page.
+        if "x-part" in request.headers:
+            return Response(status_code=HTTPStatus.UNAUTHORIZED)
+        if request.method == "GET":
+            query = f"?{request.url.query}" if request.url.query else ""
+            goal = urlencode({"next": f"{request.url.path}{query}"})
+            return RedirectResponse(f"{SIGN_IN}?{goal}", HTTPStatus.SEE_OTHER.value)
+        form = Form()
+        with suppress(MinutehandError):
+            demand_own_page(request.app.state.services.settings, request)
+            form = read_form(await collect_body(request, LARGEST_FORM))
+        values = {"form": form, "path": request.url.path}
+        return render_alone(
+            request, "resend.html", values, status=HTTPStatus.UNAUTHORIZED
+        )
+
+    async def answer(
+        self, handle: Handle, request: Request, context: Context
+    ) -> Response:
+        """Answer with the page, or with what is wrong."""
+        chosen = keep_choice(request)
+        if chosen is not None:
+            return chosen
+        try:
+            return await handle(request)
+        except RequestValidationError:
+            # Of a path: pages read their queries themselves.
+            missing = NotFoundError(f"there is nothing at {request.url.path[:200]!r}")
+            return await run_in_threadpool(render_error, request, missing, context)
+        except MinutehandError as error:
+            tell_unserved(request, error)
+            return await run_in_threadpool(render_error, request, error, context)
+
+    def check_parameters(self, request: Request) -> None:
+        """Ignore parameters that nobody knows, as in links of yesterday."""
+        refuse_nul(request)

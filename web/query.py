@@ -1,0 +1,307 @@
+"""
+What the query of a page asks for.
+
+A link of yesterday may ask for what nobody knows today. It shows the page all the same,
+without that, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from enum import StrEnum
+from typing import Any, TypeVar
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from models.errors import RuleError
+from models.fields.instants import parse_instant
+from models.fields.strict_model import show
+from models.operation_state import Queue
+from models.paging import Page, Part
+from overview.apps.choices import AppChoice, fetch_app_choices
+from overview.load.fetching import Whose
+from serving.context import Context
+from serving.cursors import read_cursor, write_cursor
+from serving.refusals import HttpError
+from web.clocks import Clock, find_zone
+from web.preferences import read_preferences
+from web.reading import Unread, read_part
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+#: Characters of the longest text that is looked for.
+_LONGEST = 200
+
+#: Rows of a part of a list.
+ROWS = 50
+
+#: What the clocks and rules of all zones are known for.
+_FIRST_YEAR, _LAST_YEAR = 1971, 9980
+
+
+@dataclass(slots=True)
+class Query:
+    """
+    The query of a page: its filters, and where a list goes on.
+
+    Args:
+        context: Of the request.
+
+        problems: A sentence for each part of it that was left out.
+
+        is_first: Whether the list is at its beginning, once its page was asked for.
+    """
+
+    context: Context
+    problems: list[str] = field(default_factory=list)
+    is_first: bool = True
+
+    def note(self, problem: str) -> None:
+        """Remember what was left out, once however often it is asked for."""
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def text(self, name: str) -> str | None:
+        """Return a text, without space around it. None: there is none."""
+        value = self.context.request.query_params.get(name, "").strip()
+        if len(value) > _LONGEST:
+            self.note(f"{name} is longer than {_LONGEST} characters.")
+            return None
+        return value or None
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of *name*, as check boxes of a list send them."""
+        values = self.context.request.query_params.getlist(name)
+        return [each for each in values if each]
+
+    def has_any(self, *names: str) -> bool:
+        """Return whether anything is given for one of *names*."""
+        return any(self.context.request.query_params.get(name) for name in names)
+
+    def choice(self, name: str, kind: type[_Choice]) -> _Choice | None:
+        """Return one of *kind*. None: none is named."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return kind(value)
+        except ValueError:
+            known = ", ".join(kind)
+            self.note(f"There is no {name} {show(value)}, only {known}.")
+            return None
+
+    def id(self, name: str) -> UUID | None:
+        """Return the id of an operation."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return UUID(value)
+        except ValueError:
+            self.note(f"{name}: {show(value)} is not an id.")
+            return None
+
+    def instant(self, name: str, zone: ZoneInfo | None = None) -> datetime | None:
+        """
+        Return an instant, aware UTC.
+
+        Args:
+            name: Of the parameter.
+
+            zone: In which a time without offset is read, as forms send it. None: such a
+                time is left out.
+        """
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            # A "+" that somebody typed into a link arrives as a space.
+            return parse_instant(value.replace(" ", "+"), zone)
+        except RuleError as error:
+            self.note(f"{name}: {error}")
+            return None
+
+    def day(self, name: str) -> tuple[datetime, datetime] | tuple[None, None]:
+        """Return where a day of the installation's zone begins, and where it ends."""
+        value = self.text(name)
+        if value is None:
+            return None, None
+        zone = find_zone(self.context.services.timezone) or ZoneInfo("UTC")
+        try:
+            day = date.fromisoformat(value)
+            begin = datetime.combine(day, time(), zone)
+            end = datetime.combine(day + timedelta(days=1), time(), zone)
+        except (ValueError, OverflowError):
+            msg = f"{name}: {show(value)} is not a day such as 2026-10-20."
+            self.note(msg)
+            return None, None
+        return begin, end
+
+    def page(self, limit: int = ROWS) -> Page:
+        """Return which part of the list is asked for; of nonsense, the first."""
+        text = self.context.request.query_params.get("cursor")
+        if not text:
+            return Page(limit)
+        try:
+            position = read_cursor(text, self.context.request)
+        except HttpError:
+            self.note(
+                "The link is to a place in a list with other filters; this is its"
+                " beginning."
+            )
+            return Page(limit)
+        self.is_first = False
+        return Page(limit, position)
+
+    def find_next(self, part: Part[Any]) -> str | None:
+        """Return the cursor after *part*. None: it was the last."""
+        if part.following is None:
+            return None
+        return write_cursor(part.following, self.context.request)
+
+
+class Span(StrEnum):
+    """How long a stretch of the timeline is."""
+
+    HOUR = "1h"
+    SIX_HOURS = "6h"
+    DAY = "24h"
+    WEEK = "7d"
+
+    @property
+    def length(self) -> timedelta:
+        """As a length of time."""
+        return _LENGTHS[self]
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        return _WORDS[self]
+
+
+_LENGTHS = {
+    Span.HOUR: timedelta(hours=1),
+    Span.SIX_HOURS: timedelta(hours=6),
+    Span.DAY: timedelta(hours=24),
+    Span.WEEK: timedelta(days=7),
+}
+_WORDS = {
+    Span.HOUR: "1 hour",
+    Span.SIX_HOURS: "6 hours",
+    Span.DAY: "24 hours",
+    Span.WEEK: "7 days",
+}
+
+
+def ask(context: Context) -> Asked | Unread:
+    """Return what a page of time is asked; Unread: the apps could not be read."""
+    apps = read_part(
+        context, lambda connection: fetch_app_choices(connection, context.app)
+    )
+    if isinstance(apps, Unread):
+        return apps
+    asked = Asked(context, apps=apps)
+    asked.check()
+    return asked
+
+
+@dataclass(slots=True)
+class Asked(Query):
+    """
+    The query of a page of time: of whose runs, when, and by which clocks.
+
+    Args:
+        apps: Those that one may choose from.
+    """
+
+    apps: Sequence[AppChoice] = ()
+
+    def _get(self, name: str) -> str:
+        return self.context.request.query_params.get(name, "").strip()[:_LONGEST]
+
+    @property
+    def whose(self) -> Whose:
+        """The app and queue; a caller of one app has no other."""
+        return Whose(self.app, self.queue)
+
+    @property
+    def app(self) -> str | None:
+        """The app that is looked at. None: all."""
+        if self.context.app is not None:
+            return self.context.app
+        given = self._get("app")
+        return given if given in {each.uid for each in self.apps} else None
+
+    @property
+    def queue(self) -> Queue | None:
+        """The queue that is looked at. None: all."""
+        given = self._get("queue")
+        return Queue(given) if given in set(Queue) else None
+
+    @property
+    def timezone(self) -> str | None:
+        """The zone of the app that is looked at, if it has one."""
+        return next((e.timezone for e in self.apps if e.uid == self.app), None)
+
+    def check(self) -> None:
+        """Note what the filters ask for and do not get."""
+        app, queue = self._get("app"), self._get("queue")
+        if app and app != self.app:
+            self.note(f"There is no app {show(app)}; this is of all.")
+        if queue and self.queue is None:
+            self.note(f"There is no queue {show(queue)}; this is of all.")
+
+    def find_zone(self) -> ZoneInfo:
+        """Return the zone whose days and hours are shown: the link's, or as chosen."""
+        given = self._get("zone")
+        found = find_zone(given)
+        if given and found is None:
+            self.note(f"There is no zone {show(given)}.")
+        if found is not None:
+            return found
+        preferences = read_preferences(self.context.request)
+        if preferences.clock is Clock.UTC:
+            return ZoneInfo("UTC")
+        if preferences.clock is Clock.MINE and preferences.mine is not None:
+            return preferences.mine
+        own = find_zone(self.timezone)
+        return own or find_zone(self.context.services.timezone) or ZoneInfo("UTC")
+
+    def span(self, default: Span) -> Span:
+        """Return how long a stretch is looked at."""
+        given = self._get("span")
+        if given and given not in set(Span):
+            self.note(f"A timeline has 1h, 6h, 24h or 7d, not {show(given)}.")
+        return Span(given) if given in set(Span) else default
+
+    def week(self, today: date) -> date:
+        """Return the Monday of the week, such as 2026-W43, that is looked at."""
+        given = self._get("week")
+        this = today - timedelta(days=today.weekday())
+        if given in {"", "now"}:
+            return this
+        try:
+            first = datetime.strptime(f"{given}-1", "%G-W%V-%u").date()  # noqa: DTZ007 - a local day
+        except ValueError:
+            self.note(
+                f"{show(given)} is not a week, such as {name_week(this)};"
+                " this is the week of today."
+            )
+            return this
+        if not _FIRST_YEAR <= first.year <= _LAST_YEAR:
+            self.note(f"{given} is too far away; this is the week of today.")
+            return this
+        return first
+
+
+def name_week(day: date) -> str:
+    """
+    Return the week of *day*, as links have it.
+
+    >>> name_week(date(2026, 10, 20))
+    '2026-W43'
+    """
+    year, week, _ = day.isocalendar()
+    return f"{year}-W{week:02}"

@@ -1,0 +1,247 @@
+"""Pages from templates: the frame, the components, and what they all know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo
+
+import jinja2
+from fastapi import Request
+from starlette.responses import HTMLResponse, Response
+
+from models.errors import MinutehandError, UnreachableError
+from models.units import format_age, format_bytes
+from overview.access.roles import Role
+from overview.json_form import write_json
+from serving.context import Context
+from serving.refusals import find_status
+from serving.services import Services
+from web.clocks import Clock, Clocks, find_zone, format_iso
+from web.frame import SECTIONS, Pulse, fetch_pulse, find_section
+from web.messages import Told, forget_told, take_told
+from web.preferences import Preferences, Theme, read_preferences
+from web.reading import Unread, read_part
+from web.static_files import STATIC
+
+#: Nothing from elsewhere, and nothing that is written into the page. With the referrer,
+#: browsers would leave out the Origin of forms, too.
+HEADERS = {
+    # Going back finds what was typed.
+    "Cache-Control": "private, no-cache",
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none';"
+    " form-action 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",
+}
+
+
+@dataclass(slots=True)
+class Glyphs:
+    """The signs that a page uses; only these are put into it."""
+
+    used: set[str] = field(default_factory=set)
+
+    def use(self, name: str) -> str:
+        """Return *name*, which is needed."""
+        self.used.add(name)
+        return name
+
+
+def render(
+    context: Context,
+    template: str,
+    values: Mapping[str, Any] | None = None,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    refused: object = None,
+) -> Response:
+    """
+    Return a page.
+
+    Args:
+        context: Of the request.
+
+        template: A file of ``templates/`` that extends ``frame.html``.
+
+        values: What it shows, beside what ``frame.html`` names.
+
+        status: Of the answer.
+
+        refused: What was wrong with the form that it shows again: the status is 422.
+            None: nothing was.
+    """
+    if refused is not None:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+    pulse = read_part(context, fetch_pulse)
+    shown = _Shown(context.request, context, pulse)
+    told = take_told(context.request)
+    # A part that is read anew must not take the message of the next page.
+    is_part = "x-part" in context.request.headers
+    response = shown.make(template, values, status, None if is_part else told)
+    if told is not None and not is_part:
+        forget_told(response)
+    return response
+
+
+def render_error(
+    request: Request, error: MinutehandError, context: Context | None = None
+) -> Response:
+    """
+    Return a page that tells *error*.
+
+    Args:
+        request: That led to it.
+
+        error: Expected; what it says is for people.
+
+        context: Of the request. None: nobody was let in.
+    """
+    away = isinstance(error, UnreachableError)
+    pulse: Pulse | Unread = Unread(str(error))
+    if context is not None and not away:
+        pulse = read_part(context, fetch_pulse)
+    status = find_status(error)
+    values = {"problem": str(error), "status": status}
+    response = _Shown(request, context, pulse).make("error.html", values, status, None)
+    headers = getattr(error, "headers", {})
+    response.headers.update({"Retry-After": "5"} if away else headers)
+    return response
+
+
+def render_alone(
+    request: Request,
+    template: str,
+    values: Mapping[str, Any],
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+) -> Response:
+    """
+    Return a page for somebody who was not let in.
+
+    Args:
+        request: That led to it.
+
+        template: A file of ``templates/`` that extends ``frame.html``.
+
+        values: What it shows.
+
+        status: Of the answer.
+    """
+    return _Shown(request, None, Unread("")).make(template, values, status, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One page that is made."""
+
+    request: Request
+    context: Context | None
+    pulse: Pulse | Unread
+
+    def make(
+        self,
+        template: str,
+        values: Mapping[str, Any] | None,
+        status: HTTPStatus,
+        told: Told | None,
+    ) -> Response:
+        preferences = read_preferences(self.request)
+        text = (
+            make_environment()
+            .get_template(template)
+            .render(
+                {
+                    "context": self.context,
+                    "clocks": self._make_clocks(preferences),
+                    "glyphs": Glyphs(),
+                    "path": self.request.url.path,
+                    "preferences": preferences,
+                    "pulse": self.pulse,
+                    "section": find_section(self.request.url.path),
+                    "told": told,
+                    "with_query": self._with_query,
+                    **(values or {}),
+                }
+            )
+        )
+        return HTMLResponse(text, status.value, headers=HEADERS)
+
+    def _make_clocks(self, preferences: Preferences) -> Clocks:
+        services: Services = self.request.app.state.services
+        now = datetime.now(UTC) if isinstance(self.pulse, Unread) else self.pulse.now
+        return make_clocks(services, preferences, now)
+
+    def _with_query(self, **changes: Any) -> str:
+        """
+        Return the address of this page with another query.
+
+        Args:
+            changes: Values by name: one, a list of them, or None to leave it out.
+        """
+        kept = [
+            pair
+            for pair in self.request.query_params.multi_items()
+            if pair[0] not in changes
+        ]
+        for name, value in changes.items():
+            several = value if isinstance(value, list | tuple) else [value]
+            kept += [(name, str(each)) for each in several if each is not None]
+        path = quote(self.request.url.path)
+        return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def make_clocks(services: Services, preferences: Preferences, now: datetime) -> Clocks:
+    """Return the clocks that somebody has chosen, at *now* (aware)."""
+    installation = find_zone(services.timezone) or ZoneInfo("UTC")
+    return Clocks(now, preferences.clock, installation, preferences.mine)
+
+
+@cache
+def make_environment() -> jinja2.Environment:
+    """Return where the templates are, and what all of them may use."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "Clock": Clock,
+        "Role": Role,
+        "SECTIONS": SECTIONS,
+        "STATIC": STATIC,
+        "Theme": Theme,
+    }
+    environment.filters |= {
+        "age": _tell_age,
+        "bytes": format_bytes,
+        "iso": format_iso,
+        "lag": _tell_lag,
+        "json": lambda value: write_json(value, indent=2),
+        "path": lambda text: quote(str(text), safe=""),
+        "thousands": lambda number: f"{number:,}",
+    }
+    environment.tests["unread"] = lambda value: isinstance(value, Unread)
+    return environment
+
+
+def _tell_age(age: timedelta | float) -> str:
+    """Return a length of time, or so many seconds, in words."""
+    length = age if isinstance(age, timedelta) else timedelta(seconds=age)
+    if timedelta(0) < length < timedelta(seconds=10):
+        return f"{length.total_seconds():.1f} s"
+    return format_age(length)
+
+
+def _tell_lag(lag: timedelta | float) -> str:
+    """Return a short length of time, or so many seconds, to the hundredth."""
+    seconds = lag.total_seconds() if isinstance(lag, timedelta) else lag
+    return (
+        f"{seconds:.2f} s" if seconds < 60 else format_age(timedelta(seconds=seconds))
+    )

@@ -1,0 +1,72 @@
+"""
+The pages, a file for each.
+
+Those of ``ROUTERS`` need somebody who is signed in; those of ``PUBLIC_ROUTERS`` answer
+everybody.
+"""
+
+from web.routes import (
+    action,
+    action_acts,
+    actions,
+    apps,
+    backfills,
+    begin,
+    bulk,
+    calendar,
+    data,
+    editor,
+    events,
+    keys_help,
+    mail_changes,
+    mail_html,
+    mails,
+    now,
+    operation,
+    operations,
+    operations_bulk,
+    pause_all,
+    revisions,
+    search,
+    settings,
+    settings_keys,
+    sign_in,
+    static,
+    timeline,
+    workers,
+)
+
+PUBLIC_ROUTERS = (
+    sign_in.router,
+    static.router,
+)
+ROUTERS = (
+    apps.router,
+    calendar.router,
+    begin.router,
+    data.router,
+    events.router,
+    editor.router,  # before /actions/{uid}: "new" is no uid
+    actions.router,
+    action.router,
+    action_acts.router,
+    backfills.router,
+    bulk.router,
+    keys_help.router,
+    # Their paths are also ones of mails.
+    mail_changes.router,
+    mail_html.router,
+    mails.router,
+    now.router,
+    # before those of one operation, whose paths are alike
+    operations_bulk.router,
+    operations.router,
+    operation.router,
+    revisions.router,
+    timeline.router,
+    settings.router,
+    settings_keys.router,
+    workers.router,
+    pause_all.router,
+    search.router,
+)

@@ -1,0 +1,182 @@
+"""The list of scheduled actions, and its export."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.count_actions import ActionCounts, count_actions
+from actions.list_actions import ActionFilter, ActionKind, Order, Trouble
+from actions.read_actions import ActionState
+from models.errors import NotFoundError, UsageError
+from models.operation_state import Queue
+from models.paging import Page, Part
+from overview.actions.documents import ActionDocument, fetch_document_part
+from overview.actions.shown import ListedAction, fetch_action_part
+from overview.json_form import write_json
+from serving.context import Context, Viewer
+from web.action_words import (
+    KINDS,
+    TROUBLES,
+    find_zone_name,
+    make_strip,
+    tell_counts,
+    tell_idleness,
+    tell_verdict,
+    write_rules,
+)
+from web.charts.strips import LEGEND
+from web.guarding import PageRoute
+from web.query import Query
+from web.reading import Unread, read_part
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+#: Actions of one part of the list, and the latest runs of each.
+_SHOWN, _RUNS = 50, 20
+
+#: The most documents of an export, and of each part of it.
+_EXPORTED, _AT_ONCE = 2000, 200
+
+#: What the page calls actions that one begins with, one of each kind.
+STARTERS = (
+    ("nightly", "Every night"),
+    ("interval", "Every few minutes"),
+    ("month-end", "On the last working day"),
+    ("once", "Once, at an instant"),
+    ("after-event", "Days after an event"),
+)
+
+#: The parameters of the list that say which actions it has.
+FILTERS = ("app", "state", "kind", "queue", "text", "trouble")
+
+
+def read_filter(context: Context, query: Query) -> ActionFilter:
+    """Return which actions a query is about, of the caller's alone."""
+    app = query.text("app")
+    try:
+        own = context.narrow(app)
+    except NotFoundError:
+        query.note(f"There is no small app {app!r}.")
+        own = context.app
+    return ActionFilter(
+        app=own,
+        state=query.choice("state", ActionState),
+        kind=query.choice("kind", ActionKind),
+        queue=query.choice("queue", Queue),
+        text=query.text("text"),
+        trouble=query.choice("trouble", Trouble),
+    )
+
+
+@router.get("/actions")
+def show_actions(context: Viewer) -> Response:
+    """Show the list."""
+    query = Query(context)
+    wanted = read_filter(context, query)
+    order = query.choice("sort", Order) or Order.NAME
+    page = query.page(_SHOWN)
+    part = read_part(context, lambda c: _fetch(c, wanted, page, order, query))
+    # Those that were deleted are neither counted nor in trouble.
+    counted = wanted if wanted.state is not ActionState.DELETED else ActionFilter()
+    counts = read_part(context, lambda c: count_actions(c, counted, app=context.app))
+    has_filter = replace(wanted, app=None) != ActionFilter() or query.has_any("app")
+    values = {
+        "part": part,
+        "counts": counts,
+        "wanted": wanted,
+        "order": order,
+        "ignored": query.problems,
+        "is_first": query.is_first,
+        "has_filter": has_filter,
+        "is_new": _is_empty(counts) and not has_filter,
+        "filters": {name: query.text(name) for name in FILTERS if query.text(name)},
+        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "verdict": _tell(counts, tell_verdict),
+        "lead": _tell(counts, lambda found: tell_counts(found, counted)),
+        **_WORDS,
+    }
+    return render(context, "actions.html", values)
+
+
+_WORDS: dict[str, Any] = {
+    "KINDS": KINDS,
+    "Order": Order,
+    "Queue": Queue,
+    "RUNS": _RUNS,
+    "SHOWN": _SHOWN,
+    "STARTERS": STARTERS,
+    "STRIPS": LEGEND,
+    "TROUBLES": TROUBLES,
+    "States": ActionState,
+    "find_zone_name": find_zone_name,
+    "make_strip": make_strip,
+    "tell_idleness": tell_idleness,
+    "write_rules": write_rules,
+}
+
+
+def _fetch(
+    connection: sa.Connection,
+    wanted: ActionFilter,
+    page: Page,
+    order: Order,
+    query: Query,
+) -> Part[ListedAction]:
+    try:
+        return fetch_action_part(connection, wanted, page, order=order, runs=_RUNS)
+    except NotFoundError as error:  # the app
+        query.note(str(error))
+        return Part((), None)
+
+
+def _is_empty(counts: ActionCounts | Unread) -> bool:
+    return not isinstance(counts, Unread) and counts.total == 0
+
+
+def _tell(counts: ActionCounts | Unread, tell: Any) -> str | None:
+    return None if isinstance(counts, Unread) else tell(counts)
+
+
+@router.get("/actions.json")
+def export_actions(context: Viewer) -> Response:
+    """Return the documents of what the list shows, or of what is chosen in it."""
+    query = Query(context)
+    wanted = read_filter(context, query)
+    if chosen := query.all("uid"):
+        wanted = replace(wanted, uids=frozenset(chosen))
+    with context.reading() as connection:
+        found = _collect(connection, wanted)
+    # As `actions post` and POST /actions/batch take it.
+    text = write_json([each.document for each in found], indent=2)
+    headers = {"Content-Disposition": 'attachment; filename="actions.json"'}
+    return Response(f"{text}\n", media_type="application/json", headers=headers)
+
+
+def _collect(connection: sa.Connection, wanted: ActionFilter) -> list[ActionDocument]:
+    """
+    Return the documents of all that match.
+
+    Raises:
+        UsageError: They are too many for one file: a part of them would look like all.
+    """
+    found: list[ActionDocument] = []
+    page: Page | None = Page(_AT_ONCE)
+    while page is not None:
+        part = fetch_document_part(connection, wanted, page)
+        found += part.entries
+        if len(found) > _EXPORTED:
+            msg = (
+                f"more than {_EXPORTED:,} actions match, which is too much for one"
+                " file. Filter by app or by text, or take them in parts:"
+                " GET /api/v1/action-documents"
+            )
+            raise UsageError(msg)
+        following = part.following
+        page = None if following is None else Page(_AT_ONCE, following)
+    return found

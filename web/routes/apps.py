@@ -1,0 +1,191 @@
+"""Small apps: what each has, what in it needs a look, its pauses and users."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.list_actions import ActionFilter, Trouble
+from actions.pausing.targets import pause_target, resume_target
+from actions.small_apps.known_users import (
+    UserFilter,
+    fetch_group_part,
+    fetch_user_part,
+)
+from models.errors import MinutehandError
+from models.operation_state import OperationState
+from models.paging import Page
+from models.requests.actions import PauseModel
+from operations.list_operations import OperationFilter
+from overview.actions.shown import fetch_action_part
+from overview.apps.data import fetch_domain_part
+from overview.apps.shown import ListedApp, fetch_app_part, fetch_detailed_app
+from overview.apps.status import fetch_app_status
+from overview.operations.shown import fetch_shown_part
+from serving.context import Context, Operator, Viewer
+from web.forms import Form, Refused, make_refused, read_form
+from web.frame import find_address
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.query import Query
+from web.reading import Unread, read_part
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+#: Failures, troubled actions and users that the page of an app shows.
+_FEW = 5
+_SOME = 10
+
+#: Names that are told before something is done to them.
+_NAMED = 12
+
+_TROUBLED = frozenset({OperationState.FAILED, OperationState.MISSED})
+
+
+@router.get("/apps")
+def show_apps(context: Viewer) -> Response:
+    """List the small apps, and what in each needs a look."""
+    query = Query(context)
+    page = query.page()
+    part = read_part(context, lambda c: fetch_app_part(c, page, app=context.app))
+    values = {
+        "part": part,
+        "query": query,
+        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "address": find_address(context),
+    }
+    return render(context, "apps.html", values)
+
+
+@router.get("/apps/{app}")
+def show_app(context: Viewer, app: str) -> Response:
+    """Show a small app: its actions by trouble, its data, users and failures."""
+    context.own(app)
+    troubled = ActionFilter(app=app, trouble=Trouble.ANY)
+    failed = OperationFilter(app=app, states=_TROUBLED)
+    read = partial(read_part, context)
+    found = read(lambda c: fetch_detailed_app(c, app).seen_by(context.app))
+    values = {
+        "app": app,
+        "found": found,
+        "status": read(lambda c: fetch_app_status(c, app)),
+        "troubled": read(lambda c: fetch_action_part(c, troubled, Page(_SOME))),
+        "failures": read(
+            lambda c: fetch_shown_part(c, failed, Page(_FEW), with_steps=False)
+        ),
+        "domains": read(lambda c: fetch_domain_part(c, app, Page(200))),
+        "address": find_address(context),
+    }
+    return render(context, "app.html", values)
+
+
+@router.get("/apps/{app}/users")
+def show_users(context: Viewer, app: str) -> Response:
+    """List the users of a small app, and its groups."""
+    context.own(app)
+    query = Query(context)
+    page = query.page()
+    wanted = UserFilter(group=query.text("group"), text=query.text("text"))
+    part = read_part(context, lambda c: fetch_user_part(c, app, wanted, page))
+    groups = read_part(context, lambda c: fetch_group_part(c, app, Page(200)))
+    values = {
+        "app": app,
+        "part": part,
+        "groups": groups,
+        "wanted": wanted,
+        "query": query,
+        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+    }
+    return render(context, "app_users.html", values)
+
+
+@router.get("/apps/{app}/pause")
+def ask_pause(context: Operator, app: str) -> Response:
+    """Ask before a small app is paused."""
+    return _ask(context, app, "app_pause.html")
+
+
+@router.post("/apps/{app}/pause")
+@takes_form
+def pause(context: Operator, app: str) -> Response:
+    """Pause a small app."""
+    context.own(app)
+    form = read_form(context.body)
+    try:
+        asked = form.read(PauseModel, "pause")
+        with context.writing() as connection:
+            paused = pause_target(
+                connection,
+                app,
+                until=asked.until,
+                note=asked.note,
+                by=context.caller.name,
+            )
+    except MinutehandError as error:
+        return _ask(context, app, "app_pause.html", form, error)
+    return go_to(
+        f"/apps/{quote(app)}",
+        f"Paused {app}: {_count(paused.actions, 'action')} with it.",
+        undo=f"/apps/{quote(app)}/resume",
+    )
+
+
+@router.get("/apps/{app}/resume")
+def ask_resume(context: Operator, app: str) -> Response:
+    """Ask before a small app is resumed."""
+    return _ask(context, app, "app_resume.html")
+
+
+@router.post("/apps/{app}/resume")
+@takes_form
+def resume(context: Operator, app: str) -> Response:
+    """Resume a small app."""
+    context.own(app)
+    try:
+        with context.writing() as connection:
+            resumed = resume_target(connection, app, by=context.caller.name)
+    except MinutehandError as error:
+        return _ask(context, app, "app_resume.html", None, error)
+    told = f"Resumed {app}: {_count(resumed.actions, 'action')} with it."
+    if resumed.still_paused:
+        told += f" {_count(resumed.still_paused, 'action')} paused otherwise."
+    return go_to(f"/apps/{quote(app)}", told)
+
+
+def _ask(
+    context: Context,
+    app: str,
+    template: str,
+    form: Form | None = None,
+    error: MinutehandError | None = None,
+) -> Response:
+    """Show what is about to be done, and what was wrong with the form."""
+    context.own(app)
+    with context.reading() as connection:
+        (listed,) = fetch_app_part(connection, Page(1), app=app).entries or (None,)
+        if listed is None:
+            fetch_detailed_app(connection, app)  # refuses it
+        wanted = ActionFilter(app=app)
+        named = fetch_action_part(connection, wanted, Page(_NAMED), count=0)
+    refused: Refused | None = None if error is None else make_refused(error)
+    values = {
+        "app": app,
+        "listed": listed,
+        "names": [each.action.name for each in named.entries],
+        "more": _find_more(listed, len(named.entries)),
+        "form": form,
+        "refused": refused,
+    }
+    return render(context, template, values, refused=error)
+
+
+def _find_more(listed: ListedApp | None, named: int) -> int:
+    return 0 if listed is None else max(0, listed.actions - named)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

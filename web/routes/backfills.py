@@ -1,0 +1,214 @@
+"""Backfills of an action: the list first, then progress; and who gets its mails."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.lookup import get_action
+from actions.read_actions import find_zone
+from dispatch.backfills.planning import Plan, plan_backfill
+from dispatch.backfills.requests import cancel_backfill, start_backfill
+from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
+from models.fields.instants import format_instant, parse_instant
+from models.requests.backfills import BackfillModel, Which
+from overview.access.roles import Role
+from overview.backfills import (
+    BackfillState,
+    fetch_backfilled_occurrences,
+    fetch_shown_backfill,
+)
+from overview.recipients import fetch_recipient_part
+from serving.context import Context, Operator, Viewer
+from web.forms import Form, Refused, make_refused, read_form
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.query import Query
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+#: Occurrences that a list shows.
+_LISTED = 100
+
+#: How far back a backfill looks unless somebody says otherwise.
+_WEEK = timedelta(days=7)
+
+
+@router.get("/actions/{uid}/backfill")
+def plan(context: Operator, uid: str) -> Response:
+    """Show which past occurrences would run."""
+    pairs = tuple(context.request.query_params.multi_items())
+    return _show_plan(context, uid, Form(pairs))
+
+
+@router.post("/actions/{uid}/backfill")
+@takes_form
+def begin(context: Operator, uid: str) -> Response:
+    """Run them after all."""
+    form = read_form(context.body)
+    try:
+        with context.writing() as connection:
+            zone = find_zone(get_action(connection, uid, app=context.app))
+            asked = _read(form, zone)
+            backfill_id = start_backfill(
+                connection,
+                uid,
+                since=asked.since,
+                until=asked.until,
+                which=asked.which,
+                retention=context.services.settings.retention,
+                by=context.caller.name,
+                at_once=asked.at_once,
+                note=asked.note,
+                expected_count=asked.expected_count,
+                app=context.app,
+            )
+    except MinutehandError as error:
+        return _show_plan(context, uid, form, make_refused(error))
+    told = "The backfill has begun; live work always goes first."
+    return go_to(f"/backfills/{backfill_id}", told)
+
+
+def _read(form: Form, zone: Any) -> BackfillModel:
+    """
+    Return what a form asks for; instants without an offset are in *zone*.
+
+    Raises:
+        InvalidDocumentError: With every problem.
+    """
+    values: dict[str, Any] = {}
+    problems = []
+    for name in ("from", "until"):
+        if not form.get(name):
+            continue
+        try:
+            values[name] = format_instant(parse_instant(form.get(name), zone))
+        except RuleError as error:
+            problems.append(Problem(f"/{name}", str(error), ""))
+    for name in ("at_once", "expected_count"):
+        text = form.get(name)
+        if text:
+            is_number = text.isdecimal() and len(text) < len("1000000")
+            values[name] = int(text) if is_number else text
+    for name in ("which", "note"):
+        if form.get(name):
+            values[name] = form.get(name)
+    if problems:
+        raise InvalidDocumentError(tuple(problems))
+    return form.read(BackfillModel, "backfill", values)
+
+
+def _show_plan(
+    context: Context, uid: str, form: Form, refused: Refused | None = None
+) -> Response:
+    found: Plan | None = None
+    with context.reading() as connection:
+        row = get_action(connection, uid, app=context.app)
+        zone = find_zone(row)
+        if form.get("from"):
+            try:
+                asked = _read(form, zone)
+                found = plan_backfill(
+                    connection,
+                    uid,
+                    since=asked.since,
+                    until=asked.until,
+                    which=asked.which,
+                    retention=context.services.settings.retention,
+                    app=context.app,
+                )
+            except MinutehandError as error:
+                refused = refused or make_refused(error)
+    values = {
+        "row": row,
+        "zone": zone.key,
+        "form": form,
+        "of": refused,
+        "plan": found,
+        "Which": Which,
+        "LISTED": _LISTED,
+        "week": _WEEK,
+        "back": f"/actions/{quote(uid, safe='')}",
+    }
+    return render(context, "backfill_new.html", values, refused=refused)
+
+
+@router.get("/backfills/{backfill_id}")
+def show_backfill(context: Viewer, backfill_id: UUID) -> Response:
+    """Show how far a backfill is."""
+    query = Query(context)
+    page = query.page(_LISTED)
+    with context.reading() as connection:
+        shown = fetch_shown_backfill(connection, backfill_id, app=context.app)
+        part = fetch_backfilled_occurrences(
+            connection, backfill_id, page, app=context.app
+        )
+        row = get_action(connection, shown.action_uid, app=context.app)
+    values = {
+        "shown": shown,
+        "part": part,
+        "row": row,
+        "zone": find_zone(row).key,
+        "cursor": query.find_next(part),
+        "is_first": query.is_first,
+        "is_open": shown.state in {BackfillState.RUNNING, BackfillState.STOPPING},
+        "may_cancel": shown.state is BackfillState.RUNNING
+        and context.caller.role >= Role.OPERATOR,
+    }
+    return render(context, "backfill.html", values)
+
+
+@router.get("/backfills/{backfill_id}/cancel")
+def ask_cancel(context: Operator, backfill_id: UUID) -> Response:
+    """Ask before a backfill is canceled."""
+    return _show_cancel(context, backfill_id)
+
+
+@router.post("/backfills/{backfill_id}/cancel")
+@takes_form
+def cancel(context: Operator, backfill_id: UUID) -> Response:
+    """Cancel a backfill; what it has run stays done."""
+    try:
+        with context.writing() as connection:
+            cancel_backfill(
+                connection, backfill_id, by=context.caller.name, app=context.app
+            )
+    except MinutehandError as error:
+        return _show_cancel(context, backfill_id, make_refused(error))
+    return go_to(f"/backfills/{backfill_id}", "The backfill is canceled.")
+
+
+def _show_cancel(
+    context: Context, backfill_id: UUID, refused: Refused | None = None
+) -> Response:
+    with context.reading() as connection:
+        shown = fetch_shown_backfill(connection, backfill_id, app=context.app)
+    values = {"shown": shown, "of": refused, "back": f"/backfills/{backfill_id}"}
+    return render(context, "backfill_cancel.html", values, refused=refused)
+
+
+@router.get("/actions/{uid}/recipients")
+def show_recipients(context: Viewer, uid: str) -> Response:
+    """Show who would get the mails of an action now, and why each is in or out."""
+    query = Query(context)
+    page = query.page(_LISTED)
+    inside = {"in": True, "out": False}.get(query.text("who") or "")
+    with context.reading() as connection:
+        row = get_action(connection, uid, app=context.app)
+        found = fetch_recipient_part(
+            connection, uid, page, inside=inside, app=context.app
+        )
+    values = {
+        "row": row,
+        "found": found,
+        "inside": inside,
+        "cursor": query.find_next(found.part),
+        "is_first": query.is_first,
+    }
+    return render(context, "recipients.html", values)

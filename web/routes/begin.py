@@ -1,0 +1,124 @@
+"""The first minute: how an empty installation gets its first scheduled action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.posting.edit import Editor as Author
+from actions.posting.edit import Terms
+from models.errors import InvalidDocumentError, Problem, StaleError
+from overview.access.roles import Role
+from overview.actions.first import APP, post_first_action
+from serving.context import Context, Editor, Viewer
+from web.forms import Form, Refused, make_refused, read_form
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.preferences import read_preferences
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+@router.get("/begin")
+def show_beginning(context: Viewer) -> Response:
+    """Show the ways to begin, whatever there is already."""
+    return _render(context)
+
+
+@router.post("/begin")
+@takes_form
+def begin(context: Editor) -> Response:
+    """Post a first action in a small app made for it, and lead to it."""
+    form = read_form(context.body)
+    services = context.services
+    try:
+        if context.app is not None:
+            _refuse_app(context.app)
+        with context.writing() as connection:
+            posted = post_first_action(
+                connection,
+                form.get("email"),
+                zone=find_zone_name(context),
+                terms=Terms(services.timezone, services.task_rules, services.lookback),
+                editor=Author(context.caller.name, "the first action"),
+            )
+    except StaleError:
+        told = (
+            f"The small app {APP!r} is there already. Its action is in the list, or"
+            " post one of your own."
+        )
+        return _render(context, form, Refused(told, others=(told,)))
+    except InvalidDocumentError as error:
+        return _render(context, form, make_refused(place_problems(error)))
+    uid = posted.posted.uid
+    return go_to(
+        f"/actions/{quote(uid, safe='')}",
+        "Posted, and scheduled. It waits for its time; run it now to see its mail.",
+    )
+
+
+def _refuse_app(app: str) -> None:
+    problem = Problem(
+        "",
+        f"Your key is one of the small app {app!r}, and a first action has an app of"
+        " its own.",
+        "Post an action in your app.",
+    )
+    raise InvalidDocumentError((problem,))
+
+
+def place_problems(error: InvalidDocumentError) -> InvalidDocumentError:
+    """
+    Return *error* with what is about the address of the user at the field of the form.
+
+    What somebody typed is in two places of two documents.
+    """
+    placed: dict[tuple[str, str], Problem] = {}
+    for each in error.problems:
+        is_address = "users" in each.pointer or each.pointer == ""
+        pointer = "/email" if is_address else each.pointer
+        placed.setdefault(
+            (pointer, each.message), Problem(pointer, each.message, each.hint)
+        )
+    by_pointer: dict[str, Problem] = {}
+    for problem in placed.values():
+        by_pointer.setdefault(problem.pointer, problem)
+    return InvalidDocumentError(tuple(by_pointer.values()))
+
+
+def find_zone_name(context: Context) -> str:
+    """Return the zone in which a first action is read: the browser's, or ours."""
+    mine = read_preferences(context.request).mine
+    return context.services.timezone if mine is None else mine.key
+
+
+def make_begin_values(
+    context: Context, form: Form | None = None, refused: Refused | None = None
+) -> Mapping[str, Any]:
+    """Return what the cards show."""
+    settings = context.services.settings
+    return {
+        "form": form,
+        "refused": refused,
+        "may_begin": context.app is None and context.caller.role >= Role.EDITOR,
+        "first_zone": find_zone_name(context),
+        "mails_to": None if "://" in settings.smtp_url else settings.smtp_url,
+    }
+
+
+def _render(
+    context: Context, form: Form | None = None, refused: Refused | None = None
+) -> Response:
+    values = make_begin_values(context, form, refused)
+    return render(context, "begin.html", values, refused=refused)
+
+
+@router.get("/guide")
+def show_guide(context: Viewer) -> Response:
+    """Show the five-minute guide."""
+    return render(context, "guide.html")

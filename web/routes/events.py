@@ -1,0 +1,151 @@
+"""Events: what happened to users, and what actions made of it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.receive_events import receive_events_strictly
+from actions.replay_event import find_refusal, replay_event
+from models.errors import MinutehandError
+from models.event import EventName, ReplayModel, UserEventModel
+from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
+from serving.context import Context, Operator, Viewer
+from web.forms import Form, make_refused, read_form
+from web.frame import find_address
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.query import Query
+from web.reading import Unread, read_part
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+@router.get("/events")
+def show_events(context: Viewer) -> Response:
+    """List events, the latest recorded first, with what the first actions made."""
+    query = Query(context)
+    app = context.narrow(query.text("app"))
+    since, until = query.day("day")
+    wanted = EventFilter(query.text("name"), query.text("user"), since, until)
+    page = query.page()
+    part = read_part(context, lambda c: fetch_event_part(c, app, wanted, page))
+    values = {
+        "app": app,
+        "wanted": wanted,
+        "params": context.request.query_params,
+        "query": query,
+        "part": part,
+        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+        "address": find_address(context),
+    }
+    return render(context, "events.html", values)
+
+
+@router.get("/events/send")
+def ask_send(context: Operator) -> Response:
+    """Ask which event is to be sent."""
+    query = Query(context)
+    app = context.narrow(query.text("app"))
+    # Sent twice by an impatient hand, it is one event all the same.
+    form = Form((("app", app or ""), ("key", f"page-{uuid4()}")))
+    return _show_form(context, form)
+
+
+@router.post("/events/send")
+@takes_form
+def send(context: Operator) -> Response:
+    """Record an event."""
+    form = read_form(context.body)
+    app = form.get("app") or context.app or ""
+    try:
+        context.narrow(app)
+        asked = form.read(UserEventModel, "event")
+        with context.writing() as connection:
+            received = receive_events_strictly(connection, app, [asked], is_list=False)
+    except MinutehandError as error:
+        return _show_form(context, form, error)
+    ((event_id, outcome),) = received.outcomes
+    told = {
+        "recorded": "The event is recorded.",
+        "known": "This event was recorded before; nothing was done twice.",
+        "outdated": "The user was seen later than that; nothing was recorded.",
+    }[outcome]
+    if outcome == "outdated":
+        return go_to(f"/events?app={quote(app, safe='')}", told)
+    return go_to(f"/events/{quote(app, safe='')}/{event_id}", told)
+
+
+def _show_form(
+    context: Context, form: Form, error: MinutehandError | None = None
+) -> Response:
+    values = {
+        "form": form,
+        "names": [*EventName, "app."],
+        "refused": None if error is None else make_refused(error),
+    }
+    return render(context, "event_send.html", values, refused=error)
+
+
+@router.get("/events/{app}/{event_id}")
+def show_event(context: Viewer, app: str, event_id: UUID) -> Response:
+    """Show an event, the actions that wait for it, and what each made of it."""
+    context.own(app)
+    found = read_part(context, lambda c: fetch_detailed_event(c, app, event_id))
+    values = {
+        "app": app,
+        "event_id": event_id,
+        "found": found,
+        "refusal": None
+        if isinstance(found, Unread)
+        else find_refusal(found.event.name),
+    }
+    return render(context, "event.html", values)
+
+
+@router.get("/events/{app}/{event_id}/replay")
+def ask_replay(context: Operator, app: str, event_id: UUID) -> Response:
+    """Ask before an event is replayed, and name the actions that wait for it."""
+    return _ask_replay(context, app, event_id, f"page-{uuid4()}")
+
+
+@router.post("/events/{app}/{event_id}/replay")
+@takes_form
+def replay(context: Operator, app: str, event_id: UUID) -> Response:
+    """Record that what an event says happened again, now."""
+    context.own(app)
+    form = read_form(context.body)
+    key = form.get("key") or str(uuid4())
+    try:
+        asked = form.read(ReplayModel, "replay", {"key": key})
+        with context.writing() as connection:
+            replayed = replay_event(connection, app, event_id, key=asked.key or key)
+    except MinutehandError as error:
+        return _ask_replay(context, app, event_id, key, error)
+    return go_to(
+        f"/events/{quote(app, safe='')}/{replayed.id}", "The event is recorded again."
+    )
+
+
+def _ask_replay(
+    context: Context,
+    app: str,
+    event_id: UUID,
+    key: str,
+    error: MinutehandError | None = None,
+) -> Response:
+    context.own(app)
+    with context.reading() as connection:
+        found = fetch_detailed_event(connection, app, event_id)
+    values = {
+        "app": app,
+        "found": found,
+        "key": key,
+        "refusal": find_refusal(found.event.name),
+        "refused": None if error is None else make_refused(error),
+    }
+    return render(context, "event_replay.html", values, refused=error)

@@ -1,0 +1,33 @@
+"""The page that tells the keys; the script opens it in place."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from serving.context import Viewer
+from web.frame import SECTIONS
+from web.guarding import PageRoute
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_KEYS = (
+    *((each.keys, f"go to {each.name}") for each in SECTIONS),
+    ("/", "search"),
+    ("j", "next row"),
+    ("k", "row before"),
+    ("x", "choose the row"),
+    ("Enter", "open what has the focus"),
+    ("r", "run, or retry"),
+    ("p", "pause, or resume"),
+    ("e", "edit"),
+    ("Esc", "leave a field, or close a question"),
+    ("?", "these keys"),
+)
+
+
+@router.get("/keys")
+def show_keys(context: Viewer) -> Response:
+    """Tell what keys do; each of them is also a link or a button."""
+    return render(context, "keys.html", {"KEYS": _KEYS})

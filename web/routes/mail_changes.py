@@ -1,0 +1,206 @@
+"""Send mails again, say that they arrived, and mail a template to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from anyio import to_thread
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from actions.lookup import fetch_app
+from actions.small_apps.list_apps import fetch_names
+from models.errors import MinutehandError
+from models.paging import Page
+from operations.mail.count_mails import count_mails, count_operations
+from operations.mail.list_mails import (
+    MailSelection,
+    fetch_mails,
+)
+from operations.mail.mail_requests import (
+    ConfirmMailsModel,
+    ResendMailsModel,
+    resolve_asked,
+)
+from operations.mail.trial import TestMailJson, TestMailModel
+from operations.ports import DeliveryState
+from serving.context import Context, Operator
+from serving.guarding import heavy
+from web.forms import Form, make_refused, read_form, read_number
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.query import Query
+from web.rendering import render
+from web.routes.mails import select_mails
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+#: Recipients that are named before something is done.
+_NAMED = 12
+
+#: Query of the list that the forms pass on, and what the API calls them.
+_FILTERS = {
+    "operation": "operation_id",
+    "app": "app",
+    "action": "action",
+}
+
+
+@router.get("/mails/resend")
+def ask_resend(context: Operator) -> Response:
+    """Ask before mails are sent again."""
+    return _ask(context, "resend", Query(context))
+
+
+@router.post("/mails/resend")
+@takes_form
+def resend(context: Operator) -> Response:
+    """Send failed or uncertain mails again."""
+    return _resolve(context, "resend")
+
+
+@router.get("/mails/confirm")
+def ask_confirm(context: Operator) -> Response:
+    """Ask before uncertain mails are marked as sent."""
+    return _ask(context, "confirm", Query(context))
+
+
+@router.post("/mails/confirm")
+@takes_form
+def confirm(context: Operator) -> Response:
+    """Mark uncertain mails as sent."""
+    return _resolve(context, "confirm")
+
+
+def _select(context: Context, act: str, query: Query) -> MailSelection:
+    """Return the mails that are meant: in a state in which something can be done."""
+    wanted = select_mails(context, query)
+    states = {DeliveryState.FAILED, DeliveryState.UNCERTAIN}
+    if act == "confirm" or wanted.state not in states:
+        wanted = replace(wanted, state=DeliveryState.UNCERTAIN)
+    return wanted
+
+
+def _ask(
+    context: Context, act: str, query: Query, error: MinutehandError | None = None
+) -> Response:
+    wanted = _select(context, act, query)
+    with context.reading() as connection:
+        total = sum(count_mails(connection, wanted).values())
+        runs = count_operations(connection, wanted)
+        named = fetch_mails(connection, wanted, Page(_NAMED)).entries
+    values = {
+        "act": act,
+        "wanted": wanted,
+        "total": total,
+        "runs": runs,
+        "named": named,
+        "query": query,
+        "kept": context.request.query_params.multi_items(),
+        "refused": None if error is None else make_refused(error),
+    }
+    return render(context, "mails_change.html", values, refused=error)
+
+
+def _resolve(context: Context, act: str) -> Response:
+    """Do what was asked for the mails of the query, if they are as many as was told."""
+    form = read_form(context.body)
+    query = Query(context)
+    wanted = _select(context, act, query)
+    try:
+        values: dict[str, Any] = {
+            name: query.text(field) for field, name in _FILTERS.items()
+        }
+        values |= {
+            "recipients": sorted(wanted.recipients),
+            "from": None if wanted.since is None else wanted.since.isoformat(),
+            "until": None if wanted.until is None else wanted.until.isoformat(),
+            "expected_count": read_number(form.get("expected_count")),
+        }
+        model = ConfirmMailsModel
+        if act == "resend":
+            model = ResendMailsModel
+            values["state"] = str(wanted.state)
+        given = {
+            name: value for name, value in values.items() if value not in (None, [])
+        }
+        asked = form.read(model, "the request", given)
+        resolved = resolve_asked(
+            context.services.engine,
+            asked,
+            app=context.narrow(asked.app),
+            resend=act == "resend",
+            by=context.caller.as_author(context.request_id),
+        )
+    except MinutehandError as error:
+        return _ask(context, act, query, error)
+    noun = "mail" if resolved["changed"] == 1 else "mails"
+    done = "will be sent again" if act == "resend" else "counted as sent"
+    told = f"{resolved['changed']:,} {noun} {done}."
+    for refusal in list(resolved["refused"].values())[:1]:
+        told += f" {len(resolved['refused']):,} runs were left as they are: {refusal}."
+    rest = [
+        pair
+        for pair in context.request.query_params.multi_items()
+        if pair[0] not in {"state", "cursor"}
+    ]
+    return go_to(f"/mails?{urlencode(rest)}" if rest else "/mails", told)
+
+
+@router.get("/mails/test")
+def ask_test(context: Operator) -> Response:
+    """Ask to whom a template is to be mailed."""
+    app = context.narrow(Query(context).text("app"))
+    return _show_test(context, app, Form())
+
+
+@router.post("/mails/test")
+@takes_form
+@heavy
+async def send_test(context: Operator) -> Response:
+    """Mail a template to one person, and show what it said."""
+    form = read_form(context.body)
+    try:
+        app = context.narrow(form.get("app") or None)
+        asked = form.read(TestMailModel, "the test mail")
+        name = await run_in_threadpool(_name_app, context, app or "")
+        author = context.caller.as_author(context.request_id)
+        send = partial(context.services.trials.send, app or "", name, asked, by=author)
+        told = await to_thread.run_sync(send, limiter=context.services.trying)
+    except MinutehandError as error:
+        app = context.app or form.get("app") or None
+        return await run_in_threadpool(_show_test, context, app, form, error=error)
+    return await run_in_threadpool(_show_test, context, app, form, told=told)
+
+
+def _name_app(context: Context, app: str) -> str:
+    with context.reading() as connection:
+        name: str = fetch_app(connection, app).name
+    return name
+
+
+def _show_test(
+    context: Context,
+    app: str | None,
+    form: Form,
+    *,
+    told: TestMailJson | None = None,
+    error: MinutehandError | None = None,
+) -> Response:
+    templates: list[str] = []
+    if app is not None:
+        with context.reading() as connection:
+            templates = fetch_names(connection, app)["templates"]
+    values: Mapping[str, Any] = {
+        "app": app,
+        "choices": [(each, each) for each in templates],
+        "form": form,
+        "sent": told,
+        "refused": None if error is None else make_refused(error),
+    }
+    return render(context, "mail_test.html", values, refused=error)

@@ -1,0 +1,139 @@
+"""Mails: to whom, what became of each, what it said, and who was left out."""
+
+from __future__ import annotations
+
+from functools import partial
+from uuid import UUID
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from models.paging import Page
+from operations.mail.count_mails import count_lately
+from operations.mail.list_mails import (
+    MailSelection,
+    MailState,
+    fetch_mail,
+    fetch_mails,
+)
+from operations.ports import DeliveryState
+from overview.operations.mailed import fetch_mailed_part
+from overview.operations.shown import fetch_shown_operation
+from serving.context import Context, Viewer
+from web.guarding import PageRoute
+from web.query import Query
+from web.reading import Unread, read_part
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+#: Those that wait for a decision first.
+_STATES = (
+    MailState.FAILED,
+    MailState.UNCERTAIN,
+    MailState.SENDING,
+    MailState.SENT,
+)
+
+
+def select_mails(context: Context, query: Query) -> MailSelection:
+    """
+    Return the mails that a query means.
+
+    Raises:
+        NotFoundError: Its small app is none of the caller's.
+    """
+    state = query.choice("state", MailState)
+    recipient = query.text("recipient")
+    since, until = query.day("day")
+    return MailSelection(
+        app=context.narrow(query.text("app")),
+        action_uid=query.text("action"),
+        operation_id=query.id("operation"),
+        recipients=frozenset(() if recipient is None else {recipient}),
+        state=None if state is None else DeliveryState(state.value),
+        since=since,
+        until=until,
+    )
+
+
+@router.get("/mails")
+def show_mails(context: Viewer) -> Response:
+    """List mails, the latest change first."""
+    query = Query(context)
+    wanted = select_mails(context, query)
+    of_any = MailSelection(
+        app=wanted.app,
+        action_uid=wanted.action_uid,
+        operation_id=wanted.operation_id,
+        recipients=wanted.recipients,
+        state=None,
+        since=wanted.since,
+        until=wanted.until,
+    )
+    page = query.page()
+    read = partial(read_part, context)
+    part = read(lambda c: fetch_mails(c, wanted, page))
+    values = {
+        "wanted": wanted,
+        "states": _STATES,
+        "query": query,
+        "params": context.request.query_params,
+        "part": part,
+        "counts": read(lambda c: count_lately(c, of_any)),
+        "cursor": None if isinstance(part, Unread) else query.find_next(part),
+    }
+    return render(context, "mails.html", values)
+
+
+@router.get("/mails/{operation_id}")
+def show_mailing(context: Viewer, operation_id: UUID) -> Response:
+    """Show who the mails of an operation were for, and who was left out."""
+    query = Query(context)
+    inside = {"in": True, "out": False}.get(query.text("who") or "")
+    page = query.page()
+    read = partial(read_part, context)
+    app = context.app
+    operation = read(lambda c: fetch_shown_operation(c, operation_id, app=app))
+    of_it = MailSelection(app=app, operation_id=operation_id, state=None)
+    mailed = read(
+        lambda c: fetch_mailed_part(
+            c,
+            operation_id,
+            page,
+            inside=inside,
+            step=query.text("step"),
+            app=app,
+        )
+    )
+    values = {
+        "operation_id": operation_id,
+        "operation": operation,
+        "mails": read(lambda c: fetch_mails(c, of_it, Page(1))),
+        "mailed": mailed,
+        "inside": inside,
+        "query": query,
+        "cursor": None if isinstance(mailed, Unread) else query.find_next(mailed.part),
+    }
+    return render(context, "mailing.html", values)
+
+
+@router.get("/mails/{operation_id}/{step}/{recipient:path}")
+def show_mail(
+    context: Viewer, operation_id: UUID, step: str, recipient: str
+) -> Response:
+    """Show a mail: what it said, as it was handed over, and what became of it."""
+    sender = context.services.settings.mail_sender
+    found = read_part(
+        context,
+        lambda c: fetch_mail(
+            c, operation_id, step, recipient, app=context.app, sender=sender
+        ),
+    )
+    values = {
+        "operation_id": operation_id,
+        "step": step,
+        "recipient": recipient,
+        "found": found,
+    }
+    return render(context, "mail.html", values)

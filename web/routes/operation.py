@@ -1,0 +1,278 @@
+"""One operation: what became of it, why, and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from fastapi import APIRouter
+from starlette.responses import PlainTextResponse, Response
+
+from models.database.engine import read_clock
+from models.errors import MinutehandError
+from models.operation_state import OperationState
+from models.requests.operations import CancelModel, RetryModel
+from operations.cancel_and_retry import (
+    RETRIED_STATES,
+    cancel_or_refuse,
+    retry_or_refuse,
+)
+from operations.notices.grouping import find_cause
+from operations.operation_log import LogLevel, LogLine, fetch_log
+from overview.operations.account import Account, fetch_account
+from overview.operations.shown import (
+    ShownOperation,
+    describe_result,
+    fetch_shown_operation,
+)
+from serving.context import Context, Operator, Viewer
+from serving.refusals import find_status
+from web.charts.gantt import Gantt, draw_gantt
+from web.clocks import format_iso
+from web.forms import Form, make_refused, read_form
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.reading import Unread, read_part
+from web.rendering import HEADERS, render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_PATH = "/operations/{operation_id}"
+
+#: Lines and letters of the log that the page shows, the latest; all are a link away.
+_LINES_SHOWN = 120
+_LETTERS_SHOWN = 40_000
+
+#: Letters of the error; all are with the whole log.
+_ERROR_SHOWN = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """
+    The log as the page shows it.
+
+    Args:
+        count: Lines that were said, with those that were dropped.
+
+        trace: Places in our code, of an error that nobody expected; innermost last.
+    """
+
+    lines: tuple[LogLine, ...]
+    count: int
+    is_whole: bool
+    trace: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """
+    What the page shows of an operation.
+
+    Args:
+        cause: The largest words. Empty: the sentence that tells why.
+
+        repeats: Whether that sentence begins with the same words.
+
+        gantt: None: it was never started.
+    """
+
+    account: Account
+    cause: str
+    repeats: bool
+    error: str
+    is_error_cut: bool
+    gantt: Gantt | None
+
+
+@router.get(_PATH)
+def show_operation(context: Viewer, operation_id: UUID) -> Response:
+    """Show what became of an operation, why, and what can be done."""
+    sight = read_part(context, partial(_look, context, operation_id))
+    read_log = partial(_read_log, context, operation_id)
+    values: dict[str, Any] = {
+        "operation_id": operation_id,
+        "sight": sight,
+        "log": read_part(context, read_log),
+        "cli": _write_cli(operation_id),
+        "curl": _write_curl(context, operation_id),
+        "RETRIED": RETRIED_STATES,
+    }
+    if not isinstance(sight, Unread):
+        steps = sight.account.operation.steps
+        told = {step.name: describe_result(step.result) for step in steps}
+        values["results"] = {name: text for name, text in told.items() if text}
+    return render(context, "operation.html", values)
+
+
+def _look(context: Context, operation_id: UUID, connection: sa.Connection) -> _Sight:
+    account = fetch_account(connection, operation_id, app=context.app)
+    shown = account.operation
+    error = shown.error or ""
+    cause = _find_answer(shown)
+    gantt = None
+    if shown.started_at is not None:
+        gantt = draw_gantt(
+            account.stretches,
+            due_at=shown.occurrence,
+            recorded_at=shown.recorded_at,
+            started_at=shown.started_at,
+            now=read_clock(connection),
+        )
+    return _Sight(
+        account=account,
+        cause=cause,
+        repeats=shown.told is not None and cause in str(shown.told.parts[0]),
+        error=error[:_ERROR_SHOWN],
+        is_error_cut=len(error) > _ERROR_SHOWN,
+        gantt=gantt,
+    )
+
+
+def _find_answer(shown: ShownOperation) -> str:
+    """Return the largest words of the page; empty: the sentence that tells why."""
+    if shown.state is OperationState.FAILED:
+        cause = find_cause(shown.reason, shown.error)
+        running = [step.name for step in shown.steps]
+        head, _, rest = cause.partition(": ")
+        return rest if rest and head in running else cause
+    return ""
+
+
+def _read_log(context: Context, operation_id: UUID, connection: sa.Connection) -> Log:
+    lines = fetch_log(connection, operation_id, app=context.app)
+    shown: list[LogLine] = []
+    letters = 0
+    for line in reversed(lines[-_LINES_SHOWN:]):
+        letters += len(line.text)
+        if letters > _LETTERS_SHOWN and shown:
+            break
+        shown.append(line)
+    return Log(
+        lines=tuple(reversed(shown)),
+        count=lines[-1].number if lines else 0,
+        is_whole=len(shown) == len(lines) == (lines[-1].number if lines else 0),
+        trace=_find_trace(lines),
+    )
+
+
+def _find_trace(lines: Sequence[LogLine]) -> tuple[str, ...]:
+    """Return the places in our code that the last unexpected error came from."""
+    for line in reversed(lines):
+        if line.level is LogLevel.ERROR:
+            _message, *rest = line.text.split("\n")
+            return tuple(each.strip() for each in rest if each.startswith("  "))
+    return ()
+
+
+def _write_cli(operation_id: UUID) -> str:
+    return f"minutehand operations show {operation_id}"
+
+
+def _write_curl(context: Context, operation_id: UUID) -> str:
+    base = str(context.request.base_url).rstrip("/")
+    key = '-H "Authorization: Bearer $MINUTEHAND_KEY"'
+    return f"curl {key} \\\n{base}/api/v1/operations/{operation_id}"
+
+
+@router.get(f"{_PATH}/log")
+def show_log(context: Viewer, operation_id: UUID) -> Response:
+    """Return the whole log and error as text, times in UTC."""
+    with context.reading() as connection:
+        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+        lines = fetch_log(connection, operation_id, app=context.app)
+    told = [
+        f"{format_iso(line.at)} {line.level:7} {line.attempt} {line.step or '-'}"
+        f" {line.text}"
+        for line in lines
+    ]
+    if shown.error:
+        told.append(f"\n{shown.error}")
+    name = f"operation-{operation_id}.log"
+    disposition = f'attachment; filename="{name}"'
+    headers = {**HEADERS, "Content-Disposition": disposition}
+    return PlainTextResponse("\n".join([*told, ""]), headers=headers)
+
+
+@router.get(f"{_PATH}/cancel")
+def ask_cancel(context: Operator, operation_id: UUID) -> Response:
+    """Ask whether an operation is to be canceled."""
+    return _ask(context, operation_id, "operation_cancel.html")
+
+
+@router.post(f"{_PATH}/cancel")
+@takes_form
+def cancel(context: Operator, operation_id: UUID) -> Response:
+    """Cancel an operation."""
+    form = read_form(context.body)
+    try:
+        asked = form.read(CancelModel, "cancellation")
+        with context.writing() as connection:
+            cancel_or_refuse(connection, operation_id, app=context.app, note=asked.note)
+    except MinutehandError as error:
+        return _refuse(context, operation_id, "operation_cancel.html", form, error)
+    text = "Canceled. A worker that runs it stops at its next progress point."
+    return go_to(f"/operations/{operation_id}", text)
+
+
+@router.get(f"{_PATH}/retry")
+def ask_retry(context: Operator, operation_id: UUID) -> Response:
+    """Ask whether, and from which step, an operation is to run again."""
+    return _ask(context, operation_id, "operation_retry.html")
+
+
+@router.post(f"{_PATH}/retry")
+@takes_form
+def retry(context: Operator, operation_id: UUID) -> Response:
+    """Let an operation run again."""
+    form = read_form(context.body)
+    try:
+        asked = form.read(RetryModel, "retry")
+        with context.writing() as connection:
+            retry_or_refuse(
+                connection,
+                operation_id,
+                from_step=asked.from_step,
+                app=context.app,
+                note=asked.note,
+            )
+    except MinutehandError as error:
+        return _refuse(context, operation_id, "operation_retry.html", form, error)
+    return go_to(f"/operations/{operation_id}", "It runs again, under the same id.")
+
+
+def _ask(
+    context: Context,
+    operation_id: UUID,
+    template: str,
+    form: Form | None = None,
+    error: MinutehandError | None = None,
+) -> Response:
+    with context.reading() as connection:
+        shown = fetch_shown_operation(connection, operation_id, app=context.app)
+    first = context.request.query_params.get("from_step", "")
+    values = {
+        "operation": shown,
+        "form": form,
+        "refused": None if error is None else make_refused(error),
+        "first": first if first in {step.name for step in shown.steps} else "",
+    }
+    status = HTTPStatus.OK if error is None else find_status(error)
+    return render(context, template, values, status=status)
+
+
+def _refuse(
+    context: Context,
+    operation_id: UUID,
+    template: str,
+    form: Form,
+    error: MinutehandError,
+) -> Response:
+    if find_status(error) in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.NOT_FOUND}:
+        raise error
+    return _ask(context, operation_id, template, form, error)

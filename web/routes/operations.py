@@ -1,0 +1,116 @@
+"""The list of operations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import sqlalchemy as sa
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from models.database.engine import read_clock
+from models.operation_state import LIVE_STATES
+from models.paging import Page
+from operations.count_facets import Facets, count_facets
+from operations.list_operations import OperationFilter, fetch_operations
+from overview.operations.shown import ShownOperation, fetch_filled_part
+from serving.context import Context, Viewer
+from serving.cursors import write_cursor
+from web.clocks import Clocks, format_offset
+from web.guarding import PageRoute
+from web.operation_filter import RANGE_WORDS, Asked, read_asked
+from web.preferences import read_preferences
+from web.reading import read_part
+from web.rendering import make_clocks, render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_PATH = "/operations"
+
+#: Operations that are not final and older than the list, counted at most.
+_EARLIER = 100
+
+#: Apps that can be chosen: those with the most operations.
+_APPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """
+    A part of the list, as the page shows it.
+
+    Args:
+        earlier: Operations that are not final and were recorded before the list begins,
+            _EARLIER at most.
+
+        offset: The offset of most of its times; the others tell their own.
+    """
+
+    asked: Asked
+    rows: tuple[ShownOperation, ...]
+    cursor: str | None
+    facets: Facets
+    earlier: int
+    offset: str
+
+    @property
+    def apps(self) -> list[tuple[str, int]]:
+        """The apps that can be chosen, with how many match, as far as is known."""
+        chosen = self.asked.given.get("app")
+        found = list(self.facets.apps.items())[:_APPS]
+        if chosen is not None and chosen not in dict(found):
+            found.append((chosen, 0))
+        return found
+
+
+@router.get(_PATH)
+def show_operations(context: Viewer) -> Response:
+    """List operations, the latest recorded first."""
+    return render(
+        context,
+        "operations.html",
+        {
+            "list": read_part(context, partial(_read, context)),
+            "RANGE_WORDS": RANGE_WORDS,
+            "is_live": context.request.query_params.get("live") == "on",
+        },
+    )
+
+
+def _read(context: Context, connection: sa.Connection) -> _List:
+    now = read_clock(connection)
+    clocks = make_clocks(context.services, read_preferences(context.request), now)
+    asked = read_asked(context, connection, now=now, zone=clocks.find_zone())
+    part = fetch_filled_part(connection, asked.wanted, asked.page)
+    following = part.following
+    return _List(
+        asked=asked,
+        rows=tuple(part.entries),
+        cursor=None if following is None else write_cursor(following, context.request),
+        facets=count_facets(connection, asked.wanted),
+        earlier=_count_earlier(connection, asked),
+        offset=_find_offset(part.entries, clocks),
+    )
+
+
+def _count_earlier(connection: sa.Connection, asked: Asked) -> int:
+    """Count what is not final, and so old that the list does not reach it."""
+    begin = asked.wanted.recorded_since
+    if begin is None or asked.is_narrowed or asked.wanted.since is not None:
+        return 0
+    live = OperationFilter(
+        app=asked.wanted.app, states=LIVE_STATES, recorded_until=begin
+    )
+    return len(fetch_operations(connection, live, Page(_EARLIER)).entries)
+
+
+def _find_offset(rows: Iterable[ShownOperation], clocks: Clocks) -> str:
+    """Return the offset of most of the times, for the head of the column."""
+    offsets = Counter(
+        format_offset(row.occurrence.astimezone(clocks.find_zone(row.zone.key)))
+        for row in rows
+    )
+    return offsets.most_common(1)[0][0] if offsets else ""

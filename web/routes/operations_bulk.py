@@ -1,0 +1,245 @@
+"""
+Cancel or retry many operations: count them, ask, start, and follow.
+
+What the list shows becomes the filter of a bulk change. What that cannot say, such as a
+word in an error, becomes the ids of the first thousand that match.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+import sqlalchemy as sa
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from dispatch.bulk.requests import cancel_bulk, count_bulk, start_bulk
+from models.database.engine import read_clock
+from models.door.documents import read_model
+from models.errors import InvalidDocumentError, MinutehandError, NotFoundError
+from models.fields.instants import format_instant
+from models.paging import Page
+from models.requests.bulk_changes import MOST_NAMED, BulkChangeModel, BulkKind
+from operations.list_operations import OperationFilter
+from operations.selecting import CHANGEABLE, Change, Counted
+from overview.bulk import fetch_shown_bulk
+from overview.operations.shown import fetch_filled_part, fetch_shown_operation
+from serving.context import Context, Operator, Viewer
+from serving.refusals import find_status
+from web.forms import Form, Refused, make_refused, read_form, read_number
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.operation_filter import Asked, read_asked
+from web.preferences import read_preferences
+from web.reading import read_part
+from web.rendering import make_clocks, render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_PATH = "/operations/bulk"
+
+#: What is named before many are changed.
+_NAMED = 8
+
+#: Parameters of the question itself; the others are those of the list.
+_OWN = frozenset({"kind", "id", "all"})
+
+
+@router.get(_PATH)
+def ask_bulk(context: Operator) -> Response:
+    """Count what would be canceled or retried, and ask."""
+    kind = _read_kind(context.request.query_params.get("kind", ""))
+    with context.reading() as connection:
+        chosen, is_cut = _choose(context, connection, kind)
+        counted = _count(context, connection, kind, chosen)
+        names = _name(context, connection, kind, chosen)
+    values = {"kind": kind, "chosen": chosen, "names": names, "is_cut": is_cut}
+    return _render(context, counted, values, back=_find_back(context))
+
+
+@router.post(_PATH)
+@takes_form
+def begin_bulk(context: Operator) -> Response:
+    """Begin what was asked for, if the count is still the same."""
+    form = read_form(context.body)
+    kind = _read_kind(form.get("kind"))
+    back = form.get("back")
+    back = back if back.startswith("/operations") else "/operations"
+    chosen = _read_chosen(form)
+    try:
+        asked = _read_model(kind, chosen, form)
+        with context.writing() as connection:
+            app = context.narrow(asked.filter.app)
+            bulk_id = start_bulk(connection, asked, app=app)
+    except MinutehandError as error:
+        if find_status(error) is HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        with context.reading() as connection:
+            counted = _count(context, connection, kind, chosen)
+            names = _name(context, connection, kind, chosen)
+        values = {"kind": kind, "chosen": chosen, "names": names, "is_cut": False}
+        return _render(context, counted, values, back=back, form=form, error=error)
+    return go_to(f"{_PATH}/{bulk_id}")
+
+
+@router.get(f"{_PATH}/{{bulk_id}}")
+def show_bulk(context: Viewer, bulk_id: UUID) -> Response:
+    """Show how far a bulk change is."""
+    read = partial(fetch_shown_bulk, bulk_id=bulk_id, app=context.app)
+    return render(context, "operations_bulk.html", {"bulk": read_part(context, read)})
+
+
+@router.post(f"{_PATH}/{{bulk_id}}/cancel")
+@takes_form
+def stop_bulk(context: Operator, bulk_id: UUID) -> Response:
+    """Stop a bulk change; what was done stays done."""
+    with context.writing() as connection:
+        cancel_bulk(connection, bulk_id, app=context.app)
+    return go_to(f"{_PATH}/{bulk_id}", "Stopped. What was done stays done.")
+
+
+def _read_kind(text: str) -> BulkKind:
+    if text in set(Change):
+        return BulkKind(text)
+    msg = "operations can be canceled or retried; nothing else is done to many"
+    raise NotFoundError(msg)
+
+
+def _find_back(context: Context) -> str:
+    query = context.request.query_params.multi_items()
+    kept = [pair for pair in query if pair[0] not in _OWN]
+    return f"/operations?{urlencode(kept)}" if kept else "/operations"
+
+
+def _choose(
+    context: Context, connection: sa.Connection, kind: BulkKind
+) -> tuple[dict[str, Any], bool]:
+    """Return the filter of what was asked for, and whether more match than it names."""
+    query = context.request.query_params
+    if not query.get("all"):
+        return {"ids": query.getlist("id")[:MOST_NAMED]}, False
+    now = read_clock(connection)
+    clocks = make_clocks(context.services, read_preferences(context.request), now)
+    asked = read_asked(context, connection, now=now, zone=clocks.find_zone())
+    if asked.problems:
+        # Less would be asked for than was meant.
+        raise NotFoundError(" ".join(asked.problems))
+    fit = CHANGEABLE[Change(kind.value)]
+    states = asked.wanted.states & fit if asked.wanted.states else frozenset(fit)
+    wanted = replace(asked.wanted, states=states)
+    if not states:
+        return {"ids": []}, False
+    if _needs_ids(wanted):
+        page = Page(MOST_NAMED)
+        part = fetch_filled_part(connection, wanted, page, looks=40)
+        ids = [str(each.id) for each in part.entries]
+        return {"ids": ids}, part.following is not None
+    return _write_filter(asked, wanted), False
+
+
+def _needs_ids(wanted: OperationFilter) -> bool:
+    return bool(
+        wanted.text or wanted.cause or wanted.is_retrying or wanted.is_uncertain
+    )
+
+
+def _write_filter(asked: Asked, wanted: OperationFilter) -> dict[str, Any]:
+    """Return *wanted* as the filter of a bulk change."""
+    instants = {
+        "from": wanted.since,
+        "until": wanted.until,
+        "recorded_from": wanted.recorded_since,
+        "recorded_until": wanted.recorded_until,
+    }
+    given = {
+        "app": wanted.app,
+        "action": wanted.action_uid,
+        "state": sorted(wanted.states) if asked.wanted.states else None,
+        "queue": wanted.queue,
+        "trigger": wanted.trigger,
+        "reason": wanted.reason,
+        **{name: at and format_instant(at) for name, at in instants.items()},
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _read_chosen(form: Form) -> dict[str, Any]:
+    try:
+        chosen = json.loads(form.get("filter"))
+    except (ValueError, RecursionError):
+        chosen = None
+    if not isinstance(chosen, dict):
+        msg = "the form does not say which operations. Begin at the list again"
+        raise NotFoundError(msg)
+    return chosen
+
+
+def _read_model(kind: BulkKind, chosen: dict[str, Any], form: Form) -> BulkChangeModel:
+    document = {
+        "kind": kind.value,
+        "filter": chosen,
+        "expected_count": read_number(form.get("expected_count")) or None,
+        "note": form.get("note") or None,
+    }
+    return read_model(
+        BulkChangeModel, json.dumps(document).encode(), noun="bulk change"
+    )
+
+
+def _count(
+    context: Context, connection: sa.Connection, kind: BulkKind, chosen: dict[str, Any]
+) -> Counted:
+    document = {"kind": kind.value, "filter": chosen, "dry_run": True}
+    body = json.dumps(document).encode()
+    try:
+        asked = read_model(BulkChangeModel, body, noun="bulk change")
+    except InvalidDocumentError as error:
+        raise NotFoundError(str(error)) from error
+    return count_bulk(connection, asked, app=context.narrow(asked.filter.app))
+
+
+def _name(
+    context: Context, connection: sa.Connection, kind: BulkKind, chosen: dict[str, Any]
+) -> list[str]:
+    """Return the names of the first of them."""
+    fit = CHANGEABLE[Change(kind.value)]
+    names: list[str] = []
+    for id_ in chosen.get("ids", ())[: 5 * _NAMED]:
+        try:
+            shown = fetch_shown_operation(connection, UUID(id_), app=context.app)
+        except NotFoundError:
+            continue
+        if shown.state in fit and len(names) < _NAMED:
+            names.append(f"{shown.action_name or shown.action_uid} · {shown.app}")
+    return names
+
+
+def _render(
+    context: Context,
+    counted: Counted,
+    values: dict[str, Any],
+    *,
+    back: str,
+    form: Form | None = None,
+    error: MinutehandError | None = None,
+) -> Response:
+    refused: Refused | None = None if error is None else make_refused(error)
+    return render(
+        context,
+        "operations_bulk_ask.html",
+        {
+            **values,
+            "filter_text": json.dumps(values["chosen"]),
+            "counted": counted,
+            "back": back,
+            "form": form,
+            "refused": refused,
+        },
+        status=HTTPStatus.OK if error is None else find_status(error),
+    )

@@ -1,0 +1,39 @@
+"""The search: an action, an operation or a small app by a few letters or digits."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.responses import RedirectResponse, Response
+
+from overview.search import Hit, HitKind, search
+from serving.context import Viewer
+from web.guarding import PageRoute
+from web.reading import Unread, read_part
+from web.rendering import render
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_FOLDERS = {
+    HitKind.ACTION: "actions",
+    HitKind.OPERATION: "operations",
+    HitKind.APP: "apps",
+}
+
+
+@router.get("/search")
+def show_hits(context: Viewer) -> Response:
+    """List what fits, or go straight to the only hit."""
+    query = context.request.query_params.get("q", "")
+    found = read_part(context, partial(search, text=query, app=context.app))
+    if not isinstance(found, Unread) and found.only is not None:
+        return RedirectResponse(find_address(found.only), status_code=303)
+    values = {"query": query[:200], "found": found, "find_address": find_address}
+    return render(context, "search.html", values)
+
+
+def find_address(hit: Hit) -> str:
+    """Return the path of the page of what was found."""
+    return f"/{_FOLDERS[hit.kind]}/{quote(hit.id, safe='')}"

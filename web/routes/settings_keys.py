@@ -1,0 +1,127 @@
+"""To make, rotate and revoke keys; the text of a new one is shown once."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from models.errors import ConflictError, InvalidDocumentError, NotFoundError
+from models.fields.duration import Duration
+from overview.access.key_documents import (
+    DEFAULT_OVERLAP,
+    NewKeyModel,
+    RotationModel,
+)
+from overview.access.key_json import NewKey
+from overview.access.manage_keys import create_key, fetch_key, revoke_key, rotate_key
+from serving.context import Admin, Context
+from web.forms import Form, Refused, make_refused, read_form
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.rendering import render
+
+router = APIRouter(
+    prefix="/settings/keys", include_in_schema=False, route_class=PageRoute
+)
+
+_WRONG = (InvalidDocumentError, ConflictError, NotFoundError)
+
+
+@router.get("/new")
+def ask_new(context: Admin) -> Response:
+    """Ask what the new key is for."""
+    return _ask(context, "settings_key_new.html")
+
+
+@router.post("/new")
+@takes_form
+def make(context: Admin) -> Response:
+    """Make a key, and show its text this once."""
+    form = read_form(context.body)
+    try:
+        wanted = form.read(NewKeyModel, "key")
+        with context.writing() as connection:
+            new = create_key(
+                connection,
+                app=context.narrow(wanted.app),
+                role=wanted.role,
+                name=wanted.name,
+                lifetime=wanted.lifetime,
+                maker=context.caller,
+            )
+    except _WRONG as error:
+        return _ask(context, "settings_key_new.html", form, make_refused(error))
+    return _show_once(context, new)
+
+
+@router.get("/{key_id}/rotate")
+def ask_rotate(context: Admin, key_id: str) -> Response:
+    """Ask how long a key goes on beside its successor."""
+    return _ask(context, "settings_key_rotate.html", key_id=key_id)
+
+
+@router.post("/{key_id}/rotate")
+@takes_form
+def rotate(context: Admin, key_id: str) -> Response:
+    """Make a key's successor, and show its text this once."""
+    form = read_form(context.body)
+    try:
+        wanted = form.read(RotationModel, "rotation")
+        with context.writing() as connection:
+            new = rotate_key(
+                connection,
+                key_id,
+                overlap=Duration.parse(wanted.overlap),
+                maker=context.caller,
+            )
+    except (InvalidDocumentError, ConflictError) as error:
+        refused = make_refused(error)
+        return _ask(context, "settings_key_rotate.html", form, refused, key_id)
+    return _show_once(context, new)
+
+
+@router.get("/{key_id}/revoke")
+def ask_revoke(context: Admin, key_id: str) -> Response:
+    """Ask whether a key is to be refused from now on."""
+    return _ask(context, "settings_key_revoke.html", key_id=key_id)
+
+
+@router.post("/{key_id}/revoke")
+@takes_form
+def revoke(context: Admin, key_id: str) -> Response:
+    """Revoke a key."""
+    with context.writing() as connection:
+        shown = revoke_key(connection, key_id, maker=context.caller)
+    name = f" ({shown.name})" if shown.name else ""
+    return go_to("/settings", f"Revoked {shown.prefix}…{name}.")
+
+
+def _ask(
+    context: Context,
+    template: str,
+    form: Form | None = None,
+    refused: Refused | None = None,
+    key_id: str | None = None,
+) -> Response:
+    shown = None
+    if key_id is not None:
+        with context.reading() as connection:
+            shown = fetch_key(connection, key_id, app=context.app)
+    return render(
+        context,
+        template,
+        {
+            "key": shown,
+            "form": form,
+            "refused": refused,
+            "overlap": str(DEFAULT_OVERLAP),
+        },
+        refused=refused,
+    )
+
+
+def _show_once(context: Context, new: NewKey) -> Response:
+    response = render(context, "settings_key_made.html", {"new": new})
+    # Going back must not show it again.
+    response.headers["Cache-Control"] = "no-store"
+    return response

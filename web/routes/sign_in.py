@@ -1,0 +1,161 @@
+"""
+The page at which people sign in, with a key or a link, and sign out.
+
+It is HTML that needs no script. Looking at it changes nothing, so whatever looks at a
+link before its owner does (a mail filter, a chat) does not use it up.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import structlog
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from models.errors import ForbiddenError, MinutehandError
+from overview.access.keys import Refused, recognize
+from overview.access.sign_ins import (
+    LINK_PREFIX,
+    SESSION_FOR,
+    Session,
+    begin_session,
+    follow_link,
+    sign_out,
+)
+from serving.guarding import collect_body
+from serving.refusals import find_status
+from serving.services import Services
+from serving.signing_in import (
+    count_attempt,
+    demand_own_page,
+    find_person,
+    is_behind_tls,
+    name_cookie,
+)
+from telemetry import Event
+from web.forms import Form, is_own_path, read_form
+from web.guarding import SIGN_IN
+from web.messages import go_to
+from web.preferences import keep_choice
+from web.rendering import render_alone
+
+log = structlog.get_logger()
+
+router = APIRouter(include_in_schema=False)
+
+#: Bytes of a form.
+_LARGEST_FORM = 4096
+
+
+@router.get(SIGN_IN)
+def show_page(request: Request, link: str = "", next: str = "") -> Response:  # noqa: A002 - as links have it
+    """Show how to sign in, or who is signed in."""
+    chosen = keep_choice(request)
+    if chosen is not None:
+        return chosen
+    try:
+        caller = find_person(request.app.state.services, request)
+    except MinutehandError as error:
+        return _refuse(request, error)
+    if caller is not None and not link:
+        return _render(request, who=caller)
+    return _render(request, link=link[:_LARGEST_FORM], goal=_check_goal(next))
+
+
+@router.post(SIGN_IN)
+async def enter(request: Request) -> Response:
+    """Sign in with a key, or with the secret of a link."""
+    form = Form()
+    try:
+        form = read_form(await collect_body(request, _LARGEST_FORM))
+        session = await run_in_threadpool(_begin, request, form.get("secret"))
+    except MinutehandError as error:
+        return _refuse(request, error, goal=_check_goal(form.get("next")))
+    services: Services = request.app.state.services
+    who = session.caller
+    log.info(
+        Event.WEB_SIGNED_IN,
+        request_id=request.state.request_id,
+        by=who.name,
+        key_id=who.key_id,
+        role=who.role.value,
+        app=who.app,
+    )
+    response = go_to(_check_goal(form.get("next")) or "/")
+    response.set_cookie(
+        name_cookie(services.settings),
+        session.text,
+        max_age=int(SESSION_FOR.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=is_behind_tls(services.settings),
+    )
+    return response
+
+
+@router.post("/sign-out")
+def leave(request: Request) -> Response:
+    """Sign out."""
+    services: Services = request.app.state.services
+    name = name_cookie(services.settings)
+    try:
+        demand_own_page(services.settings, request)
+        with services.writing() as connection:
+            sign_out(connection, request.cookies.get(name, ""))
+    except MinutehandError as error:
+        return _refuse(request, error)
+    response = go_to(SIGN_IN)
+    response.delete_cookie(
+        name, httponly=True, samesite="lax", secure=is_behind_tls(services.settings)
+    )
+    return response
+
+
+def _begin(request: Request, secret: str) -> Session:
+    """
+    Begin a session.
+
+    Raises:
+        ForbiddenError: The secret is none, or none any more.
+    """
+    services: Services = request.app.state.services
+    count_attempt(services, request)
+    if "origin" in request.headers or "sec-fetch-site" in request.headers:
+        # Another site could sign somebody in as whom it likes, and see what they do.
+        demand_own_page(services.settings, request)
+    secret = secret.strip()
+    with services.writing() as connection:
+        sign_out(connection, request.cookies.get(name_cookie(services.settings), ""))
+        if secret.startswith(LINK_PREFIX):
+            session = follow_link(connection, secret)
+            if session is None:
+                msg = (
+                    "This link was used, or is older than a quarter of an hour. Ask for"
+                    " another one: minutehand keys link"
+                )
+                raise ForbiddenError(msg)
+            return session
+        found = recognize(connection, secret)
+        if isinstance(found, Refused):
+            why = found.why
+            msg = f"{why[0].upper()}{why[1:]}."
+            raise ForbiddenError(msg)
+        return begin_session(connection, found)
+
+
+def _check_goal(path: str) -> str:
+    """Return *path* if it leads to a page of ours; else nothing."""
+    return path if is_own_path(path) else ""
+
+
+def _refuse(request: Request, error: MinutehandError, goal: str = "") -> Response:
+    return _render(request, status=find_status(error), problem=str(error), goal=goal)
+
+
+def _render(
+    request: Request, status: HTTPStatus = HTTPStatus.OK, **values: object
+) -> Response:
+    given = {"who": None, "problem": "", "link": "", "goal": "", **values}
+    return render_alone(request, "sign_in.html", given, status=status)

@@ -1,0 +1,216 @@
+"""The queues, the workers and the leader; to pause a queue, and to drain a worker."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from actions.pausing.queues import pause_queue, resume_queue
+from models.errors import ForbiddenError, InvalidDocumentError, UsageError
+from models.operation_state import Queue
+from models.requests.actions import NoteModel, PauseModel
+from operations.fleet.processes import RENEW_EVERY
+from overview.apps.status import fetch_app_status
+from overview.installation.leaders import fetch_leaders
+from overview.installation.queues import fetch_queues
+from overview.installation.workers import fetch_worker, fetch_workers, set_drained
+from serving.context import Context, Operator, Viewer
+from web.charts.depth import draw_depth
+from web.clocks import format_iso
+from web.forms import Form, Refused, make_refused, read_form
+from web.guarding import PageRoute, takes_form
+from web.messages import go_to
+from web.reading import Unread, read_part
+from web.rendering import render
+from web.worker_words import tell_commands, tell_verdict
+
+router = APIRouter(prefix="/workers", include_in_schema=False, route_class=PageRoute)
+
+
+@router.get("")
+def show_workers(context: Viewer) -> Response:
+    """Show whether what waits is taken, by whom, and who leads."""
+    if context.app is not None:
+        app = context.app
+        status = read_part(context, lambda each: fetch_app_status(each, app))
+        return render(context, "workers_of_app.html", {"status": status})
+    queues = read_part(context, fetch_queues)
+    settings = context.services.settings
+    untaken = (
+        []
+        if isinstance(queues, Unread)
+        else [each.queue for each in queues if not each.workers]
+    )
+    return render(
+        context,
+        "workers.html",
+        {
+            "queues": queues,
+            "verdict": "" if isinstance(queues, Unread) else tell_verdict(queues),
+            "depths": {}
+            if isinstance(queues, Unread)
+            else {e.queue: draw_depth(e.as_json()["history"]) for e in queues},
+            "workers": read_part(context, fetch_workers),
+            "leaders": read_part(context, fetch_leaders),
+            "commands": tell_commands(
+                untaken,
+                prefix=settings.queue_prefix,
+                broker_url=settings.broker_url,
+            ),
+        },
+    )
+
+
+@router.get("/queues/{queue}/pause")
+def ask_pause(context: Operator, queue: Queue) -> Response:
+    """Ask whether to pause a queue."""
+    return _ask_pause(context, queue)
+
+
+@router.post("/queues/{queue}/pause")
+@takes_form
+def pause(context: Operator, queue: Queue) -> Response:
+    """Pause a queue, or give its pause another note and end."""
+    _refuse_tenant(context)
+    form = read_form(context.body)
+    try:
+        asked = form.read(PauseModel, "pause")
+        with context.writing() as connection:
+            paused = pause_queue(
+                connection,
+                queue,
+                until=asked.until,
+                note=asked.note,
+                by=context.caller.name,
+            )
+    except (InvalidDocumentError, UsageError) as error:
+        return _ask_pause(context, queue, form, make_refused(error))
+    waiting = _count(paused.waiting, "waits", "wait")
+    return go_to(
+        "/workers",
+        f"Paused {queue.value}; {waiting}.",
+        undo=f"/workers/queues/{queue.value}/resume",
+    )
+
+
+@router.post("/queues/{queue}/resume")
+@takes_form
+def resume(context: Operator, queue: Queue) -> Response:
+    """Resume a queue."""
+    _refuse_tenant(context)
+    with context.writing() as connection:
+        resumed = resume_queue(connection, queue)
+    waiting = _count(resumed.waiting, "is", "are")
+    return go_to("/workers", f"Resumed {queue.value}; {waiting} sent now.")
+
+
+@router.get("/{worker_id}/drain")
+def ask_drain(context: Operator, worker_id: UUID) -> Response:
+    """Ask whether to drain a worker."""
+    return _ask_drain(context, worker_id)
+
+
+@router.post("/{worker_id}/drain")
+@takes_form
+def drain(context: Operator, worker_id: UUID) -> Response:
+    """Drain a worker."""
+    _refuse_tenant(context)
+    form = read_form(context.body)
+    try:
+        asked = form.read(NoteModel, "note")
+    except InvalidDocumentError as error:
+        return _ask_drain(context, worker_id, form, make_refused(error))
+    with context.writing() as connection:
+        found = set_drained(
+            connection,
+            worker_id,
+            drained=True,
+            by=context.caller.name,
+            note=asked.note,
+        )
+    name = found.seen.process.name
+    return go_to(
+        "/workers",
+        f"Draining {name}; it takes nothing new within {_WITHIN}.",
+        undo=f"/workers/{worker_id}/resume",
+    )
+
+
+@router.post("/{worker_id}/resume")
+@takes_form
+def take_again(context: Operator, worker_id: UUID) -> Response:
+    """Let a drained worker take work again."""
+    _refuse_tenant(context)
+    with context.writing() as connection:
+        found = set_drained(
+            connection, worker_id, drained=False, by=context.caller.name
+        )
+    name = found.seen.process.name
+    return go_to("/workers", f"Resumed {name}; it takes operations within {_WITHIN}.")
+
+
+_WITHIN = f"{RENEW_EVERY.total_seconds():.0f} seconds"
+
+
+def _ask_pause(
+    context: Context, queue: Queue, form: Form | None = None, of: Refused | None = None
+) -> Response:
+    _refuse_tenant(context)
+    with context.reading() as connection:
+        found = next(e for e in fetch_queues(connection) if e.queue is queue)
+    return render(
+        context,
+        "queue_pause.html",
+        {
+            "shown": found,
+            "waits": _count(found.depth, "waits", "wait"),
+            "example": format_iso(found.now + timedelta(hours=1)),
+            "form": form,
+            "refused": of,
+        },
+        refused=of,
+    )
+
+
+def _ask_drain(
+    context: Context,
+    worker_id: UUID,
+    form: Form | None = None,
+    of: Refused | None = None,
+) -> Response:
+    _refuse_tenant(context)
+    with context.reading() as connection:
+        found = fetch_worker(connection, worker_id)
+        queues = fetch_queues(connection)
+    alone = [
+        each.queue.value
+        for each in queues
+        if each.workers == 1 and each.queue.value in found.seen.process.queues
+    ]
+    return render(
+        context,
+        "worker_drain.html",
+        {
+            "worker": found,
+            "alone": alone,
+            "within": _WITHIN,
+            "form": form,
+            "refused": of,
+        },
+        refused=of,
+    )
+
+
+def _refuse_tenant(context: Context) -> None:
+    """Refuse somebody of one small app: queues and workers are there for all apps."""
+    if context.app is not None:
+        msg = "queues and workers are those of the installation: a key of it is needed"
+        raise ForbiddenError(msg)
+
+
+def _count(number: int, one: str, more: str) -> str:
+    noun, verb = ("operation", one) if number == 1 else ("operations", more)
+    return f"{number:,} {noun} {verb}"
