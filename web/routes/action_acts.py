@@ -29,6 +29,8 @@ from web.rendering import render
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
+_PAUSE, _RESUME = "action_pause.html", "action_resume.html"
+
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
@@ -144,7 +146,7 @@ def _show_run(
 @router.get("/actions/{uid}/pause")
 def ask_pause(context: Operator, uid: str) -> Response:
     """Ask before an action is paused."""
-    return _show_pause(context, uid, Form())
+    return _show_question(context, uid, Form(), _PAUSE)
 
 
 @router.post("/actions/{uid}/pause")
@@ -167,7 +169,7 @@ def pause_action(context: Operator, uid: str) -> Response:
                 as_it_is=False,
             )
     except MinutehandError as error:
-        return _show_pause(context, uid, form, make_refused(error))
+        return _show_question(context, uid, form, _PAUSE, make_refused(error))
     told = f"{subject.action.name} is paused."
     return go_to(_path(uid), told, undo=_path(uid, "/resume"))
 
@@ -189,25 +191,10 @@ def read_pause(form: Form, zone: Any) -> PauseModel:
     return form.read(PauseModel, "pause", values)
 
 
-def _show_pause(
-    context: Context, uid: str, form: Form, refused: Refused | None = None
-) -> Response:
-    with context.reading() as connection:
-        subject = _fetch(connection, context, uid)
-    values = {
-        "action": subject.action,
-        "zone": subject.zone.key,
-        "form": form,
-        "of": refused,
-        "back": _path(uid),
-    }
-    return render(context, "action_pause.html", values, refused=refused)
-
-
 @router.get("/actions/{uid}/resume")
 def ask_resume(context: Operator, uid: str) -> Response:
     """Ask before an action is resumed."""
-    return _show_resume(context, uid, Form())
+    return _show_question(context, uid, Form(), _RESUME)
 
 
 @router.post("/actions/{uid}/resume")
@@ -228,14 +215,19 @@ def resume_action(context: Operator, uid: str) -> Response:
                 app=context.app,
             )
     except MinutehandError as error:
-        return _show_resume(context, uid, form, make_refused(error))
+        return _show_question(context, uid, form, _RESUME, make_refused(error))
     words = "is resumed" if is_changed else "was not paused on its own"
     return go_to(_path(uid), f"{subject.action.name} {words}.")
 
 
-def _show_resume(
-    context: Context, uid: str, form: Form, refused: Refused | None = None
+def _show_question(
+    context: Context,
+    uid: str,
+    form: Form,
+    template: str,
+    refused: Refused | None = None,
 ) -> Response:
+    """Show what is asked before a pause or its end, with what was typed."""
     with context.reading() as connection:
         subject = _fetch(connection, context, uid)
     values = {
@@ -245,4 +237,4 @@ def _show_resume(
         "of": refused,
         "back": _path(uid),
     }
-    return render(context, "action_resume.html", values, refused=refused)
+    return render(context, template, values, refused=refused)
