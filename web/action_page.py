@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,15 +36,13 @@ from overview.previews.stored import preview_stored
 from overview.recipients import Recipient, fetch_recipient_part
 from web.charts.days import DayMap, count_weeks, draw_days
 from web.charts.durations import Trend, draw_spark, draw_trend
+from web.text_difference import Line, compare_texts
 
 #: Runs in the table, in the strip, and in the picture of durations.
 TABLED, STRIPPED, DRAWN = 5, 20, 30
 
 #: Recipients of each kind that are named.
 _NAMED = 20
-
-#: Lines of a document that stay the same around one that differs.
-_AROUND = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +113,11 @@ def fetch_reached(connection: sa.Connection, uid: str) -> Reached:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """
-    How two documents differ, line by line.
-
-    Args:
-        lines: Each with ``keep``, ``ins``, ``del``, or ``gap`` where some are left out.
-    """
+    """How two documents differ, line by line."""
 
     old: RevisionNote | None
     new: RevisionNote
-    lines: Sequence[tuple[str, str]]
+    lines: Sequence[Line]
 
 
 def fetch_difference(connection: sa.Connection, found: DetailedAction) -> Difference:
@@ -139,38 +131,12 @@ def fetch_difference(connection: sa.Connection, found: DetailedAction) -> Differ
             before = fetch_document(connection, found.action.uid, old.revision)
         except NotFoundError:  # pruned since
             break
-        return Difference(old, newest, compare_texts(before, document))
-    return Difference(None, newest, compare_texts(document, document))
+        return Difference(old, newest, compare_texts(_write(before), _write(document)))
+    return Difference(None, newest, compare_texts(_write(document), _write(document)))
 
 
-def compare_texts(
-    before: Mapping[str, Any], after: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    """
-    Return how *after* differs from *before* as text, line by line.
-
-    >>> compare_texts({"name": "a"}, {"name": "b"})[1:3]
-    [('del', '  "name": "a"'), ('ins', '  "name": "b"')]
-    """
-    old, new = (_write(each).splitlines() for each in (before, after))
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    if old == new:
-        return [("keep", line) for line in new]
-    lines: list[tuple[str, str]] = []
-    for group in matcher.get_grouped_opcodes(_AROUND):
-        if lines:
-            lines.append(("gap", "…"))
-        for tag, begin, end, other_begin, other_end in group:
-            if tag == "equal":
-                lines += [("keep", line) for line in old[begin:end]]
-            else:
-                lines += [("del", line) for line in old[begin:end]]
-                lines += [("ins", line) for line in new[other_begin:other_end]]
-    return lines
-
-
-def _write(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False)
+def _write(document: Mapping[str, Any]) -> list[str]:
+    return json.dumps(document, indent=2, ensure_ascii=False).splitlines()
 
 
 @dataclass(frozen=True, slots=True)
