@@ -235,6 +235,31 @@ def foresee_recipients(
     )
 
 
+def foresee_stored(
+    connection: sa.Connection, uid: str
+) -> tuple[ForeseenRecipients, tuple[Problem, ...]]:
+    """
+    Return who would get the mails of a stored action if it ran now.
+
+    Args:
+        connection: Any.
+
+        uid: Of an action, deleted or not.
+
+    Returns:
+        Who; and a problem for each user and group that its app does not have.
+
+    Raises:
+        NotFoundError: There has never been such an action.
+
+        InvalidDocumentError: Its document can no longer be read.
+    """
+    row = get_action(connection, uid)
+    action = read_stored(uid, row.document)
+    found = foresee_recipients(connection, row.app, action)
+    return found, _find_unknown(connection, row.app, action)
+
+
 def fetch_recipient_part(
     connection: sa.Connection,
     uid: str,
@@ -265,7 +290,6 @@ def fetch_recipient_part(
     row = get_action(connection, uid, app=app)
     action = read_stored(uid, row.document)
     who, on_event = action.recipients, isinstance(action.when, EventModel)
-    known = fetch_references(connection, row.app, [action])
     now = read_clock(connection)
     after = page.read_after(str)
     last = None if after is None else after[0]
@@ -284,11 +308,19 @@ def fetch_recipient_part(
         Part(found, following),
         count_inside(connection, row.app, action),
         on_event,
-        tuple(
-            each
-            for each in find_unknown(known, action)
-            if each.pointer.startswith("/recipients")
-        ),
+        _find_unknown(connection, row.app, action),
+    )
+
+
+def _find_unknown(
+    connection: sa.Connection, app: str, action: ScheduledActionModel
+) -> tuple[Problem, ...]:
+    """Return a problem for each user and group that the app does not have."""
+    known = fetch_references(connection, app, [action])
+    return tuple(
+        each
+        for each in find_unknown(known, action)
+        if each.pointer.startswith("/recipients")
     )
 
 

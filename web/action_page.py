@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -33,16 +32,13 @@ from overview.actions.recent_runs import RecentRuns
 from overview.actions.shown import DetailedAction
 from overview.operations.shown import ShownOperation, fetch_shown_part
 from overview.previews.stored import preview_stored
-from overview.recipients import Recipient, fetch_recipient_part
+from overview.recipients import Recipient, foresee_stored
 from web.charts.days import DayMap, count_weeks, draw_days
 from web.charts.durations import Trend, draw_spark, draw_trend
 from web.text_difference import Line, compare_texts
 
 #: Runs in the table, in the strip, and in the picture of durations.
 TABLED, STRIPPED, DRAWN = 5, 20, 30
-
-#: Recipients of each kind that are named.
-_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +67,14 @@ def fetch_runs(connection: sa.Connection, uid: str) -> Sequence[ShownOperation]:
 @dataclass(frozen=True, slots=True)
 class Reached:
     """
-    Who gets the mails, and who does not.
+    Who gets the mails, and who of those named does not.
 
     Args:
         count: How many are in.
 
         inside: Some of them.
 
-        outside: Some of the others, by why they are out.
-
-        is_more: Whether there may be more of the others.
+        outside: How many of the others, why, and some of them; a row for each reason.
 
         unknown: Names that the small app does not have.
     """
@@ -88,26 +82,27 @@ class Reached:
     count: int
     on_event: bool
     inside: Sequence[Recipient]
-    outside: Sequence[tuple[str, Sequence[Recipient]]]
-    is_more: bool
+    outside: Sequence[tuple[int, str, Sequence[Recipient]]]
     unknown: Sequence[str]
 
 
 def fetch_reached(connection: sa.Connection, uid: str) -> Reached:
-    """Return who gets the mails, and who does not."""
-    inside = fetch_recipient_part(connection, uid, Page(_NAMED), inside=True)
-    outside = fetch_recipient_part(connection, uid, Page(_NAMED), inside=False)
-    by_reason = sorted(outside.part.entries, key=lambda each: each.reason)
+    """Return who gets the mails, and who of those named does not."""
+    found, unknown = foresee_stored(connection, uid)
+    outside = [
+        (
+            left["count"],
+            left["reason"],
+            [one for one in found.first_left_out if one.standing is left["standing"]],
+        )
+        for left in found.as_json()["left_out"]
+    ]
     return Reached(
-        inside.count,
-        inside.on_event,
-        inside.part.entries,
-        [
-            (reason, list(those))
-            for reason, those in groupby(by_reason, key=lambda each: each.reason)
-        ],
-        outside.part.following is not None,
-        [each.message for each in inside.unknown],
+        found.count,
+        found.on_event,
+        found.first,
+        outside,
+        [each.message for each in unknown],
     )
 
 

@@ -35,6 +35,7 @@ from serving.refusals import find_status
 from web.charts.gantt import Gantt, draw_gantt
 from web.clocks import format_iso
 from web.forms import Form, make_refused, read_form
+from web.frame import find_address
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
 from web.reading import Unread, read_part
@@ -175,9 +176,8 @@ def _write_cli(operation_id: UUID) -> str:
 
 
 def _write_curl(context: Context, operation_id: UUID) -> str:
-    base = str(context.request.base_url).rstrip("/")
     key = '-H "Authorization: Bearer $MINUTEHAND_KEY"'
-    return f"curl {key} \\\n{base}/api/v1/operations/{operation_id}"
+    return f"curl {key} \\\n{find_address(context)}/api/v1/operations/{operation_id}"
 
 
 @router.get(f"{_PATH}/log")
