@@ -180,6 +180,11 @@ small_apps = sa.Table(
     ),
 )
 
+#: Users whom a filter of recipients may leave out: few of many.
+MAY_BE_LEFT_OUT = Rows(
+    "({0}disabled OR {0}expires_at IS NOT NULL OR {0}activated_at IS NULL)"
+)
+
 users = sa.Table(
     "users",
     metadata,
@@ -193,6 +198,8 @@ users = sa.Table(
     Column("created_at", UtcDateTime),
     Column("activated_at", UtcDateTime),
     Column("last_seen_at", UtcDateTime),
+    # recipients: how many are left out, and why
+    _partial("ix_users_may_be_left_out", "app", "id", where=MAY_BE_LEFT_OUT),
 )
 
 memberships = sa.Table(
@@ -480,6 +487,14 @@ operations = sa.Table(
     # operations list: the same of an app
     _partial(
         "ix_operations_app_unsuccessful", "app", "recorded_at", where=UNSUCCESSFUL
+    ),
+    # days of an action: what did not succeed, read from the index alone
+    _partial(
+        "ix_operations_action_unsuccessful",
+        "action_uid",
+        "occurrence",
+        "state",
+        where=UNSUCCESSFUL,
     ),
     # operations list: the latest; maintenance: the oldest
     Index("ix_operations_recorded_at", "recorded_at"),

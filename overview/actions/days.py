@@ -203,13 +203,13 @@ def fetch_action_days(
     first_day = _find_day(begins, _find_oldest(connection, uid, begins[0], most))
     # First how many there are: what is recorded since then has not succeeded.
     totals = _count(connection, uid, begins, first_day)
-    others = _fetch_others(connection, row, begins[first_day], begins[-1])
+    others = _fetch_others(connection, uid, begins[first_day], begins[-1])
     if len(others) > UNSUCCESSFUL_COUNTED:
         first_day = _find_day(begins, others[-1].occurrence)
     counted_from = begins[first_day]
     others = [each for each in others if each.occurrence >= counted_from]
     counts = _divide(totals, others, begins, first_day)
-    missed = _list_missed(connection, row, others, counted_from)
+    missed = _list_missed(connection, row, counted_from, begins[-1])
     for each in missed:
         _spread(each, counts, begins)
     return ActionDays(
@@ -246,21 +246,20 @@ def _find_oldest(
 
 
 def _fetch_others(
-    connection: sa.Connection, action: sa.Row[Any], since: datetime, until: datetime
+    connection: sa.Connection, uid: str, since: datetime, until: datetime
 ) -> Sequence[sa.Row[Any]]:
-    """Return the operations that did not succeed, or not yet, the latest first."""
-    # These two take a bitmap of each index, and read what is in both.
-    of_action = (_kept.action_uid == action.uid, _kept.app == action.app)
-    within = (_kept.occurrence >= since, _kept.occurrence < until)
-    details = sa.case((_kept.state == OperationState.MISSED, _kept.details))
-    query = sa.select(
-        _kept.id, _kept.occurrence, _kept.state, _kept.reason, details.label("details")
+    """Return when what did not succeed, or not yet, was due, the latest first."""
+    within = (
+        _kept.action_uid == uid,
+        _kept.occurrence >= since,
+        _kept.occurrence < until,
     )
+    query = sa.select(_kept.occurrence, _kept.state).where(*within)
     rows: list[sa.Row[Any]] = []
+    # The first is read from its index alone.
     for condition in (UNSUCCESSFUL, LIVE):
-        found = query.where(*of_action, *within, condition.of())
-        found = found.order_by(_kept.occurrence.desc()).limit(UNSUCCESSFUL_COUNTED + 1)
-        rows.extend(connection.execute(found))
+        found = query.where(condition.of()).order_by(_kept.occurrence.desc())
+        rows.extend(connection.execute(found.limit(UNSUCCESSFUL_COUNTED + 1)))
     rows.sort(key=lambda row: row.occurrence, reverse=True)
     return rows[: UNSUCCESSFUL_COUNTED + 1]
 
@@ -317,27 +316,39 @@ def _divide(
 def _list_missed(
     connection: sa.Connection,
     action: sa.Row[Any],
-    others: Sequence[sa.Row[Any]],
-    counted_from: datetime,
+    since: datetime,
+    until: datetime,
 ) -> list[Missed]:
-    """Return what was missed since *counted_from*, newest first."""
+    """Return what was missed from *since* until *until*, newest first."""
+    query = sa.select(_kept.id, _kept.occurrence, _kept.reason, _kept.details)
+    latest = _kept.occurrence.desc()
+    missed = (
+        query.where(
+            UNSUCCESSFUL.of(),
+            _kept.action_uid == action.uid,
+            _kept.state == OperationState.MISSED,
+            _kept.occurrence >= since,
+            _kept.occurrence < until,
+        )
+        .order_by(latest)
+        .limit(UNSUCCESSFUL_COUNTED)
+    )
     # An outage may have begun before; it was recorded when it was over.
     before = (
-        sa.select(_kept.id, _kept.occurrence, _kept.reason, _kept.details)
-        .where(
+        query.where(
             TROUBLED.of(),
             _kept.action_uid == action.uid,
             _kept.app == action.app,
             _kept.state == OperationState.MISSED,
-            _kept.finished_at >= counted_from,
-            _kept.occurrence < counted_from,
+            _kept.finished_at >= since,
+            _kept.occurrence < since,
         )
-        .order_by(_kept.occurrence.desc())
+        .order_by(latest)
         .limit(1)
     )
-    rows = [row for row in others if row.state == OperationState.MISSED]
-    found = [_read_missed(row) for row in [*rows, *connection.execute(before)]]
-    return [each for each in found if each.last >= counted_from]
+    rows = [row for each in (missed, before) for row in connection.execute(each)]
+    found = [_read_missed(row) for row in rows]
+    return [each for each in found if each.last >= since]
 
 
 def _read_missed(row: sa.Row[Any]) -> Missed:

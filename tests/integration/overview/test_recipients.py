@@ -74,6 +74,7 @@ def ask(engine: sa.Engine, uid: str, page: Page = ALL, **options: Any) -> Recipi
         {},
         {"groups": ("all",)},
         {"groups": ("g",)},
+        {"groups": ("g", "h")},
         {"users": ("u00", "u13@x", "zoe"), "groups": ("h",)},
     ],
 )
