@@ -346,7 +346,9 @@ def _list_missed(
         .order_by(latest)
         .limit(1)
     )
-    rows = [row for each in (missed, before) for row in connection.execute(each)]
+    rows: list[sa.Row[Any]] = []
+    for each in (missed, before):
+        rows.extend(connection.execute(each))
     found = [_read_missed(row) for row in rows]
     return [each for each in found if each.last >= since]
 
