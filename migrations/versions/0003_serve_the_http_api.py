@@ -64,7 +64,7 @@ LIVE_INDEXES = (
     LiveIndex(
         "ix_scheduled_actions_idle",
         "scheduled_actions",
-        "app, name",
+        "app, name, paused_at, quarantined_at",
         "deleted_at IS NULL AND"
         " (paused_at IS NOT NULL OR quarantined_at IS NOT NULL OR NOT active)",
     ),

@@ -310,11 +310,13 @@ scheduled_actions = sa.Table(
         where="deleted_at IS NULL",
         unique=True,
     ),
-    # actions list: those that do not run
+    # actions list: those that do not run; now: how many are paused, or in quarantine
     _partial(
         "ix_scheduled_actions_idle",
         "app",
         "name",
+        "paused_at",
+        "quarantined_at",
         where=f"deleted_at IS NULL AND {IDLE_ACTIONS}",
     ),
     # actions list: those that were deleted
