@@ -9,11 +9,9 @@ So the rules of every zone in use are stored, and the next leader compares them.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache
-from importlib import resources
 from importlib.metadata import version
 from itertools import islice
 from typing import Any
@@ -21,19 +19,18 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 import structlog
-from sqlalchemy.dialects.postgresql import insert
 
 from actions.due_action import ActionRevision
 from actions.due_rows import advance, quarantine
 from actions.occurrences import Schedule, next_due, parse_timing
 from actions.when.rule import Rule
 from actions.when.searching import find_each
+from actions.zones_in_use import read_zone_data
 from models.database.engine import db_now, read_clock
 from models.database.tables import scheduled_actions, zones
 from models.decision import Decision
 from models.errors import RuleError
 from models.fields.zone import get_zone_names
-from models.when import TimingModel
 from telemetry import ACTIONS_QUARANTINED, Event
 
 log = structlog.get_logger()
@@ -68,29 +65,6 @@ class Unreadable:
     action_uid: str
     zone: str
     reason: str
-
-
-@cache
-def _read_zone_data(name: str) -> bytes:
-    """Return the rules of a zone that is known to exist."""
-    return resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
-
-
-def remember_zones(connection: sa.Connection, names: Iterable[str]) -> None:
-    """Store the rules of zones that are used for the first time."""
-    rows = [
-        {"name": name, "data": _read_zone_data(name), "version": version("tzdata")}
-        for name in sorted(set(names))
-    ]
-    if rows:
-        statement = insert(zones).values(recorded_at=db_now())
-        connection.execute(statement.on_conflict_do_nothing(), rows)
-
-
-def get_zone_names_of(timing: TimingModel) -> set[str]:
-    """Return the zones in which the rules of *timing* are read."""
-    schedule = parse_timing(timing.model_dump_json())
-    return {rule.zone.key for rule in schedule.rules}
 
 
 def find_moved(
@@ -163,7 +137,7 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
             sa.update(zones)
             .where(zones.c.name == name)
             .values(
-                data=_read_zone_data(name),
+                data=read_zone_data(name),
                 version=version("tzdata"),
                 recorded_at=db_now(),
             )
@@ -217,7 +191,7 @@ def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
         sa.select(zones.c.name, zones.c.data).order_by(zones.c.name)
     ).all()
     for name, data in rows:
-        if name in known and bytes(data) != _read_zone_data(name):
+        if name in known and bytes(data) != read_zone_data(name):
             yield name, ZoneInfo.from_file(io.BytesIO(data), key=name)
 
 

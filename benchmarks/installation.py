@@ -24,7 +24,7 @@ import psycopg
 from actions.occurrences import parse_timing
 from actions.posting.effective_from import start_from
 from actions.posting.post import derive
-from actions.zone_changes import remember_zones
+from actions.zones_in_use import remember_zones
 from benchmarks import installation_sql as sql
 from benchmarks.servers import Servers
 from migrations.schema import migrate

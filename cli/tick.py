@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
-from typing import Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import structlog
 import typer
@@ -31,8 +32,13 @@ from models.database.engine import read_clock
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
 from operations.list_operations import count_backlog
-from scheduler_server import PAUSE_S, Scheduler, make_scheduler
 from telemetry import configure_logging
+
+if TYPE_CHECKING:
+    from scheduler_server import Scheduler
+
+#: Seconds between two attempts to take the lease.
+_ASK_EVERY_S = 1.0
 
 
 def tick(
@@ -69,7 +75,8 @@ def tick(
         level="error" if embedded else "warning", log_format=settings.log_format
     )
     get_engine()  # creates the embedded database if it is missing
-    scheduler = make_scheduler(settings)
+    # Celery takes a second to import, and --dry-run does without.
+    scheduler = import_module("scheduler_server").make_scheduler(settings)
     if embedded:
         scheduler.dispatcher.hold_back()
     _lead(scheduler, wait=not no_wait)
@@ -158,7 +165,7 @@ def _lead(scheduler: Scheduler, *, wait: bool) -> None:
         if not told:
             print_note(f"Waiting for the lease: {holder}")
             told = True
-        time.sleep(PAUSE_S)
+        time.sleep(_ASK_EVERY_S)
 
 
 def _warn_of_future(instant: datetime | None) -> None:

@@ -29,7 +29,7 @@ from actions.posting.revisions import (
     refuse_action,
     refuse_stale,
 )
-from actions.zone_changes import get_zone_names_of, remember_zones
+from actions.zones_in_use import get_zone_names_of, remember_zones
 from models.database.engine import read_clock
 from models.database.tables import (
     holidays,

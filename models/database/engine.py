@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,12 +24,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from models.database.postgresql import (
-    InterruptibleConnection,
+from models.database.postgresql_errors import (
     hide_data,
     is_beyond_limits,
     is_refused,
-    make_postgresql_engine,
     make_unreachable,
 )
 from models.database.sqlite_place import prepare_place
@@ -170,7 +169,9 @@ def make_engine(
     if backend == "sqlite":
         engine = _make_sqlite_engine(parsed, timeout, clock)
     elif backend == "postgresql":
-        engine = make_postgresql_engine(parsed, timeout=timeout, pool_size=pool_size)
+        engine = _load_postgresql().make_postgresql_engine(
+            parsed, timeout=timeout, pool_size=pool_size
+        )
     else:
         msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"
         raise UsageError(msg)
@@ -179,6 +180,11 @@ def make_engine(
     sa.event.listen(engine, "release_savepoint", _unmark)
     sa.event.listen(engine, "rollback_savepoint", _take_back)
     return engine
+
+
+def _load_postgresql() -> Any:
+    """Import what needs psycopg: it takes longer than most commands on SQLite do."""
+    return import_module("models.database.postgresql")
 
 
 def _hide_data(context: sa.ExceptionContext) -> None:
@@ -248,12 +254,11 @@ def make_interruptible(engine: sa.Engine) -> None:
     have a bound for each statement. Call it before *engine* connects.
     """
     if engine.dialect.driver == "psycopg":
+        driver = _load_postgresql()
 
         @sa.event.listens_for(engine, "do_connect")
-        def _connect(
-            _dialect: object, _record: object, args: Any, values: Any
-        ) -> InterruptibleConnection:
-            return InterruptibleConnection.connect(*args, **values)
+        def _connect(_dialect: object, _record: object, args: Any, values: Any) -> Any:
+            return driver.InterruptibleConnection.connect(*args, **values)
 
     elif engine.dialect.name == "sqlite":
 
@@ -375,6 +380,13 @@ def before_commit(connection: sa.Connection, act: _LastAct) -> list[Any]:
     """
     acts: _LastActs = connection.get_execution_options()["last_acts"]
     return acts.noted.setdefault(act, [])
+
+
+def execute_at_once(
+    engine: sa.Engine, statement: sa.ClauseElement, values: Mapping[str, object]
+) -> Any:
+    """Execute *statement* on PostgreSQL: see ``postgresql.execute_at_once``."""
+    return _load_postgresql().execute_at_once(engine, statement, values)
 
 
 @contextmanager

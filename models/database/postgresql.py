@@ -1,12 +1,12 @@
 """
 What only PostgreSQL has: connections that keep deadlines, and its driver, psycopg.
 
-What both databases can do is in engine.py; look there first.
+What both databases can do is in engine.py; look there first. Only what needs the driver
+imports this module: loading psycopg takes longer than most commands.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Generator, Mapping
 from contextlib import suppress
@@ -20,7 +20,12 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
-from models.errors import RefusedError, UnreachableError
+from models.database.postgresql_errors import (
+    hide_data,
+    is_ailing,
+    is_beyond_limits,
+    make_unreachable,
+)
 
 #: How long to ask a server to cancel a statement.
 CANCEL_WITHIN_S = 2.0
@@ -146,68 +151,10 @@ def set_deadline(connection: sa.Connection, deadline: timedelta) -> None:
     driver.deadline_s = deadline.total_seconds() + 2
 
 
-#: Beginnings of the SQLSTATEs of a server that cannot serve now but whose errors the
-#: driver does not class as operational: read-only (a failover), a transaction that took
-#: too long, a snapshot that is too old, an internal error.
-_AILING = ("25006", "25P03", "25P04", "72", "XX")
-
-#: Beginning of the SQLSTATEs of a statement that exceeds the limits of PostgreSQL, such
-#: as too many columns, or a text too long for an index. The driver classes them as
-#: operational, but the statement would fail again on any server.
-_BEYOND_LIMITS = "54"
-
-
 def _leave_ailing_server(context: sa.ExceptionContext) -> None:
     """Drop all connections to a demoted or failing server: another one may serve."""
-    if _is_ailing(context.original_exception):
+    if is_ailing(context.original_exception):
         context.is_disconnect = True
-
-
-def _is_ailing(error: BaseException | None) -> bool:
-    return _get_state(error).startswith(_AILING)
-
-
-#: SQLSTATE of a right that the role lacks. The driver classes it as a mistake in the
-#: statement, but the statement is ours, and a GRANT puts it right.
-_REFUSED = "42501"
-
-
-def is_refused(error: BaseException | None) -> bool:
-    """Tell whether *error* says that the role lacks a right."""
-    return _get_state(error) == _REFUSED
-
-
-#: Beginning of the SQLSTATEs of values that do not fit; their messages quote the value.
-_BAD_VALUE = "22"
-
-
-def hide_data(error: BaseException | None) -> None:
-    """
-    Remove the statement and its values from *error*.
-
-    They are tenants' data, which belong neither in logs nor in the row of an operation.
-    What remains says what went wrong; the traceback says where.
-    """
-    if not isinstance(error, psycopg.Error | sa.exc.StatementError):
-        return
-    # Further lines are such as "DETAIL: Failing row contains (...)".
-    said = str(error.args[0] if error.args else "").strip().partition("\n")[0]
-    cause: BaseException = error
-    if isinstance(error, sa.exc.StatementError):
-        cause = error.orig or error
-        error.statement = error.params = None
-    if _get_state(cause).startswith(_BAD_VALUE):
-        said = re.sub('".*"', '"..."', said)
-    error.args = (said,)
-
-
-def is_beyond_limits(error: BaseException | None) -> bool:
-    """Tell whether the statement, and not the server, is to blame for *error*."""
-    return _get_state(error).startswith(_BEYOND_LIMITS)
-
-
-def _get_state(error: BaseException | None) -> str:
-    return getattr(error, "sqlstate", None) or ""
 
 
 def execute_at_once(
@@ -258,7 +205,7 @@ def execute_at_once(
         is_mistake = is_beyond_limits(error) or not isinstance(
             error, (*_OPERATIONAL, psycopg.errors.InsufficientPrivilege)
         )
-        if is_mistake and not _is_ailing(error):
+        if is_mistake and not is_ailing(error):
             raise
         raise make_unreachable(error) from error
     pooled.close()
@@ -282,12 +229,3 @@ def _render(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
 
 def _quote(value: object) -> str:
     return sql.quote(value).replace("%", "%%")
-
-
-def make_unreachable(error: BaseException) -> UnreachableError:
-    """Return the error to raise for a database that cannot serve now."""
-    cause = getattr(error, "orig", None) or error
-    said = str(cause).strip() or type(cause).__name__
-    if is_refused(cause):
-        return RefusedError(said)
-    return UnreachableError(f"the database did not answer: {said}")

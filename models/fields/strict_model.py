@@ -61,6 +61,7 @@ class DocumentModel(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        defer_build=True,
         frozen=True,
         populate_by_name=True,
         # The content of a document does not belong in a log.

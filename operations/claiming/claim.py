@@ -16,8 +16,7 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from models.database.engine import db_now, writing
-from models.database.postgresql import execute_at_once
+from models.database.engine import db_now, execute_at_once, writing
 from models.database.tables import NO_CLAIM, operations
 from models.errors import CanceledError, ClaimLostError
 from models.operation import OperationModel

@@ -6,6 +6,7 @@ Call ``guard`` first in the same transaction, unless a function says otherwise.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,18 +14,17 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from psycopg.types.json import Jsonb
 from pydantic import JsonValue
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.database.engine import (
     Identifier,
     db_now,
+    execute_at_once,
     json_rows,
     make_rows_json,
     writing,
 )
-from models.database.postgresql import execute_at_once
 from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import OPEN_STEPS, OperationState, StepState
 from operations.claiming.claim import finish, finish_statement, finish_values
@@ -167,7 +167,7 @@ def finish_last_step(
         **finish_values(claim, OperationState.SUCCEEDED),
         "step": name,
         "new_state": StepState.SUCCEEDED,
-        "new_result": None if result is None else Jsonb(result),
+        "new_result": None if result is None else json.dumps(result),
         "new_error": None,
     }
     return execute_at_once(engine, _last_step_statement(), values) is not None

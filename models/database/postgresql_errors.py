@@ -1,0 +1,82 @@
+"""
+What the errors of PostgreSQL mean, read from their SQLSTATE: no driver is needed.
+
+SQLite's have none, so that all questions here are answered with no.
+"""
+
+from __future__ import annotations
+
+import re
+
+import sqlalchemy as sa
+
+from models.errors import RefusedError, UnreachableError
+
+#: Beginnings of the SQLSTATEs of a server that cannot serve now but whose errors the
+#: driver does not class as operational: read-only (a failover), a transaction that took
+#: too long, a snapshot that is too old, an internal error.
+_AILING = ("25006", "25P03", "25P04", "72", "XX")
+
+#: Beginning of the SQLSTATEs of a statement that exceeds the limits of PostgreSQL, such
+#: as too many columns, or a text too long for an index. The driver classes them as
+#: operational, but the statement would fail again on any server.
+_BEYOND_LIMITS = "54"
+
+
+def is_ailing(error: BaseException | None) -> bool:
+    """Tell whether *error* says that the server cannot serve now."""
+    return _get_state(error).startswith(_AILING)
+
+
+#: SQLSTATE of a right that the role lacks. The driver classes it as a mistake in the
+#: statement, but the statement is ours, and a GRANT puts it right.
+_REFUSED = "42501"
+
+
+def is_refused(error: BaseException | None) -> bool:
+    """Tell whether *error* says that the role lacks a right."""
+    return _get_state(error) == _REFUSED
+
+
+#: Beginning of the SQLSTATEs of values that do not fit; their messages quote the value.
+_BAD_VALUE = "22"
+
+
+def hide_data(error: BaseException | None) -> None:
+    """
+    Remove the statement and its values from *error*.
+
+    They are tenants' data, which belong neither in logs nor in the row of an operation.
+    What remains says what went wrong; the traceback says where.
+    """
+    # All errors of psycopg have a SQLSTATE, if only None.
+    is_drivers = hasattr(error, "sqlstate")
+    if error is None or not (is_drivers or isinstance(error, sa.exc.StatementError)):
+        return
+    # Further lines are such as "DETAIL: Failing row contains (...)".
+    said = str(error.args[0] if error.args else "").strip().partition("\n")[0]
+    cause: BaseException = error
+    if isinstance(error, sa.exc.StatementError):
+        cause = error.orig or error
+        error.statement = error.params = None
+    if _get_state(cause).startswith(_BAD_VALUE):
+        said = re.sub('".*"', '"..."', said)
+    error.args = (said,)
+
+
+def is_beyond_limits(error: BaseException | None) -> bool:
+    """Tell whether the statement, and not the server, is to blame for *error*."""
+    return _get_state(error).startswith(_BEYOND_LIMITS)
+
+
+def _get_state(error: BaseException | None) -> str:
+    return getattr(error, "sqlstate", None) or ""
+
+
+def make_unreachable(error: BaseException) -> UnreachableError:
+    """Return the error to raise for a database that cannot serve now."""
+    cause = getattr(error, "orig", None) or error
+    said = str(cause).strip() or type(cause).__name__
+    if is_refused(cause):
+        return RefusedError(said)
+    return UnreachableError(f"the database did not answer: {said}")
