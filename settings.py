@@ -22,19 +22,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from dotenv import dotenv_values
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     ByteSize,
+    ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
     ValidationInfo,
     model_validator,
-)
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
 )
 
 from models.errors import RuleError, UsageError
@@ -258,7 +255,7 @@ class _Secret:
 SECRET = _Secret()
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """
     All settings, read once at the start and handed down; never read again.
 
@@ -266,9 +263,7 @@ class Settings(BaseSettings):
     ISO 8601 without months or years.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", frozen=True, validate_default=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     home: Folder = Field(default_factory=lambda: _read_path("~/.minutehand"))
     database_url: Annotated[str, AfterValidator(read_database_url), SECRET] = Field(
@@ -366,18 +361,6 @@ class Settings(BaseSettings):
     web_proxy_role: Literal["viewer", "operator", "editor", "admin"] = "viewer"
 
     _origins: _Origins = PrivateAttr(default_factory=_Origins)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - signature of the base class
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take arguments only: ``read_settings`` is the one that reads."""
-        return (init_settings,)
 
     @property
     def web_host(self) -> str:

