@@ -8,7 +8,7 @@ the name of another small app: a face that knows tenants asks only for what it m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import sqlalchemy as sa
 
@@ -18,6 +18,12 @@ from models.fields.strict_model import find_near
 
 #: Names that a mistyped one is compared with: some 30 ms, and only of a refusal.
 _COMPARED = 1000
+
+#: What is offered to complete a word; more would not fit on a screen.
+_SUGGESTED = 100
+
+#: What a shell would take apart.
+_UNQUOTED = frozenset(" \t\n\"'\\$`;&|<>()*?!#:")
 
 _kept = scheduled_actions.c
 
@@ -165,6 +171,43 @@ def find_filtered(
     if app is not None:
         fetch_app(connection, app)
     return None if action is None else find_action(connection, action, app=app).uid
+
+
+class Suggestion(NamedTuple):
+    """What may complete the beginning of a word, and what it is."""
+
+    word: str
+    about: str
+
+
+def suggest_apps(connection: sa.Connection, start: str) -> list[Suggestion]:
+    """Return the uids of small apps that begin with *start*, with their names."""
+    uid, name = small_apps.c.uid, small_apps.c.name
+    query = sa.select(uid, name).where(
+        small_apps.c.deleted_at.is_(None), uid.startswith(start, autoescape=True)
+    )
+    rows = connection.execute(query.order_by(uid).limit(_SUGGESTED))
+    return [Suggestion(*row) for row in rows]
+
+
+def suggest_actions(
+    connection: sa.Connection, start: str, *, app: str | None = None
+) -> list[Suggestion]:
+    """
+    Return what begins with *start*: uids of actions with their names, and names.
+
+    Names with spaces are left out: not every shell quotes what it offers.
+    """
+    found: list[Suggestion] = []
+    for word, about in ((_kept.uid, _kept.name), (_kept.name, _kept.uid)):
+        query = sa.select(word.label("word"), about.label("about")).where(
+            _kept.deleted_at.is_(None), word.startswith(start, autoescape=True)
+        )
+        if app is not None:
+            query = query.where(_kept.app == app)
+        rows = connection.execute(query.order_by(word).limit(_SUGGESTED))
+        found += [Suggestion(*row) for row in rows if not set(row.word) & _UNQUOTED]
+    return list({each.word: each for each in reversed(found)}.values())[::-1]
 
 
 def refuse_unknown_user(connection: sa.Connection, app: str, user_id: str) -> None:

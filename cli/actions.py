@@ -80,6 +80,7 @@ def list_actions(
             ]
             for each in found
         ),
+        spare=("when", "app", "last", "name"),
         empty="No scheduled actions. Post one with: minutehand actions post FILE",
     )
 

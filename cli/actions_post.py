@@ -18,6 +18,7 @@ from actions.posting.foretell import (
     post_with_outcome,
 )
 from actions.previews.sentences import describe
+from cli.completing import complete_app
 from cli.connection import get_actor, get_settings, read_database, write_database
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
@@ -45,7 +46,10 @@ def post(
     app: Annotated[
         str,
         typer.Option(
-            "--app", metavar="UID", help="Small app that the actions belong to."
+            "--app",
+            metavar="UID",
+            help="Small app that the actions belong to.",
+            autocompletion=complete_app,
         ),
     ],
     replace: Annotated[

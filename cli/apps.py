@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
@@ -11,7 +10,8 @@ from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
 from cli.confirming import YesOption, confirm
 from cli.connection import get_actor, read_database, write_database
-from cli.options import JsonOption
+from cli.ids import shorten
+from cli.options import AppArgument, JsonOption
 from cli.output import (
     describe_pause,
     format_both,
@@ -50,6 +50,7 @@ def list_apps(*, json: JsonOption = False) -> None:
             ]
             for each in found
         ),
+        spare=("zone", "domains", "now"),
         empty="No small apps yet. Create one: minutehand apps apply FILE",
     )
 
@@ -60,14 +61,16 @@ def _describe_activity(activity: Activity) -> str | None:
     working, pause = activity.working, activity.pause
     if working is not None:
         since = "" if working.since is None else f" since {format_both(working.since)}"
-        told.append(f"{working.verb}{since} (operation {working.operation_id})")
+        told.append(
+            f"{working.verb}{since} (operation {shorten(working.operation_id)})"
+        )
     if pause is not None:
         told.append(f"paused {describe_pause(pause)}")
     return "\n".join(told) or None
 
 
 def show_app(
-    uid: Annotated[str, typer.Argument(metavar="APP", help="Uid of a small app.")],
+    uid: AppArgument,
     *,
     json: JsonOption = False,
 ) -> None:
@@ -121,7 +124,7 @@ def _print_domains(domains: Sequence[ShownDomain]) -> None:
 
 
 def export_app(
-    uid: Annotated[str, typer.Argument(metavar="APP", help="Uid of a small app.")],
+    uid: AppArgument,
 ) -> None:
     """
     Print the whole document of a small app, as apps apply takes it.
@@ -133,7 +136,7 @@ def export_app(
 
 
 def delete_app(
-    uid: Annotated[str, typer.Argument(metavar="APP", help="Uid of a small app.")],
+    uid: AppArgument,
     *,
     yes: YesOption = False,
     json: JsonOption = False,

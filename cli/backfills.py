@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
@@ -17,6 +16,7 @@ from cli.connection import (
     read_database,
     write_database,
 )
+from cli.ids import read_backfill_id, shorten
 from cli.options import (
     ActionArgument,
     ActionOption,
@@ -35,7 +35,6 @@ from cli.output import (
 )
 from dispatch.backfills.planning import Plan, Recorded, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
-from models.errors import NotFoundError
 from models.paging import Page
 from models.requests.backfills import DEFAULT_AT_ONCE, Which
 from overview.backfills import (
@@ -49,7 +48,7 @@ from overview.backfills import (
 _SHOWN = 20
 
 _BackfillArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="Id of a backfill.")
+    str, typer.Argument(metavar="ID", help="Id of a backfill, or its first digits.")
 ]
 
 
@@ -196,7 +195,7 @@ def list_backfills(
         ("id", "state", "action", "occurrences", "which", "started", "by"),
         (
             [
-                str(each.id),
+                shorten(each.id),
                 each.state,
                 each.action_uid,
                 f"{each.total:,}",
@@ -207,6 +206,7 @@ def list_backfills(
             for each in found
         ),
         empty="There is no backfill.",
+        spare=("by", "which"),
     )
 
 
@@ -216,7 +216,7 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
 
     With --json, all of its occurrences are in the answer.
     """
-    backfill_id = _read_id(backfill)
+    backfill_id = read_backfill_id(backfill)
     with read_database() as connection:
         shown = fetch_shown_backfill(connection, backfill_id)
         limit = max(1, shown.total) if json else _SHOWN
@@ -230,7 +230,7 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
     print_table(
         ("occurrence", "what became of it", "id"),
         (
-            [format_both(each.occurrence), each.told, str(each.operation_id)]
+            [format_both(each.occurrence), each.told, shorten(each.operation_id)]
             for each in part.entries
         ),
         empty="",
@@ -273,7 +273,7 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
     No more of it is recorded, and what waits is canceled. What a worker has taken goes
     on: cancel that with operations cancel.
     """
-    backfill_id = _read_id(backfill)
+    backfill_id = read_backfill_id(backfill)
     with write_database() as connection:
         count = cancel_backfill(connection, backfill_id, by=get_actor())
         shown = fetch_shown_backfill(connection, backfill_id)
@@ -282,11 +282,3 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
         return
     many = "1 waiting operation" if count == 1 else f"{count:,} waiting operations"
     out().print(f"Canceled backfill {backfill_id}, and {many} of it.", markup=False)
-
-
-def _read_id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        msg = f"there is no backfill {text!r}"
-        raise NotFoundError(msg) from None

@@ -6,10 +6,12 @@ import json as json_module
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
 from cli.connection import read_database, use_engine
+from cli.ids import shorten
 from cli.options import AppOption, JsonOption, read_period
 from cli.output import (
     format_both,
@@ -84,14 +86,23 @@ def list_changes(  # noqa: PLR0913 - the options of the command
                 format_both(each.at),
                 each.by,
                 each.app or "-",
-                f"{each.kind} {each.subject}",
+                f"{each.kind} {_shorten_subject(each.subject)}",
                 each.change,
                 each.note or _describe(each.before, each.after) or "-",
             ]
             for each in found
         ),
         empty="No changes.",
+        spare=("details", "app", "number"),
     )
+
+
+def _shorten_subject(subject: str) -> str:
+    """Return the first digits of an id; uids and names are whole."""
+    try:
+        return shorten(UUID(subject))
+    except ValueError:
+        return subject
 
 
 def export(

@@ -12,6 +12,7 @@ import pwd
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cache
 from importlib import import_module
 
@@ -22,6 +23,9 @@ from models.database.engine import Author, make_engine, reading, writing
 from models.database.sqlite_place import find_sqlite_file
 from models.errors import UnreachableError, UsageError
 from settings import Settings, read_settings
+
+#: Nobody waits longer for what a shell offers.
+_PEEK_WITHIN = timedelta(seconds=1)
 
 #: How the two databases report a table or column that no migration has made.
 _NO_TABLE = ("no such table", "no such column", "UndefinedTable", "UndefinedColumn")
@@ -60,6 +64,23 @@ def get_engine() -> sa.Engine:
 def _is_missing_file(url: str) -> bool:
     path = find_sqlite_file(url)
     return path is not None and (not path.exists() or path.stat().st_size == 0)
+
+
+@contextmanager
+def peek_at_database() -> Iterator[sa.Connection]:
+    """
+    Yield a read-only connection to a database that is there; never create one.
+
+    Raises:
+        UsageError: There is no database yet.
+    """
+    settings = get_settings()
+    if _is_missing_file(settings.database_url):
+        msg = "there is no database yet"
+        raise UsageError(msg)
+    engine = make_engine(settings.database_url, timeout=_PEEK_WITHIN)
+    with reading(engine) as connection:
+        yield connection
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from actions.receive_events import Received, receive_events
+from cli.completing import complete_app
 from cli.connection import write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
@@ -33,7 +34,10 @@ def send(  # noqa: PLR0913 - the options of the command
     app: Annotated[
         str,
         typer.Option(
-            "--app", metavar="UID", help="Small app that the users belong to."
+            "--app",
+            metavar="UID",
+            help="Small app that the users belong to.",
+            autocompletion=complete_app,
         ),
     ],
     event: Annotated[

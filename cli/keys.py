@@ -101,6 +101,7 @@ def list_keys(
             ]
             for each in found
         ),
+        spare=("role", "last used"),
         empty="No keys. Create one: minutehand keys create --all --role admin",
     )
 

@@ -11,13 +11,13 @@ import typer
 from actions.lookup import find_filtered
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_actor, get_engine, read_database, write_database
+from cli.ids import read_operation_id, shorten
 from cli.options import (
     ActionOption,
     AllOption,
     AppOption,
     JsonOption,
     OptionalOperation,
-    read_operation_id,
     read_period,
 )
 from cli.output import format_both, out, print_json, print_note, print_table
@@ -96,7 +96,7 @@ def list_mails(  # noqa: PLR0913 - the options of the command
         ("operation", "app", "step", "recipient", "state", "changed", "what"),
         (
             [
-                str(each.operation_id),
+                shorten(each.operation_id),
                 each.app,
                 each.step,
                 each.recipient,
@@ -107,6 +107,7 @@ def list_mails(  # noqa: PLR0913 - the options of the command
             for each in found
         ),
         empty="No mails.",
+        spare=("what", "app", "step"),
     )
     if found:
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))

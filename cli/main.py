@@ -302,7 +302,7 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - Typer's signature
 
 def _make_options() -> list[Any]:
     """Return the options that come before a command."""
-    app = typer.Typer(add_completion=False)
+    app = typer.Typer()
     app.callback()(_take_options)
     return typer.main.get_command(app).params
 

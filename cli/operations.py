@@ -9,6 +9,7 @@ import typer
 
 from actions.lookup import find_filtered
 from cli.connection import read_database
+from cli.ids import read_operation_id, shorten
 from cli.operation_view import format_took, make_steps_table
 from cli.options import (
     ActionOption,
@@ -20,7 +21,6 @@ from cli.options import (
     QueueOption,
     ReasonOption,
     StatesOption,
-    read_operation_id,
     read_period,
 )
 from cli.output import (
@@ -31,6 +31,7 @@ from cli.output import (
     print_table,
     style_state,
 )
+from models.decision import get_action_name
 from models.operation_state import Trigger
 from operations.list_operations import OperationFilter
 from overview.operations.shown import (
@@ -72,7 +73,7 @@ def list_operations(  # noqa: PLR0913 - the options of the command
     """
     List operations.
 
-    The latest comes first. TIME has an offset, such as 2026-11-23T06:00:00Z.
+    The latest comes first. TIME is now, today, -1h or 2026-11-23T06:00Z.
     """
     since, end = read_period(from_, until)
     with read_database() as connection:
@@ -100,9 +101,9 @@ def _print_list(found: Sequence[ShownOperation]) -> None:
         ("id", "app", "what", "occurrence", "queue", "state", "took", "reason"),
         (
             [
-                str(each.id),
+                shorten(each.id),
                 each.app,
-                each.triggered_by,
+                get_action_name(each.triggered_by),
                 format_both(each.occurrence),
                 each.queue,
                 style_state(each.state),
@@ -112,6 +113,7 @@ def _print_list(found: Sequence[ShownOperation]) -> None:
             for each in found
         ),
         empty="No operations.",
+        spare=("took", "queue", "app"),
     )
 
 
@@ -134,7 +136,7 @@ def print_operation(shown: ShownOperation) -> None:
     print_fields(
         [
             ("id", str(shown.id)),
-            ("what", shown.triggered_by),
+            ("what", get_action_name(shown.triggered_by)),
             ("action", f"{shown.action_uid} (revision {shown.action_revision})"),
             ("app", shown.app),
             ("user", shown.user_id),
@@ -177,6 +179,8 @@ def _describe_missed(missed: MissedRange | None) -> str | None:
     """Return how many occurrences a missed row covers, and the first and last."""
     if missed is None:
         return None
+    if missed.first == missed.last:
+        return None  # it is the occurrence of the row
     more = " or more" if missed.is_more else ""
     first, last = format_both(missed.first), format_both(missed.last)
     return f"{missed.count:,}{more}, from {first} to {last}"

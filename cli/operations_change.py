@@ -10,6 +10,7 @@ import typer
 from actions.lookup import find_filtered
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_actor, read_database, use_engine, write_database
+from cli.ids import read_operation_id
 from cli.options import (
     ActionOption,
     AllOption,
@@ -21,7 +22,6 @@ from cli.options import (
     QueueOption,
     ReasonOption,
     StatesOption,
-    read_operation_id,
     read_period,
 )
 from cli.output import out, print_json, print_note

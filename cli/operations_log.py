@@ -11,7 +11,8 @@ import typer
 from rich.text import Text
 
 from cli.connection import read_database
-from cli.options import JsonOption, OperationArgument, read_operation_id
+from cli.ids import read_operation_id
+from cli.options import JsonOption, OperationArgument
 from cli.output import format_both, out, print_json, print_note
 from models.operation_state import FINAL_STATES
 from operations.operation_log import LogLevel, LogLine, fetch_log

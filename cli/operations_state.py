@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from cli.connection import read_database, use_engine
+from cli.ids import read_operation_id
 from cli.options import (
     JsonOption,
     OperationArgument,
     read_elapsed,
-    read_operation_id,
 )
 from cli.output import out, print_json
 from models.errors import UsageError

@@ -11,9 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from cli.connection import read_database
+from cli.ids import read_operation_id
 from cli.operation_view import make_steps_table
-from cli.options import JsonOption, OperationArgument, read_operation_id
+from cli.options import JsonOption, OperationArgument
 from cli.output import err, print_json, print_note, style_state
+from models.decision import get_action_name
 from models.operation_state import OperationState
 from overview.operations.shown import ShownOperation, fetch_shown_operation
 
@@ -68,7 +70,8 @@ def _follow_on_terminal(operation_id: UUID) -> ShownOperation:
 
 
 def _draw(shown: ShownOperation) -> Group:
-    line = Text(f"{shown.triggered_by}: ").append(style_state(shown.state))
+    name = get_action_name(shown.triggered_by)
+    line = Text(f"{name}: ").append(style_state(shown.state))
     if shown.reason:
         line.append(f" ({shown.reason})")
     return Group(line, make_steps_table(shown.steps))
@@ -90,7 +93,7 @@ def _follow_in_lines(operation_id: UUID) -> ShownOperation:
 def describe(shown: ShownOperation) -> list[str]:
     """Return a line for the operation and each begun step, in order of time."""
     reason = f" ({shown.reason})" if shown.reason else ""
-    whole = f"{shown.triggered_by}: {shown.state}{reason}"
+    whole = f"{get_action_name(shown.triggered_by)}: {shown.state}{reason}"
     steps = [
         f"  {step.name}: {step.state}" + (f": {step.error}" if step.error else "")
         for step in shown.steps

@@ -6,34 +6,61 @@ import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
-from models.errors import NotFoundError, RuleError, UsageError
+from cli.completing import complete_action, complete_app
+from cli.instants import parse_typed_instant
+from models.database.engine import read_host_clock
+from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
-from models.fields.instants import format_instant, parse_instant
+from models.fields.instants import format_instant
 from models.operation_state import OperationState, Queue, Reason
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON instead of a table.")
 ]
 AppOption = Annotated[
-    str | None, typer.Option("--app", metavar="UID", help="Uid of a small app.")
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="UID",
+        help="Uid of a small app.",
+        autocompletion=complete_app,
+    ),
+]
+AppArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="APP", help="Uid of a small app.", autocompletion=complete_app
+    ),
 ]
 ActionArgument = Annotated[
-    str, typer.Argument(metavar="ACTION", help="Uid of an action, or its name.")
+    str,
+    typer.Argument(
+        metavar="ACTION",
+        help="Uid of an action, or its name.",
+        autocompletion=complete_action,
+    ),
 ]
 OperationArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="Id of an operation (its Celery task id).")
+    str, typer.Argument(metavar="ID", help="Id of an operation, or its first digits.")
 ]
 OptionalOperation = Annotated[
     str | None,
-    typer.Argument(metavar="ID", help="Id of one operation, instead of filters."),
+    typer.Argument(
+        metavar="ID",
+        help="Id of one operation (its first digits), instead of filters.",
+    ),
 ]
 ActionOption = Annotated[
     str | None,
-    typer.Option("--action", metavar="ACTION", help="Uid of an action, or its name."),
+    typer.Option(
+        "--action",
+        metavar="ACTION",
+        help="Uid of an action, or its name.",
+        autocompletion=complete_action,
+    ),
 ]
 OccurrencesFromOption = Annotated[
     str | None,
@@ -60,13 +87,17 @@ AllOption = Annotated[
 
 def read_instant(option: str, text: str) -> datetime:
     """
-    Return the instant that *text* names, aware UTC.
+    Return the instant that *text* names by the clock of this host, aware UTC.
 
     Raises:
         UsageError: *text* is not an instant; the message says what *option* takes.
     """
+    return _read_instant(option, text, read_host_clock())
+
+
+def _read_instant(option: str, text: str, now: datetime) -> datetime:
     try:
-        return parse_instant(text)
+        return parse_typed_instant(text, now=now)
     except RuleError as error:
         msg = f"{option}: {error}"
         raise UsageError(msg) from None
@@ -104,35 +135,29 @@ def read_period(
     Raises:
         UsageError: One of them is not an instant, or --from is not before --until.
     """
-    begin = read_optional_instant("--from", since)
-    end = read_optional_instant("--until", until)
+    now = read_host_clock()  # once: "now" is the same instant in both
+    begin = None if since is None else _read_instant("--from", since, now)
+    end = None if until is None else _read_instant("--until", until, now)
     if begin is None or end is None or begin < end:
         return begin, end
     if begin == end:
         msg = (
-            f"--from and --until are the same instant, {format_instant(end)}, so"
-            " nothing lies between them. Give a later --until."
+            f"--from {since} and --until {until} are the same instant,"
+            f" {format_instant(end)}, so nothing lies between them. Give a later"
+            " --until."
         )
     else:
         msg = (
-            f"--from ({format_instant(begin)}) is later than --until"
-            f" ({format_instant(end)}). Swap the two."
+            f"--from {_echo(since, begin)} is later than --until {_echo(until, end)}."
+            " Swap the two."
         )
     raise UsageError(msg)
 
 
-def read_operation_id(text: str) -> UUID:
-    """
-    Return *text* as an id.
-
-    Raises:
-        NotFoundError: *text* is not an id, so no operation has it.
-    """
-    try:
-        return UUID(text)
-    except ValueError:
-        msg = f"there is no operation {text!r}"
-        raise NotFoundError(msg) from None
+def _echo(text: str | None, instant: datetime) -> str:
+    """Return a bound as it was written, and in UTC if that is another text."""
+    in_utc = format_instant(instant)
+    return str(text) if str(text).endswith("Z") else f"{text} ({in_utc})"
 
 
 def read_file(name: str) -> bytes:

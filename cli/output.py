@@ -7,13 +7,15 @@ UTC beside it where the two differ.
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -79,6 +81,16 @@ def print_json(value: object) -> None:
     sys.stdout.write(f"{write_json(value, indent=indent)}\n")
 
 
+def format_in_utc(instant: datetime) -> str:
+    """Return *instant* (aware) in UTC: ``2026-11-23 06:00:00Z``."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def format_local(local: datetime) -> str:
+    """Return *local* (aware) by its own clock, with the day of the week."""
+    return f"{local:%a %Y-%m-%d %H:%M:%S %z}"
+
+
 def format_both(instant: datetime | None, *, dash: str = "-") -> str:
     """Return *instant* (aware) by this host's clock, with UTC if that differs."""
     if instant is None:
@@ -86,9 +98,9 @@ def format_both(instant: datetime | None, *, dash: str = "-") -> str:
     local = instant.astimezone()
     utc = instant.astimezone(UTC)
     if local.utcoffset() == timedelta(0):
-        return f"{utc:%Y-%m-%d %H:%M:%S}Z"
+        return format_in_utc(utc)
     same_day = local.date() == utc.date()
-    shown = f"{utc:%H:%M:%S}Z" if same_day else f"{utc:%Y-%m-%d %H:%M:%S}Z"
+    shown = f"{utc:%H:%M:%S}Z" if same_day else format_in_utc(utc)
     return f"{local:%Y-%m-%d %H:%M:%S} ({shown})"
 
 
@@ -120,36 +132,102 @@ def print_table(
     rows: Iterable[Sequence[str | Text]],
     *,
     empty: str,
+    spare: Sequence[str] = (),
 ) -> None:
-    """Print *rows* for people, or *empty* on standard error if there are none."""
+    """
+    Print *rows* for people, or *empty* on standard error if there are none.
+
+    Args:
+        columns: The headings. A column that is empty in all rows is left out.
+
+        rows: A cell for each column.
+
+        empty: What to say if there are no rows.
+
+        spare: Columns that a narrow terminal does without, the first one first; what
+            was left out is said below the table. If all that is too wide, each row
+            becomes a block of names and values.
+    """
     cells = [[Text(e) if isinstance(e, str) else e for e in row] for row in rows]
     if not cells:
         print_note(empty)
-    elif find_least_width(columns, cells) <= out().width:
-        table = make_table(columns)
-        for row in cells:
-            table.add_row(*row)
-        out().print(table)
-    else:
-        for number, row in enumerate(cells):
-            if number:
-                out().print()
-            print_fields(zip(columns, (each or None for each in row), strict=True))
+        return
+    shown = {
+        name: column
+        for name, *column in zip(columns, *cells, strict=True)
+        if any(cell.plain for cell in column)
+    }
+    left_out: list[str] = []
+    kept = dict(shown)
+    for name in (None, *spare):
+        if name is not None and kept.pop(name, None) is not None:
+            left_out.append(name)
+        if sum(_find_least_widths(kept)) + _GAP * (len(kept) - 1) <= out().width:
+            _print_columns(kept)
+            if left_out:
+                names = ", ".join(left_out)
+                out().print(Text(f"Not shown for lack of width: {names}", style="dim"))
+            return
+    for number, row in enumerate(zip(*shown.values(), strict=True)):
+        if number:
+            out().print()
+        print_fields(zip(shown, (each or None for each in row), strict=True))
 
 
-def find_least_width(columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> int:
+def _print_columns(columns: Mapping[str, Sequence[Text]]) -> None:
+    table = make_table(())
+    widths = _share_width(columns)
+    for name, width in zip(columns, widths, strict=True):
+        table.add_column(name, overflow="fold", min_width=width, max_width=width)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    out().print(table)
+
+
+def _share_width(columns: Mapping[str, Sequence[Text]]) -> list[int]:
     """
-    Return the width below which a table of *rows* would break words.
+    Return the width of each column.
+
+    A column first gets what keeps its words whole. What is left is shared equally among
+    those that want more; what one does not need goes to the others.
+    """
+    widths = _find_least_widths(columns)
+    wanted = [
+        max(cell_len(name), *map(_measure_lines, cells))
+        for name, cells in columns.items()
+    ]
+    spare = out().width - sum(widths) - _GAP * (len(widths) - 1)
+    by_want = sorted(range(len(widths)), key=lambda each: wanted[each] - widths[each])
+    for done, index in enumerate(by_want):
+        fair = spare // (len(widths) - done)
+        added = max(0, min(fair, wanted[index] - widths[index]))
+        widths[index] += added
+        spare -= added
+    return widths
+
+
+def _measure_lines(cell: Text) -> int:
+    return max((cell_len(line) for line in cell.plain.splitlines()), default=0)
+
+
+def _find_least_widths(columns: Mapping[str, Sequence[Text]]) -> list[int]:
+    """
+    Return for each column the width below which its words would be broken.
 
     Longer words than most, such as paths, may be broken: they would not fit anywhere.
     """
-    width = 0
-    for column, *cells in zip(columns, *rows, strict=True):
-        whole = column in _WHOLE
-        texts = [column, *(each.plain for each in cells)]
-        pieces = texts if whole else [w[:_LONG_WORD] for t in texts for w in t.split()]
-        width += _GAP + max(map(len, pieces), default=0)
-    return width - _GAP
+    return [
+        max(
+            _measure_lines(cell)
+            if name in _WHOLE
+            else max(
+                (min(cell_len(word), _LONG_WORD) for word in _WORD.findall(cell.plain)),
+                default=0,
+            )
+            for cell in (Text(name), *cells)
+        )
+        for name, cells in columns.items()
+    ]
 
 
 def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
@@ -170,11 +248,14 @@ def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
 #: Columns that are never folded: half of such a value is useless.
 _WHOLE = frozenset({"id", "uid", "state"})
 
+#: What is not broken: words, and the date of an instant with its time.
+_WORD = re.compile(r"\(?\d{4}-\d\d-\d\d \d\d:\d\d\S*|\S+")
+
 #: Spaces between two columns.
 _GAP = 2
 
 #: Letters of a word that are kept together.
-_LONG_WORD = 20
+_LONG_WORD = 32
 
 
 def print_fields(fields: Iterable[tuple[str, str | Text | None]]) -> None:

@@ -11,6 +11,7 @@ from actions.lookup import find_action
 from actions.pausing.pause_and_resume import set_paused
 from actions.pausing.pause_state import APP
 from actions.pausing.targets import pause_target, resume_target
+from cli.completing import complete_app
 from cli.connection import get_actor, write_database
 from cli.options import (
     ActionArgument,
@@ -31,7 +32,10 @@ UntilOption = Annotated[
     typer.Option("--until", metavar="TIME", help="When the pause ends by itself."),
 ]
 _OptionalApp = Annotated[
-    str | None, typer.Argument(metavar="APP", help="Uid of a small app.")
+    str | None,
+    typer.Argument(
+        metavar="APP", help="Uid of a small app.", autocompletion=complete_app
+    ),
 ]
 _AllOption = Annotated[
     bool, typer.Option("--all", help="The whole installation, instead of one APP.")

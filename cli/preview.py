@@ -13,14 +13,28 @@ from actions.previews.preview import Preview
 from actions.previews.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_file, read_period
-from cli.output import make_table, out, print_json, print_note
+from cli.output import format_in_utc, format_local, out, print_json, print_table
 from models.database.engine import read_host_clock
 from models.door.documents import read_action
 from models.errors import RuleError, UsageError
-from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
 from overview.previews.new import AppCalendar, fetch_app_calendar, preview_action
+
+_BatchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--batch",
+        metavar="FILE|-",
+        help='Read JSON lines {"id", "action", "from", "until"}, answer each.',
+    ),
+]
+
+#: Occurrences that are shown unless --count says how many.
+_COUNT = 10
+
+#: As many as are shown up to an --until: who names an end wants to see all until then.
+_COUNT_UNTIL = 1_000
 
 
 def preview(  # noqa: PLR0913 - the options of the command
@@ -37,8 +51,15 @@ def preview(  # noqa: PLR0913 - the options of the command
         str | None, typer.Option("--until", metavar="TIME", help="Before this.")
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=10_000, help="The most to show.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--count",
+            "-n",
+            min=1,
+            max=10_000,
+            help=f"The most to show; default: {_COUNT}, with --until {_COUNT_UNTIL:,}.",
+        ),
+    ] = None,
     timezone: Annotated[
         str | None,
         typer.Option(
@@ -46,34 +67,25 @@ def preview(  # noqa: PLR0913 - the options of the command
         ),
     ] = None,
     app: AppOption = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            "--batch",
-            metavar="FILE|-",
-            help='Read JSON lines {"id", "action", "from", "until"}, answer each.',
-        ),
-    ] = None,
+    batch: _BatchOption = None,
     json: JsonOption = False,
 ) -> None:
     """
     Show when an action would run.
 
     Nothing is stored. The database is only read if --app names the small app whose
-    time zone and holiday calendars apply. TIME has an offset, such as
-    2026-11-23T06:00:00Z.
+    zone and holidays apply. TIME is now, today, -1h, +2d or 2026-11-23T06:00:00Z.
     """
     calendar = _read_calendar(app)
     if batch is not None:
         _answer_lines(batch, calendar)
         return
-    if file is None:
-        msg = "FILE is missing. Name one (- is standard input), or use --batch."
-        raise UsageError(msg)
     start, end = read_period(from_, until)
-    rules = get_settings().task_rules
+    most = count or (_COUNT if end is None else _COUNT_UNTIL)
     action = read_action(
-        read_file(file), default_timezone=calendar.timezone, task_rules=rules
+        _read_document(file),
+        default_timezone=calendar.timezone,
+        task_rules=get_settings().task_rules,
     )
     found = preview_action(
         action,
@@ -81,13 +93,22 @@ def preview(  # noqa: PLR0913 - the options of the command
         now=read_host_clock(),
         start=start,
         end=end,
-        count=count,
+        count=most,
         viewer_zone=_read_zone(timezone or get_settings().timezone),
     )
     if json:
         print_json(found.as_json())
     else:
         _print(action, found, viewer=timezone)
+        if end is not None and len(found.occurrences) == most:
+            out().print(f"Only the first {most:,} are shown: see --count.")
+
+
+def _read_document(file: str | None) -> bytes:
+    if file is None:
+        msg = "FILE is missing. Name one (- is standard input), or use --batch."
+        raise UsageError(msg)
+    return read_file(file)
 
 
 def _read_calendar(app: str | None) -> AppCalendar:
@@ -127,15 +148,19 @@ def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) 
     if found.occurrences:
         zones = {str(each.local.tzinfo) for each in found.occurrences}
         head = zones.pop() if len(zones) == 1 else "local"
-        columns = [head, "UTC", *([viewer] if viewer else []), ""]
-        table = make_table(columns)
-        for each in found.occurrences:
-            shown = [f"{each.local:%a %Y-%m-%d %H:%M:%S %z}", format_instant(each.at)]
-            if viewer:
-                shown.append(f"{each.viewer:%a %Y-%m-%d %H:%M:%S %z}")
-            notes = Text("; ".join(each.notes), style="yellow")
-            table.add_row(*shown, notes)
         out().print()
-        out().print(table)
+        print_table(
+            (head, "UTC", viewer or "", "note"),
+            (
+                [
+                    format_local(each.local),
+                    format_in_utc(each.at),
+                    format_local(each.viewer) if viewer else "",
+                    Text("; ".join(each.notes), style="yellow"),
+                ]
+                for each in found.occurrences
+            ),
+            empty="",
+        )
     for note in found.notes:
-        print_note(f"Note: {note}")
+        out().print(Text(f"Note: {note}"))

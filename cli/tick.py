@@ -15,6 +15,7 @@ from actions.maintenance_action import MAINTENANCE_UID, ensure_maintenance
 from actions.previews.sentences import describe
 from actions.tick import TickReport, run_tick
 from cli.connection import get_engine, get_settings, read_database
+from cli.ids import shorten
 from cli.options import JsonOption, read_optional_instant
 from cli.output import (
     format_both,
@@ -29,6 +30,7 @@ from dispatch.leading import describe_holder
 from dispatch.upkeep import end_due_pauses
 from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock
+from models.decision import get_action_name
 from models.errors import BrokerUnreachableError, ConflictError
 from models.operation_state import OperationState
 from operations.list_operations import count_backlog
@@ -227,9 +229,9 @@ def _show(instant: datetime | None, *, json: bool) -> None:
         ("id", "app", "what", "occurrence", "user", "queue", "would be"),
         (
             [
-                str(each.id),
+                shorten(each.id),
                 each.app,
-                each.triggered_by,
+                get_action_name(each.triggered_by),
                 format_both(each.occurrence),
                 each.user_id or "-",
                 each.queue,
@@ -237,5 +239,6 @@ def _show(instant: datetime | None, *, json: bool) -> None:
             ]
             for each in foreseen.operations
         ),
+        spare=("queue", "user"),
         empty=f"Nothing is due by {format_both(instant)}.",
     )

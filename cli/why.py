@@ -25,7 +25,7 @@ def why(
         typer.Option(
             "--at",
             metavar="TIME",
-            help="An instant, past or future, such as 2026-11-23T07:00Z.",
+            help="Past or future, such as now, -1h or 2026-11-23T07:00Z.",
         ),
     ],
     app: AppOption = None,

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from models.database.engine import reading
+from models.database.id_prefix import find_by_prefix
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState
 from operations.list_operations import belongs_to, make_unknown
@@ -39,6 +40,11 @@ def make_state_json(operation_id: UUID, state: OperationState) -> StateJson:
         "state": state,
         "is_final": state in FINAL_STATES,
     }
+
+
+def find_operation_id(connection: sa.Connection, text: str) -> UUID:
+    """Return the id of an operation that begins with *text*: see ``find_by_prefix``."""
+    return find_by_prefix(connection, operations.c.id, text, noun="operation")
 
 
 def get_operation_state(

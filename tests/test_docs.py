@@ -336,7 +336,7 @@ def test_every_option_that_the_text_names_is_there() -> None:
         for spelling in spellings
     }
 
-    assert {"--help", "--version"} == named - taken
+    assert {"--help", "--install-completion", "--version"} == named - taken
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -61,7 +61,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]):
         ["no-such-command"],
         ["operations", "list", "--state", "gone"],
         ["operations", "list", "--limit", "0"],
-        ["operations", "list", "--from", "yesterday"],
+        ["operations", "list", "--from", "someday"],
         ["operations", "retry", "--all", "--from-step", "refresh"],
         ["operations", "state", "x", "--timeout", "PT5S"],
         ["operations", "state", "x", "--wait", "--timeout", "5 s"],

@@ -5,11 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
 
 import pytest
-from rich.text import Text
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
 
-from cli.output import find_least_width, format_both, out, print_table
+from cli.output import format_both, out, print_table
 from models.units import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
@@ -73,6 +78,24 @@ def test_age_has_its_two_largest_units(seconds: float, shown: str):
 ID = "08a93d38-5cf4-56ef-a6e2-06913dd2c173"
 
 
+LOOSE = "the weekly update of all prices"
+AT_BOTH = "2026-11-23 12:30:00 (11:30:00Z)"
+
+
+def _print(
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    **arguments: Any,
+) -> list[str]:
+    """Return the lines that ``print_table`` prints on a terminal so wide."""
+    out.cache_clear()
+    monkeypatch.setattr(out(), "width", width)
+    print_table(empty="", **arguments)
+    out.cache_clear()
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
@@ -89,20 +112,79 @@ def test_table_that_would_break_words_is_a_block_for_each_row(
     """
     A terminal that is too narrow for its columns shows names and values instead.
     """
-    out.cache_clear()
-    monkeypatch.setattr(out(), "width", width)
+    rows = [(ID, "the weekly update")]
 
-    print_table(("id", "what"), [(ID, "the weekly update")], empty="")
+    lines = _print(width, monkeypatch, capsys, columns=("id", "what"), rows=rows)
 
-    out.cache_clear()
-    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert shown.splitlines() == lines
 
 
-def test_long_words_may_be_broken():
+def test_narrow_terminal_does_without_some_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     """
-    A path in one cell does not make blocks of a table that fits otherwise.
+    They are left out in their order, and named.
     """
-    rows = [(Text("bad"), Text("/srv" * 30))]
+    lines = _print(
+        20,
+        monkeypatch,
+        capsys,
+        columns=("uid", "b", "c", "d"),
+        rows=[("u" * 10, "b" * 9, "c" * 9, "d" * 5)],
+        spare=("b", "c"),
+    )
 
-    assert 3 + 2 + 20 == find_least_width(("", "found"), rows)
+    assert ["uid         d", f"{'u' * 10}  ddddd"] == lines[:2]
+    assert "Not shown for lack of width: b, c" == " ".join(lines[2:])
+
+
+def test_times_are_folded_between_the_clocks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """
+    A date stays beside its time, and UTC goes below them.
+    """
+    rows = [("ab" * 10, AT_BOTH, LOOSE)]
+
+    lines = _print(
+        60, monkeypatch, capsys, columns=("uid", "occurrence", "what"), rows=rows
+    )
+
+    assert "2026-11-23 12:30:00 " in lines[1]
+    assert "(11:30:00Z)" in lines[2]
+
+
+def test_column_that_is_empty_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """
+    A reason that no row has takes no room.
+    """
+    lines = _print(
+        60, monkeypatch, capsys, columns=("what", "reason"), rows=[("a", ""), ("b", "")]
+    )
+
+    assert ["what", "a", "b"] == lines
+
+
+@given(
+    width=st.integers(20, 120),
+    rows=st.lists(
+        st.tuples(*[st.text("ab cé日", max_size=60)] * 3), min_size=1, max_size=4
+    ),
+)
+def test_no_line_is_wider_than_the_terminal(
+    width: int, rows: list[tuple[str, str, str]]
+):
+    """
+    Whatever is in the cells: a table, or blocks, but nothing is cut off.
+    """
+    console = Console(file=StringIO(), width=width, highlight=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cli.output.out", lambda: console)
+        print_table(("x", "y", "z"), rows, empty="")
+
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(cell_len(line) <= width for line in printed.splitlines())
+    letters = sorted(c for row in rows for cell in row for c in cell if c in "abcé日")
+    assert letters == sorted(c for c in printed if c in "abcé日")

@@ -1,0 +1,44 @@
+"""Ids as people type them: whole, or as much of them as tables show."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from cli.connection import read_database
+from dispatch.backfills.lookup import find_backfill_id
+from models.database.id_prefix import SHOWN_DIGITS
+from operations.state import find_operation_id
+
+
+def shorten(identifier: UUID) -> str:
+    """Return the first digits of *identifier*, which every command takes."""
+    return str(identifier)[:SHOWN_DIGITS]
+
+
+def read_operation_id(text: str) -> UUID:
+    """
+    Return the id of the operation that *text* names.
+
+    Raises:
+        NotFoundError: No operation has it.
+
+        ConflictError: Several ids begin so.
+    """
+    try:
+        return UUID(text)
+    except ValueError:
+        with read_database() as connection:
+            return find_operation_id(connection, text)
+
+
+def read_backfill_id(text: str) -> UUID:
+    """
+    Return the id of the backfill that *text* names.
+
+    Raises:
+        NotFoundError: No backfill has it.
+
+        ConflictError: Several ids begin so.
+    """
+    with read_database() as connection:
+        return find_backfill_id(connection, text)

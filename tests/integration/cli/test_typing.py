@@ -1,0 +1,187 @@
+"""What people type: the beginning of an id, times near the present, and TAB."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from cli.ids import shorten
+from cli.main import main
+from models.database.engine import make_engine, writing
+from models.database.tables import operations
+from tests.integration.cli.calling import Call, write_action
+
+
+@pytest.fixture
+def ran(call: Call, shop: Path, tmp_path: Path) -> str:
+    """Give the id of the one operation, of the action ``hello`` of ``shop``."""
+    assert shop.exists()
+    path = write_action(tmp_path, when={"cron_rule": "0 7 1 1 *"})
+    assert 0 == call("actions", "post", path, "--app", "shop").code
+    return call("actions", "run", "hello").out.strip()
+
+
+def test_first_digits_of_an_id_are_enough(call: Call, ran: str):
+    """
+    What the list shows is taken by each command that takes an id.
+    """
+    listed = call("operations", "list")
+
+    start = shorten(UUID(ran))
+    assert start in listed.out
+    assert ran not in listed.out
+    for command in ("show", "state", "log", "cancel"):
+        assert 0 == call("operations", command, start).code
+    assert 0 == call("mails", "list", "--operation", start).code
+    assert ran in call("operations", "show", ran[:4].upper()).out
+
+
+def test_names_stand_for_what_triggered_a_run(call: Call, ran: str):
+    """
+    People read the name of the action, without a phrase around it.
+    """
+    assert 0 == call("operations", "show", ran).code
+    for command in (("list",), ("show", ran)):
+        shown = call("operations", *command).out
+        assert "hello" in shown
+        assert "Scheduled action" not in shown
+
+
+def test_ids_that_begin_alike_are_named(call: Call, ran: str, database_url: str):
+    """
+    An ambiguous beginning is refused, with what it may mean.
+    """
+    other = ran[:9] + ("0000" if ran[9:13] != "0000" else "1111") + ran[13:]
+    engine = make_engine(database_url)
+    with writing(engine) as connection:
+        row = connection.execute(operations.select()).mappings().one()
+        connection.execute(
+            operations.insert(), [{**row, "id": UUID(other), "user_id": "another"}]
+        )
+    engine.dispose()
+
+    answer = call("operations", "show", ran[:8])
+
+    assert 5 == answer.code
+    assert ran in answer.err
+    assert other in answer.err
+
+
+@pytest.mark.parametrize("text", ["00", "zzzz", "x" * 40, ""])
+def test_what_is_no_id_is_not_found(call: Call, text: str):
+    """
+    Too few digits, or none at all, find nothing.
+    """
+    assert 4 == call("operations", "show", text).code
+
+
+@pytest.mark.parametrize("time", ["now", "today", "yesterday", "-1h", "-2d", "+1h"])
+def test_times_near_the_present_need_no_date(call: Call, ran: str, time: str):
+    """
+    Words and distances are taken as they are: a leading dash makes no option.
+    """
+    assert UUID(ran)
+    assert 0 == call("why", "hello", "--at", time).code
+    assert 0 == call("operations", "list", "--from", time).code
+    assert 0 == call("operations", "list", "--until", time).code
+
+
+def test_bounds_are_echoed_as_they_were_written(call: Call):
+    """
+    A refusal names what was typed.
+    """
+    answer = call("operations", "list", "--from", "today", "--until", "-2d")
+
+    assert 2 == answer.code
+    assert re.search(r"--from today \(.*Z\) is later than --until -2d \(", answer.err)
+
+
+def _complete(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.setenv("_MINUTEHAND_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"minutehand {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" "))))
+    main([])
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("actions show h", ["hello"]),
+        ("why h", ["hello"]),
+        ("apps show s", ["shop"]),
+        ("operations list --app s", ["shop"]),
+        ("operations list --action h", ["hello"]),
+        ("actions show x", []),
+        ("operat", ["operations"]),
+    ],
+)
+def test_shell_completes_names(
+    ran: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    offered: list[str],
+):
+    """
+    TAB offers uids and names that are stored, and commands.
+    """
+    assert UUID(ran)
+
+    _complete(monkeypatch, words)
+
+    assert offered == capsys.readouterr().out.split()
+
+
+def test_completion_is_silent_without_a_database(
+    embedded: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """
+    TAB creates no database, and complains of nothing.
+    """
+    assert 0 == embedded("--version").code
+
+    _complete(monkeypatch, "actions show h")
+
+    printed = capsys.readouterr()
+    assert ("", "") == (printed.out.strip(), printed.err)
+    assert not (tmp_path / "home" / "minutehand.sqlite3").exists()
+
+
+def test_completion_is_silent_if_the_database_is_away(
+    embedded: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """
+    Neither a server that does not answer nor a wrong setting is heard of at TAB.
+    """
+    assert 0 == embedded("--version").code
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://127.0.0.1:1/none")
+    monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
+
+    _complete(monkeypatch, "actions show h")
+
+    printed = capsys.readouterr()
+    assert ("", "") == (printed.out.strip(), printed.err)
+
+
+def test_preview_until_an_end_is_not_cut_at_ten(embedded: Call, tmp_path: Path):
+    """
+    Who names an end sees all until then, or is told that there are more.
+    """
+    path = write_action(tmp_path, when={"cron_rule": "*/30 * * * *", "timezone": "UTC"})
+    day = ("--from", "2026-11-21T00:00Z", "--until", "2026-11-22T00:00Z")
+
+    whole = embedded("preview", path, *day, "--json").data["occurrences"]
+    month = embedded("preview", path, *day[:3], "2026-12-21T00:00Z")
+
+    assert 48 == len(whole)
+    assert "Only the first 1,000 are shown" in month.out
+    assert 10 == len(json.loads(embedded("preview", path, "--json").out)["occurrences"])

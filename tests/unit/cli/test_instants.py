@@ -1,0 +1,85 @@
+"""Instants as people type them at a shell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.instants import parse_typed_instant
+from models.errors import RuleError
+
+#: 00:30 of the next day in Paris.
+NOW = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the clock of this computer be that of Paris."""
+    monkeypatch.setenv("TZ", "Europe/Paris")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_paris")
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("now", "2026-11-23T23:30:00+00:00"),
+        ("today", "2026-11-23T23:00:00+00:00"),
+        ("yesterday", "2026-11-22T23:00:00+00:00"),
+        ("tomorrow", "2026-11-24T23:00:00+00:00"),
+        ("-1h", "2026-11-23T22:30:00+00:00"),
+        ("+90m", "2026-11-24T01:00:00+00:00"),
+        ("-30s", "2026-11-23T23:29:30+00:00"),
+        # The clocks went back on 25 October: the hour stays, the offset does not.
+        ("-30d", "2026-10-24T22:30:00+00:00"),
+        ("-5w", "2026-10-19T22:30:00+00:00"),
+        ("2026-12-01T09:00:00+01:00", "2026-12-01T08:00:00+00:00"),
+    ],
+)
+def test_times_are_typed_in_several_ways(text: str, instant: str):
+    """
+    Words, distances and full times name instants; days are those of this host.
+    """
+    assert instant == parse_typed_instant(text, now=NOW).isoformat()
+
+
+@pytest.mark.parametrize("text", ["", "Now", "yesteday", "-1", "1h", "-1y", "--1h"])
+def test_hints_are_not_refused_themselves(text: str):
+    """
+    What is refused comes with examples, each of which is accepted.
+    """
+    with pytest.raises(RuleError) as refused:
+        parse_typed_instant(text, now=NOW)
+
+    assert repr(text) in str(refused.value)
+    for example in refused.value.hint.removesuffix(".").replace(",", "").split():
+        if example[0] in "+-" or example in {"now", "today", "yesterday", "tomorrow"}:
+            parse_typed_instant(example, now=NOW)
+
+
+def test_near_words_are_suggested():
+    """
+    A typo in a word is told with the word.
+    """
+    with pytest.raises(RuleError, match="Did you mean yesterday"):
+        parse_typed_instant("yesteday", now=NOW)
+
+
+@given(st.from_regex(r"\A[+-]\d{1,6}[smhdw]\Z"))
+def test_every_distance_is_an_instant_or_refused(text: str):
+    """
+    No distance ends in anything but an aware instant or a refusal.
+    """
+    try:
+        instant = parse_typed_instant(text, now=NOW)
+    except RuleError:
+        return
+    assert timedelta(0) == instant.utcoffset()
