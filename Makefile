@@ -7,6 +7,8 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 STAMP := .venv/.installed
+# What it takes to run Minutehand, without what checks and tests it.
+RUNS := .venv/.runs
 # Images for containers often forbid bytecode; then each process that a test starts
 # would compile everything again.
 export PYTHONDONTWRITEBYTECODE =
@@ -26,24 +28,39 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(STAMP): requirements-dev.lock pyproject.toml
+define make_venv
 	@test -n "$(PYTHON)" || { echo "Minutehand needs Python 3.11 or later, and none is on the PATH. Install it, or say where it is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv .venv || { echo "$(PYTHON) cannot make a virtual environment (on Debian: apt-get install python3-venv)." >&2; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@# "compat" puts this folder itself on the path, so that a new package needs no new install.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--config-settings editable_mode=compat --editable .
+endef
+
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# "compat" puts this folder itself on the path, so that a new package needs no new install.
+INSTALL_THIS = $(PIP_INSTALL) --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	$(make_venv)
+	$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	$(INSTALL_THIS)
+	@touch $@
+
+# If everything is installed, this is; if not, the rest is added later, by the rule above.
+$(RUNS): requirements.lock pyproject.toml
+	$(make_venv)
+	@if test -e $(STAMP); then $(MAKE) --no-print-directory $(STAMP); else \
+		echo "Installing into .venv what Minutehand needs to run (requirements.lock), once ..."; \
+		$(PIP_INSTALL) --require-hashes -r requirements.lock && $(INSTALL_THIS); fi
 	@touch $@
 
 .PHONY: install
 install: $(STAMP) ## Make .venv from the lock
 
 .PHONY: demo
-demo: $(STAMP) ## Show what Minutehand does, in a folder of its own (ARGS=...)
-	$(BIN)/minutehand demo $(ARGS)
+demo: $(RUNS) ## Show what Minutehand does, in a folder of its own (ARGS=...)
+	@$(BIN)/minutehand demo $(ARGS)
 
 .PHONY: up
-up: $(STAMP) ## Run everything in one process on one SQLite file (ARGS=...)
+up: $(RUNS) ## Run everything in one process on one SQLite file (ARGS=...)
 	$(BIN)/minutehand up $(ARGS)
 
 .PHONY: seeded

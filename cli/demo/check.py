@@ -11,7 +11,13 @@ from rich.text import Text
 
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.demo.data import APP, EVERY_MINUTE
+from cli.demo.data import (
+    APP,
+    ENOUGH_S,
+    EVERY_MINUTE,
+    MISSED,
+    REPORT,
+)
 from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger
@@ -23,9 +29,6 @@ _MINUTE = timedelta(minutes=1)
 
 #: Fewer minutes than this prove nothing: the check fails.
 _TICKS = 2
-
-#: Seconds in which at least so many minutes begin, and their runs end.
-ENOUGH_S = 125
 
 #: More operations than a demo makes in a day.
 _LIMIT = 10_000
@@ -100,6 +103,9 @@ def check(
     succeeded = [e for e in ran if e.state == OperationState.SUCCEEDED]
 
     manual = [e for e in operations if e.trigger == Trigger.MANUAL]
+    weekly = [e for e in manual if e.action_uid != REPORT]
+    report = [e for e in manual if e.action_uid == REPORT]
+    missed = [e for e in operations if e.action_uid == MISSED]
     written = [e for e in operations if e.trigger == Trigger.EVENT]
     sent = sum(
         step.result["sent"]
@@ -111,8 +117,17 @@ def check(
         Finding(len(expected) >= _TICKS, _describe_minutes(expected)),
         Finding(recorded == expected, "each was recorded exactly once"),
         Finding(len(succeeded) == len(expected), "each ran exactly once and succeeded"),
-        _check_all(manual, "the weekly update, run by hand, succeeded"),
+        _check_all(weekly, "the weekly update, run by hand, succeeded"),
         _check_all(written, "the user who was away got one mail"),
+        Finding(
+            [(each.state, each.attempt > 1) for each in report]
+            == [(OperationState.SUCCEEDED, True)],
+            "the report whose worker was killed succeeded in a later attempt",
+        ),
+        Finding(
+            OperationState.MISSED in {each.state for each in missed},
+            "the runs that fell into the outage are recorded as missed",
+        ),
         Finding(
             sent == mails > 0, f"{mails} mails arrived, and {sent} were reported sent"
         ),

@@ -37,6 +37,27 @@ EVERY_MINUTE_ACTION = {
     "recipients": {"users": [TOCO]},
 }
 
+#: The action whose worker is killed, and the one whose runs were missed.
+REPORT, MISSED = "daily-report", "figures"
+
+REPORT_ACTION = {
+    "uid": REPORT,
+    "name": "daily report",
+    "operations": {"send_execsum": True},
+    "when": {"cron_rule": "0 7 * * *"},
+    "recipients": {"users": [TOCO]},
+}
+
+MISSED_ACTION = {
+    "uid": MISSED,
+    "name": "figures",
+    "operations": {"refresh": True},
+    "when": {"cron_rule": "*/10 * * * *"},
+}
+
+#: Seconds in which at least two minutes begin, and their runs end.
+ENOUGH_S = 125
+
 _DATABASE = resources.files("tzdata") / "zoneinfo"
 
 _INACTIVE = {
@@ -159,3 +180,9 @@ def _make_document(now: datetime) -> dict[str, object]:
 
 def _text(instant: datetime) -> str:
     return instant.isoformat(timespec="seconds")
+
+
+def shorten_path(path: Path) -> Path:
+    """Return *path* as seen from here, if it is below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,12 +16,14 @@ from rich.text import Text
 
 from actions.tick import TickReport
 from cli.connection import read_database
-from cli.demo.data import APP
+from cli.demo.data import APP, MISSED, REPORT, shorten_path
+from cli.demo.scenes import KilledWorker, describe_missed
 from cli.operation_view import format_progress, format_took
 from cli.output import make_table, out, style_state
 from models.database.engine import read_host_clock
+from models.decision import get_action_name
 from models.errors import UnreachableError
-from models.operation_state import StepState
+from models.operation_state import OperationState, StepState
 from operations.list_operations import OperationFilter
 from overview.operations.shown import (
     ShownOperation,
@@ -37,6 +39,11 @@ _SECOND = timedelta(seconds=1)
 
 #: The most operations on the screen.
 _SHOWN = 8
+
+#: The fewest that are drawn, and the lines of the screen around them.
+_FEWEST, _OTHER_LINES = 3, 19
+
+_COLUMNS = ("occurrence", "operation", "state", "took")
 
 #: How long operations that still run when the time is over may take to end.
 _GRACE = timedelta(seconds=20)
@@ -62,6 +69,8 @@ class Screen(threading.Thread):
 
         stop: The screen sets it when the time is over, and ends when Ctrl-C sets it.
 
+        doomed: Killed when its time has come.
+
         seconds: How long the demo lasts. None: until Ctrl-C.
     """
 
@@ -70,6 +79,7 @@ class Screen(threading.Thread):
         engine: sa.Engine,
         settings: Settings,
         stop: threading.Event,
+        doomed: KilledWorker,
         *,
         seconds: int | None,
     ) -> None:
@@ -77,6 +87,9 @@ class Screen(threading.Thread):
         super().__init__(name="demo-screen", daemon=True)
         self.until: datetime | None = None
         self.is_complete = False
+        self.ways_in: list[str] = []
+        self._doomed = doomed
+        self._scenes: list[str] = []
         self._engine = engine
         self._settings = settings
         self._stop_event = stop
@@ -84,6 +97,7 @@ class Screen(threading.Thread):
         self._began = time.monotonic()
         self._ticks: list[TickReport] = []
         self._told: set[tuple[datetime, str]] = set()
+        self._told_scenes: set[str] = set()
 
     def on_tick(self, report: TickReport) -> None:
         """Remember a tick; called by the scheduler."""
@@ -91,36 +105,57 @@ class Screen(threading.Thread):
 
     def run(self) -> None:
         """Show the demo until it is stopped or its time is over."""
-        if out().is_terminal:
-            with Live(console=out(), refresh_per_second=8, transient=False) as live:
-                self._loop(lambda shown: live.update(self._draw(shown)))
-        else:
-            self._loop(self._tell)
-
-    def _loop(self, show: object) -> None:
-        assert callable(show)  # one of the two above
-        if not out().is_terminal:
+        if not out().is_terminal or out().is_dumb_terminal:
             for line in self._head():
-                out().print(line)
+                out().print(line, soft_wrap=True)
+            self._loop(self._tell)
+            return
+        # On a screen of its own: what a new size leaves behind is painted over.
+        with Live(console=out(), refresh_per_second=8, screen=True) as live:
+            shown = self._loop(lambda shown: live.update(self._draw(shown)))
+        out().print(self._draw(shown))
+
+    def _loop(
+        self, show: Callable[[list[ShownOperation]], None]
+    ) -> list[ShownOperation]:
+        shown: list[ShownOperation] = []
         while not self._stop_event.wait(_EVERY_S):
-            shown = self._read()
-            if shown is None:
-                continue
-            show(shown)
+            self._doomed.look(read_host_clock())
+            shown = self._look(show) or shown
             if self._is_over(shown):
                 self.is_complete = True
                 self._stop_event.set()
-        shown = self._read()
-        if shown is not None:
-            show(shown)
+        return self._look(show) or shown
 
-    def _read(self) -> list[ShownOperation] | None:
+    def _look(
+        self, show: Callable[[list[ShownOperation]], None]
+    ) -> list[ShownOperation]:
+        shown = self._read()
+        if shown:
+            show(shown)
+        return shown
+
+    def _read(self) -> list[ShownOperation]:
         try:
             with read_database(self._engine) as connection:
-                wanted = OperationFilter(app=APP)
-                return fetch_shown_operations(connection, wanted, limit=_SHOWN)
+                shown, report, missed = (
+                    fetch_shown_operations(connection, wanted, limit=_SHOWN)
+                    for wanted in (
+                        OperationFilter(app=APP),
+                        OperationFilter(action_uid=REPORT),
+                        OperationFilter(
+                            action_uid=MISSED,
+                            states=frozenset({OperationState.MISSED}),
+                        ),
+                    )
+                )
+            self._scenes = [
+                self._doomed.describe(report[0] if report else None),
+                *describe_missed(self._engine, missed[0] if missed else None),
+            ]
         except UnreachableError:
-            return None  # the database is busy for a moment; look again soon
+            return []  # the database is busy for a moment; look again soon
+        return shown
 
     def _is_over(self, shown: list[ShownOperation]) -> bool:
         """Return whether the time is over and all operations begun in it have ended."""
@@ -136,12 +171,13 @@ class Screen(threading.Thread):
         return left < -_GRACE.total_seconds() or all(s.is_final for s in begun)
 
     def _head(self) -> list[Text]:
-        mails = self._settings.smtp_url
+        mails = shorten_path(Path(self._settings.smtp_url))
         return [
             Text("Minutehand demo", style="bold").append(
-                f" in {self._settings.home}", style="default"
+                ": each run is written down before it is sent.", style="default"
             ),
-            Text(f"Mails are written to {mails}. Ctrl-C stops the demo."),
+            Text(f"Mails are files in {mails}. Ctrl-C stops the demo."),
+            *(Text(line, overflow="fold") for line in self.ways_in),
         ]
 
     def _draw(self, shown: list[ShownOperation]) -> Group:
@@ -149,9 +185,10 @@ class Screen(threading.Thread):
             *self._head(),
             Text(),
             self._draw_ticks(),
-            Text(),
             self._draw_operations(shown),
             Text(),
+            Text("What no cron does", style="bold"),
+            *(Text(scene) for scene in self._scenes),
             Text(
                 f"{count_mails(self._settings)} mails so far. {self._describe_left()}"
             ),
@@ -167,20 +204,27 @@ class Screen(threading.Thread):
         return line.append(f"next in {left} s", style="bright_black")
 
     def _draw_operations(self, shown: list[ShownOperation]) -> Table:
-        table = make_table(("occurrence", "operation", "state", "took", "steps"))
-        for each in shown:
-            table.add_row(
+        rows = [
+            (
                 f"{each.occurrence.astimezone(UTC):%H:%M:%S}Z",
-                _name(each.triggered_by),
-                style_state(each.state),
+                get_action_name(each.triggered_by),
+                each.state.value,
                 format_took(each.took),
-                _draw_steps(each),
             )
+            for each in shown[: max(_FEWEST, out().height - _OTHER_LINES)]
+        ]
+        table = make_table(())
+        for column in zip(_COLUMNS, *rows, strict=True):
+            width = max(map(len, column))
+            table.add_column(column[0], no_wrap=True, min_width=width)
+        table.add_column("steps", no_wrap=True, overflow="ellipsis")
+        for (*texts, state, took), each in zip(rows, shown, strict=False):
+            table.add_row(*texts, style_state(state), took, _draw_steps(each))
         return table
 
     def _describe_left(self) -> str:
         if self._seconds is None:
-            return "Ctrl-C stops the demo."
+            return ""
         left = round(self._seconds - (time.monotonic() - self._began))
         return f"Ends in {left} s." if left > 0 else "Waiting for running operations."
 
@@ -193,6 +237,10 @@ class Screen(threading.Thread):
             if at <= until and (at, text) not in self._told:
                 self._told.add((at, text))
                 out().print(Text(f"{at:%H:%M:%S}Z {text}"), soft_wrap=True)
+        for scene in self._scenes:
+            if scene not in self._told_scenes:
+                self._told_scenes.add(scene)
+                out().print(Text(scene), soft_wrap=True)
 
 
 def find_news(
@@ -203,7 +251,7 @@ def find_news(
         (tick.now, f"tick: {tick.due} due, {tick.recorded} recorded") for tick in ticks
     ]
     for each in shown:
-        name = _name(each.triggered_by)
+        name = get_action_name(each.triggered_by)
         done = [
             (step.finished_at, f"{name}: {step.name}: {describe_result(step.result)}")
             for step in each.steps
@@ -215,10 +263,6 @@ def find_news(
             ended = max([each.finished_at or each.recorded_at, *(at for at, _ in done)])
             news.append((ended, f"{name}: {each.state}{_reason(each.reason)}"))
     return sorted(news, key=lambda new: new[0])
-
-
-def _name(triggered_by: str) -> str:
-    return triggered_by.removeprefix("Scheduled action ").strip('"')
 
 
 def _reason(reason: str | None) -> str:

@@ -1,0 +1,187 @@
+"""The demo itself: the small app, its actions, what runs them, and what shows it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
+from importlib import resources
+from json import dumps
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from actions.posting.post import Posted, post_action
+from actions.small_apps.apply import apply_small_app
+from actions.tick import TickReport
+from actions.user_events import NewEvent, record_events
+from cli.connection import read_database, write_database
+from cli.demo.check import check_demo
+from cli.demo.curl_lines import YOURS, make_curl_lines
+from cli.demo.data import (
+    ABSENCE,
+    APP,
+    EVERY_MINUTE_ACTION,
+    REPORT_ACTION,
+    SLEEPER,
+    shorten_path,
+    write_app,
+    write_clocks,
+)
+from cli.demo.scenes import KilledWorker, post_missed
+from cli.demo.screen import Screen
+from cli.embedded import run_embedded
+from cli.output import out, print_note
+from cli.sign_in_links import make_link_here
+from cli.up import leave_at_once, stopping_on_signals
+from dispatch.manual_runs import run_now
+from migrations.schema import migrate
+from models.database.engine import make_engine, read_clock
+from models.door.app_documents import read_small_app
+from models.door.documents import read_action
+from models.event import EventName
+from overview.access.manage_keys import create_key
+from overview.access.roles import Role
+from serving.server import WebServer
+from settings import Settings
+from telemetry import configure_logging
+
+#: The example action mails the sleeper this long after the start.
+_WAKE_AFTER = timedelta(seconds=45)
+
+_EXAMPLES = ("weekly-update.json", "bring-back-inactive-users.json")
+
+
+def play(folder: Path, seconds: int | None, *, say: Callable[[str], None]) -> int:
+    """
+    Run the demo until Ctrl-C, or for *seconds*, and check it then.
+
+    Args:
+        folder: Of the demo; empty.
+
+        seconds: None: until Ctrl-C, and without a check.
+
+        say: Called with what is being done.
+
+    Returns:
+        The exit code: 1 if a claim of the check did not hold.
+    """
+    settings = _make_settings(folder)
+    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    doomed = KilledWorker()
+    doomed.start(settings)
+    say("Making the database, and a small app from the time zone database ...")
+    posted = _prepare(engine, settings, folder)
+    say("Starting scheduler, worker and pages ...")
+    stop = threading.Event()
+    with ExitStack() as stack:
+        stack.callback(doomed.end)
+        log = stack.enter_context((folder / "demo.log").open("w", encoding="utf-8"))
+        configure_logging(log_format="console", stream=log)
+        stack.enter_context(stopping_on_signals(stop))
+        screen = Screen(engine, settings, stop, doomed, seconds=seconds)
+        run_now(engine, posted["weekly update"].uid, key="demo")
+
+        def begin(web: WebServer | None) -> None:
+            doomed.take_report(engine)
+            screen.ways_in = _write_ways_in(engine, settings, web)
+            screen.start()
+
+        def keep_clocks(report: TickReport) -> None:
+            write_clocks(folder / "data", now=report.now)
+
+        try:
+            ended = run_embedded(
+                settings, stop, on_start=begin, on_tick=[screen.on_tick, keep_clocks]
+            )
+        finally:
+            stop.set()
+            if screen.ident is not None:
+                screen.join()
+    code = 0
+    if seconds is not None and screen.is_complete:
+        code = check_demo(engine, settings, screen.until)
+    _say_where(settings)
+    if not ended:
+        leave_at_once(code)
+    return code
+
+
+def _make_settings(folder: Path) -> Settings:
+    """Return settings of its own: the environment may name a production system."""
+    return Settings.model_validate(
+        {
+            "home": str(folder),
+            "timezone": "Europe/Paris",
+            # The usual one may be that of an installation.
+            "web_address": "127.0.0.1:0",
+        }
+    )
+
+
+def _prepare(engine: sa.Engine, settings: Settings, folder: Path) -> dict[str, Posted]:
+    """Make the small app, post its actions, and let one user be absent."""
+    migrate(engine)
+    with read_database(engine) as connection:
+        now = read_clock(connection)
+    document = write_app(folder, now=now)
+    app = read_small_app(document.read_bytes())
+    yours = app.model_copy(update={"uid": YOURS, "name": "Yours"})
+    with write_database(engine) as connection:
+        apply_small_app(connection, app, folder=folder)
+        apply_small_app(connection, yours, folder=folder)
+    examples = resources.files("cli.examples")
+    texts = [examples.joinpath(name).read_text("utf-8") for name in _EXAMPLES]
+    posted = {}
+    for text in (*texts, dumps(EVERY_MINUTE_ACTION), dumps(REPORT_ACTION)):
+        action = read_action(text, default_timezone="Europe/Paris")
+        with write_database(engine) as connection:
+            posted[action.name] = post_action(connection, APP, action)
+    post_missed(settings, now=now)
+    seen_at = (now + _WAKE_AFTER - ABSENCE).replace(microsecond=0)
+    with write_database(engine) as connection:
+        record_events(
+            connection,
+            [NewEvent(APP, EventName.USER_LAST_SEEN, SLEEPER, at=seen_at)],
+        )
+    return posted
+
+
+def _write_ways_in(
+    engine: sa.Engine, settings: Settings, web: WebServer | None
+) -> list[str]:
+    """Write lines for a shell into a file, and return how to get in, in lines."""
+    if web is None:
+        return []
+    with write_database(engine) as connection:
+        key = create_key(connection, app=YOURS, role=Role.EDITOR, name="the demo")
+    with resources.as_file(resources.files("cli.examples")) as examples:
+        lines = make_curl_lines(web.url, key.text, shorten_path(examples))
+    script = Path(settings.home) / "try-the-api.sh"
+    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    link = make_link_here(web.url, engine=engine)
+    return [
+        "To look at it in a browser, signed in (once, within 15 minutes):",
+        f"  {link}",
+        "To try the HTTP API from another shell, line by line or at once:",
+        f"  sh {shlex.quote(str(shorten_path(script)))}",
+    ]
+
+
+def _say_where(settings: Settings) -> None:
+    out().print(f"Mails:    {settings.smtp_url}", soft_wrap=True)
+    out().print(f"Log:      {settings.home}/demo.log", soft_wrap=True)
+    home = shlex.quote(str(settings.home))
+    print_note(f"To explore: MINUTEHAND_HOME={home} {_find_program()} operations list")
+
+
+def _find_program() -> str:
+    """Return how to call this program; ``make demo`` activates no environment."""
+    if shutil.which("minutehand"):
+        return "minutehand"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("minutehand")))
