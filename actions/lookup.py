@@ -130,10 +130,17 @@ def get_action(
 
 def _describe_missing(connection: sa.Connection, given: str, app: str | None) -> str:
     """Say that there is no action *given*, and which was probably meant."""
+    # Most typos are in the middle, so what begins alike is compared first.
+    begins_alike = sa.or_(
+        *(
+            each.istartswith(given[:1], autoescape=True)
+            for each in (_kept.uid, _kept.name)
+        )
+    )
     query = (
         sa.select(_kept.name, _kept.uid)
         .where(_kept.deleted_at.is_(None))
-        .order_by(_kept.uid)
+        .order_by(sa.case((begins_alike, 0), else_=1), _kept.uid)
         .limit(_COMPARED)
     )
     if app is not None:

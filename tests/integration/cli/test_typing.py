@@ -185,3 +185,17 @@ def test_preview_until_an_end_is_not_cut_at_ten(embedded: Call, tmp_path: Path):
     assert 48 == len(whole)
     assert "Only the first 1,000 are shown" in month.out
     assert 10 == len(json.loads(embedded("preview", path, "--json").out)["occurrences"])
+
+
+def test_what_begins_alike_is_compared_first(
+    call: Call, ran: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Among more actions than are compared, a typo still finds what was meant.
+    """
+    assert UUID(ran)
+    path = write_action(tmp_path, uid="aardvark", name="Aardvark")
+    assert 0 == call("actions", "post", path, "--app", "shop").code
+    monkeypatch.setattr("actions.lookup._COMPARED", 1)
+
+    assert "Did you mean 'hello'?" in call("actions", "show", "helo").err
