@@ -27,6 +27,7 @@ from cli.options import (
 from cli.output import (
     format_both,
     out,
+    print_below,
     print_fields,
     print_json,
     print_note,
@@ -164,7 +165,7 @@ def _print_plan(plan: Plan, *, json: bool) -> None:
         empty="",
     )
     if len(found) > _SHOWN:
-        print_note(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
+        print_below(f"{len(found) - _SHOWN:,} more occurrences: see --json.")
     period = f"{format_both(plan.since)} to {format_both(plan.until)}"
     if not found:
         out().print(f"The rule is not due from {period}.", markup=False)
@@ -236,7 +237,7 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
         empty="",
     )
     if shown.total > len(part.entries):
-        print_note(f"{shown.total - len(part.entries):,} more: see --json.")
+        print_below(f"{shown.total - len(part.entries):,} more: see --json.")
 
 
 def _print_shown(shown: ShownBackfill) -> None:

@@ -20,7 +20,14 @@ from cli.options import (
     OptionalOperation,
     read_period,
 )
-from cli.output import format_both, out, print_json, print_note, print_table
+from cli.output import (
+    format_both,
+    out,
+    print_below,
+    print_json,
+    print_note,
+    print_table,
+)
 from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.paging import Page
@@ -111,7 +118,7 @@ def list_mails(  # noqa: PLR0913 - the options of the command
     )
     if found:
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
-        print_note(f"Total: {told}.")
+        print_below(f"Total: {told}.")
 
 
 def _describe(mail: Mail) -> str:

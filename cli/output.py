@@ -75,6 +75,11 @@ def print_note(message: str) -> None:
     err().print(Text(message))
 
 
+def print_below(message: str) -> None:
+    """Print what belongs to a table below it: whoever keeps the one gets the other."""
+    out().print(Text(message))
+
+
 def print_json(value: object) -> None:
     """Print *value* as JSON: indented on a terminal, else on one line."""
     indent = 2 if sys.stdout.isatty() else None
@@ -165,8 +170,7 @@ def print_table(
         if sum(_find_least_widths(kept)) + _GAP * (len(kept) - 1) <= out().width:
             _print_columns(kept)
             if left_out:
-                names = ", ".join(left_out)
-                out().print(Text(f"Not shown for lack of width: {names}", style="dim"))
+                print_below(f"Not shown for lack of width: {', '.join(left_out)}")
             return
     for number, row in enumerate(zip(*shown.values(), strict=True)):
         if number:

@@ -13,7 +13,14 @@ from actions.previews.preview import Preview
 from actions.previews.preview_batch import preview_batch_line
 from cli.connection import get_settings, read_database
 from cli.options import AppOption, JsonOption, read_file, read_period
-from cli.output import format_in_utc, format_local, out, print_json, print_table
+from cli.output import (
+    format_in_utc,
+    format_local,
+    out,
+    print_below,
+    print_json,
+    print_table,
+)
 from models.database.engine import read_host_clock
 from models.door.documents import read_action
 from models.errors import RuleError, UsageError
@@ -101,7 +108,7 @@ def preview(  # noqa: PLR0913 - the options of the command
     else:
         _print(action, found, viewer=timezone)
         if end is not None and len(found.occurrences) == most:
-            out().print(f"Only the first {most:,} are shown: see --count.")
+            print_below(f"Only the first {most:,} are shown: see --count.")
 
 
 def _read_document(file: str | None) -> bytes:
@@ -163,4 +170,4 @@ def _print(action: ScheduledActionModel, found: Preview, *, viewer: str | None) 
             empty="",
         )
     for note in found.notes:
-        out().print(Text(f"Note: {note}"))
+        print_below(f"Note: {note}")

@@ -13,9 +13,9 @@ from cli.output import (
     format_both,
     format_due,
     out,
+    print_below,
     print_fields,
     print_json,
-    print_note,
     print_table,
     style_state,
 )
@@ -100,7 +100,7 @@ def _print_backlog(found: Status) -> None:
             empty="",
         )
         if len(by_app) > _APPS:
-            print_note(
+            print_below(
                 f"{len(by_app) - _APPS} more rows, which wait less long: see --json."
             )
 

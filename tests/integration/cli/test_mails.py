@@ -42,7 +42,7 @@ def test_mails_are_listed_and_decided_about(call: Call, mailed: str):
     """
     One is confirmed, the other sent again; both say who decided.
     """
-    assert "Total: 2 uncertain." in call("mails", "list", "--app", "shop").err
+    assert "Total: 2 uncertain." in call("mails", "list", "--app", "shop").out
 
     confirmed = call("mails", "confirm", mailed, "ann")
     resent = call("mails", "resend", "--all", "--yes", "--json")
