@@ -22,8 +22,9 @@ _COMPARED = 1000
 #: What is offered to complete a word; more would not fit on a screen.
 _SUGGESTED = 100
 
-#: What a shell would take apart.
-_UNQUOTED = frozenset(" \t\n\"'\\$`;&|<>()*?!#:")
+#: Beside letters and digits, what no shell takes apart. Names are tenants' texts, and
+#: what completes a word is evaluated by some shells.
+_PLAIN = frozenset("-_.,@+=/")
 
 _kept = scheduled_actions.c
 
@@ -194,7 +195,7 @@ def suggest_apps(connection: sa.Connection, start: str) -> list[Suggestion]:
         small_apps.c.deleted_at.is_(None), uid.startswith(start, autoescape=True)
     )
     rows = connection.execute(query.order_by(uid).limit(_SUGGESTED))
-    return [Suggestion(*row) for row in rows]
+    return [_make_plain(*row) for row in rows if _is_plain(row.uid)]
 
 
 def suggest_actions(
@@ -203,7 +204,7 @@ def suggest_actions(
     """
     Return what begins with *start*: uids of actions with their names, and names.
 
-    Names with spaces are left out: not every shell quotes what it offers.
+    Names with spaces or quotes are left out: not every shell quotes what it offers.
     """
     found: list[Suggestion] = []
     for word, about in ((_kept.uid, _kept.name), (_kept.name, _kept.uid)):
@@ -213,8 +214,17 @@ def suggest_actions(
         if app is not None:
             query = query.where(_kept.app == app)
         rows = connection.execute(query.order_by(word).limit(_SUGGESTED))
-        found += [Suggestion(*row) for row in rows if not set(row.word) & _UNQUOTED]
+        found += [_make_plain(*row) for row in rows if _is_plain(row.word)]
     return list({each.word: each for each in reversed(found)}.values())[::-1]
+
+
+def _is_plain(text: str) -> bool:
+    return all(each.isalnum() or each in _PLAIN for each in text)
+
+
+def _make_plain(word: str, about: str) -> Suggestion:
+    """Return a suggestion whose *about* has nothing that a shell may evaluate."""
+    return Suggestion(word, "".join(c if _is_plain(c) else " " for c in about).strip())
 
 
 def refuse_unknown_user(connection: sa.Connection, app: str, user_id: str) -> None:

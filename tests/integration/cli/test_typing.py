@@ -100,8 +100,10 @@ def test_bounds_are_echoed_as_they_were_written(call: Call):
     assert re.search(r"--from today \(.*Z\) is later than --until -2d \(", answer.err)
 
 
-def _complete(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    monkeypatch.setenv("_MINUTEHAND_COMPLETE", "complete_bash")
+def _complete(
+    monkeypatch: pytest.MonkeyPatch, words: str, *, shell: str = "bash"
+) -> None:
+    monkeypatch.setenv("_MINUTEHAND_COMPLETE", f"complete_{shell}")
     monkeypatch.setenv("COMP_WORDS", f"minutehand {words}")
     monkeypatch.setenv("COMP_CWORD", str(len(words.split(" "))))
     main([])
@@ -134,6 +136,31 @@ def test_shell_completes_names(
     _complete(monkeypatch, words)
 
     assert offered == capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_names_are_never_evaluated_by_a_shell(
+    call: Call,
+    ran: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shell: str,
+):
+    """
+    Nothing that a tenant writes into a name reaches a shell that evaluates it.
+    """
+    assert UUID(ran)
+    path = write_action(tmp_path, uid="trap", name="trap\\$(touch owned)`id`';\"")
+    assert 0 == call("actions", "post", path, "--app", "shop").code
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "minutehand actions show tr")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+
+    _complete(monkeypatch, "actions show tr", shell=shell)
+
+    offered = capsys.readouterr().out
+    assert "trap" in offered
+    assert not set("\\$`;") & set(offered)
 
 
 def test_completion_is_silent_without_a_database(
