@@ -3,7 +3,8 @@ Notice when a new time zone database moves the occurrences of stored actions.
 
 A government changes its clocks, tzdata is upgraded, and an action that was due at 06:00
 UTC is now due at 07:00. The due instants computed with the older rules are then wrong.
-So the rules of every zone in use are stored, and the next leader compares them.
+So the rules of every zone in use are stored, and the next leader compares them. It does
+the same when a new version of the programs reads rules in another way.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ REPORTED = timedelta(days=366)
 #: one that is due every minute, follows the clock, so they do not move.
 _LOOKED_AT = 2000
 
+#: How the programs read the rules of a zone, stored beside them. 1: days of intervals
+#: and delays have 24 hours. 2: they are days of the calendar. Raise it with each change
+#: that moves occurrences, so that the next leader computes anew what is due when.
+_READING = 2
+
 #: The most actions advanced in one statement.
 _CHUNK = 1000
 
@@ -78,8 +84,12 @@ def _read_zone_data(name: str) -> bytes:
 
 def remember_zones(connection: sa.Connection, names: Iterable[str]) -> None:
     """Store the rules of zones that are used for the first time."""
+    _remember(connection, names, _make_version())
+
+
+def _remember(connection: sa.Connection, names: Iterable[str], made_by: str) -> None:
     rows = [
-        {"name": name, "data": _read_zone_data(name), "version": version("tzdata")}
+        {"name": name, "data": _read_zone_data(name), "version": made_by}
         for name in sorted(set(names))
     ]
     if rows:
@@ -143,8 +153,9 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
     """
     Adopt the time zone database in use: recompute what it moves, and store its rules.
 
-    Actions that become unreadable go into quarantine, long before they are due. A zone
-    that is gone is ignored: the next leader, on another host, may have it.
+    The same for a zone whose rules this version reads in another way. Actions that
+    become unreadable go into quarantine, long before they are due. A zone that is gone
+    is ignored: the next leader, on another host, may have it.
 
     Args:
         connection: In a leader's transaction.
@@ -155,21 +166,27 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
         For each zone that has changed, how many actions were recomputed.
     """
     adopted: dict[str, int] = {}
-    for name, _old in list(_fetch_changed(connection)):
+    changed = {name for name, _old in _fetch_changed(connection)}
+    for name in sorted(changed | _fetch_read_otherwise(connection)):
         rows = _fetch_users_of(connection, name)
         for start in range(0, len(rows), _CHUNK):
             _recompute(connection, rows[start : start + _CHUNK], after)
+        waiting = _look_again(connection, name, after)
         connection.execute(
             sa.update(zones)
             .where(zones.c.name == name)
             .values(
                 data=_read_zone_data(name),
-                version=version("tzdata"),
+                version=_make_version(),
                 recorded_at=db_now(),
             )
         )
-        adopted[name] = len(rows)
+        adopted[name] = len(rows) + waiting
     return adopted
+
+
+def _make_version() -> str:
+    return f"{version('tzdata')}, reading {_READING}"
 
 
 def _recompute(
@@ -197,6 +214,19 @@ def _recompute(
         advance(connection, decisions)
 
 
+def _look_again(connection: sa.Connection, name: str, after: datetime) -> int:
+    """Let the next tick look at the events that actions in a zone wait for; count."""
+    waiting = (_kept.event.is_not(None), _kept.zone == name, _kept.deleted_at.is_(None))
+    # What was due by then is decided; the tick finds anew when the next one is.
+    soon = after + timedelta.resolution
+    done = connection.execute(
+        sa.update(scheduled_actions)
+        .where(*waiting, _kept.next_due_at > soon)
+        .values(next_due_at=soon)
+    )
+    return done.rowcount
+
+
 def _parse(timing: str) -> Schedule | str:
     """Return the schedule of a stored timing, or why it cannot be read."""
     try:
@@ -219,6 +249,26 @@ def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
     for name, data in rows:
         if name in known and bytes(data) != _read_zone_data(name):
             yield name, ZoneInfo.from_file(io.BytesIO(data), key=name)
+
+
+def _fetch_read_otherwise(connection: sa.Connection) -> set[str]:
+    """Return the zones that another version of the programs has read last."""
+    known = get_zone_names()
+    # Versions before the second reading did not remember the zones of events.
+    waiting = (
+        sa.select(_kept.zone)
+        .distinct()
+        .where(
+            _kept.event.is_not(None),
+            _kept.deleted_at.is_(None),
+            _kept.zone.not_in(sa.select(zones.c.name)),
+        )
+    )
+    forgotten = set(connection.execute(waiting).scalars()) & known
+    _remember(connection, forgotten, "unknown")
+    mine = zones.c.version.endswith(f", reading {_READING}")
+    names = connection.execute(sa.select(zones.c.name).where(~mine)).scalars()
+    return {name for name in names if name in known}
 
 
 def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
