@@ -41,6 +41,7 @@ from models.when import (
 _MOST_EXCLUDED = 5
 
 _HOUR = timedelta(hours=1)
+_WEEK = 7
 
 #: Events of the instance in words, as they happen and as they did.
 HAPPENED = {
@@ -143,20 +144,30 @@ def _describe_interval(rule: IntervalModel) -> str:
     zone = load_zone(rule.timezone)
     local = parse_instant(rule.anchor, zone).astimezone(zone)
     start = f"{local.date().isoformat()} {_format_time(local)}"
+    if _keeps_weekday(Duration.parse(rule.every)):
+        start = f"{WEEKDAYS[local.weekday()]} {start}"
     place = " UTC" if rule.timezone == "UTC" else f", {rule.timezone}"
     return f"every {every} from {start}{place}"
+
+
+def _keeps_weekday(every: Duration) -> bool:
+    """Tell whether all occurrences are on the weekday of the first."""
+    return every.is_calendar and not (every.months or every.rest or every.days % _WEEK)
 
 
 def _describe_duration(text: str) -> str:
     """Return an ISO 8601 duration in words: ``7 days and 30 seconds``."""
     duration = Duration.parse(text)
     years, months = divmod(duration.months, 12)
+    # Weeks are named where their author did.
+    weeks, days = divmod(duration.days, _WEEK) if "W" in text else (0, duration.days)
     hours, below = divmod(duration.rest, _HOUR)
     minutes, seconds = divmod(below.seconds, 60)
     counts = {
         "year": years,
         "month": months,
-        "day": duration.days,
+        "week": weeks,
+        "day": days,
         "hour": hours,
         "minute": minutes,
         "second": seconds + below.microseconds / 1e6,

@@ -132,6 +132,20 @@ def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
             "Every day from 2026-01-01 16:00, Europe/Paris",
         ),
         (
+            IntervalModel(
+                every="P2W", anchor="2026-10-01T16:00", timezone="Europe/Paris"
+            ),
+            "Every 2 weeks from Thursday 2026-10-01 16:00, Europe/Paris",
+        ),
+        (
+            IntervalModel(every="P7D", anchor="2026-10-01T16:00:00Z"),
+            "Every 7 days from Thursday 2026-10-01 16:00 UTC",
+        ),
+        (
+            IntervalModel(every="P1WT12H", anchor="2026-10-01T16:00:00Z"),
+            "Every 1 week and 12 hours from 2026-10-01 16:00 UTC",
+        ),
+        (
             IntervalModel(every="PT36H"),
             "Every 36 hours, counted from its creation",
         ),
