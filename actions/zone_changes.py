@@ -10,6 +10,7 @@ the same when a new version of the programs reads rules in another way.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -50,6 +51,9 @@ _LOOKED_AT = 2000
 #: and delays have 24 hours. 2: they are days of the calendar. Raise it with each change
 #: that moves occurrences, so that the next leader computes anew what is due when.
 _READING = 2
+
+#: The timings that the last change of the reading moves: intervals with a date part.
+_MOVED = re.compile(r'"every":"P[^T"]')
 
 #: The most actions advanced in one statement.
 _CHUNK = 1000
@@ -163,12 +167,15 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
         after: Aware UTC; everything due by then is decided already.
 
     Returns:
-        For each zone that has changed, how many actions were recomputed.
+        For each zone that has changed, or whose actions it moves, how many actions
+        were recomputed.
     """
     adopted: dict[str, int] = {}
     changed = {name for name, _old in _fetch_changed(connection)}
     for name in sorted(changed | _fetch_read_otherwise(connection)):
         rows = _fetch_users_of(connection, name)
+        if name not in changed:
+            rows = [row for row in rows if _MOVED.search(row.timing)]
         for start in range(0, len(rows), _CHUNK):
             _recompute(connection, rows[start : start + _CHUNK], after)
         waiting = _look_again(connection, name, after)
@@ -182,7 +189,7 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
             )
         )
         adopted[name] = len(rows) + waiting
-    return adopted
+    return {name: n for name, n in adopted.items() if n or name in changed}
 
 
 def _make_version() -> str:

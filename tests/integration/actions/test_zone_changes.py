@@ -261,6 +261,8 @@ def test_leader_computes_anew_what_it_reads_otherwise(engine: sa.Engine):
     """
     weekly = {"every": "P1W", "anchor": "2026-06-03T16:00", "timezone": PARIS}
     uid = post(engine, when=weekly).uid
+    post(engine, name="cron", when=DAILY)
+    post(engine, name="hourly", when={**weekly, "every": "PT24H", "timezone": "UTC"})
     # 14:00 UTC in summer and, by elapsed time, in winter; 16:00 in Paris is at 15:00
     stale = NOW.replace(hour=14) + timedelta(days=2)
     edit_action(engine, uid, effective_from=NOW, next_due_at=stale)
