@@ -108,7 +108,7 @@ def _read_elapsed(value: object, info: ValidationInfo) -> timedelta:
     if duration.is_zero:
         message = "is zero."
         raise RuleError(message, hint)
-    return duration.rest
+    return duration.elapsed
 
 
 def _is_elapsed(duration: Duration) -> bool:
@@ -666,7 +666,7 @@ def _field(variable: str) -> str:
 
 
 def _iso(duration: timedelta) -> str:
-    return str(Duration(0, duration))
+    return str(Duration.from_elapsed(duration))
 
 
 def _default(field: str) -> str:

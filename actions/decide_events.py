@@ -14,12 +14,13 @@ from actions.due_action import (
     reach_back,
 )
 from actions.when.event import (
-    delay_bounds,
+    earliest_occurrence,
     event_due_at,
     event_occurrence,
     is_recorded_late,
 )
 from models.decision import Decision, NewOperation
+from models.fields.delay import Delay
 from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.occurrence import make_missed_id
@@ -61,7 +62,7 @@ def decide_event(
         next_event_at: The instant of the first event after all candidates, aware UTC.
             None: there is none.
     """
-    delay = Duration.parse(action.delay or "PT0S")
+    delay = Delay.parse(action.delay)
     zone = load_zone(action.zone)
     due: list[tuple[datetime, datetime, EventCandidate]] = []
     waiting: list[datetime] = []
@@ -76,7 +77,7 @@ def decide_event(
             due.append((due_at, occurrence, event))
     due.sort(key=lambda each: (each[0], each[1], each[2].user_id))
     if next_event_at is not None:
-        waiting.append(next_event_at + delay_bounds(delay)[0])
+        waiting.append(earliest_occurrence(next_event_at, delay, zone))
     operations = _sort_out_events(action, due, now, lookback)
     return Decision(
         action.uid,

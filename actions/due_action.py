@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from actions.when.event import delay_bounds
+from actions.when.event import longest_elapsed
 from models.decision import NewOperation, make_triggered_by
 from models.fields.duration import Duration
 from models.occurrence import make_missed_id, make_operation_id
@@ -34,10 +34,10 @@ class DueAction:
 
         event: Name of the event that the action waits for. None: it is time-driven.
 
-        delay: ISO 8601 text, counted from the event. None: no delay.
+        delay: Text of a Delay, counted from the event. None: no delay.
 
-        zone: IANA name; the months of an event-driven action's delay follow its
-            calendar.
+        zone: IANA name; an event-driven action's delay follows its calendar and
+            clocks.
 
         next_due_at: The first instant not yet decided, aware UTC.
 
@@ -69,8 +69,7 @@ class DueAction:
 
 def reach_back(now: datetime, duration: Duration) -> datetime:
     """Return the latest instant that is surely at least *duration* before *now*."""
-    _least, most = delay_bounds(duration)
-    return now - most
+    return now - longest_elapsed(duration)
 
 
 def make_operation(

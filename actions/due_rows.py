@@ -18,11 +18,12 @@ from actions.decide_events import EventCandidate
 from actions.due_action import ActionRevision, DueAction
 from actions.occurrences import next_due, parse_timing
 from actions.posting.revisions import SCHEDULER, change_action
-from actions.when.event import delay_bounds
+from actions.when.event import event_window
 from models.database.engine import UtcDateTime, db_now, json_rows, make_rows_json
 from models.database.tables import events, scheduled_actions
 from models.decision import Decision
-from models.fields.duration import Duration
+from models.fields.delay import Delay
+from models.fields.zone import load_zone
 from models.operation_state import Overlap, Queue
 from models.revision import Change
 
@@ -294,9 +295,9 @@ def fetch_events(
     numbers: dict[tuple[object, ...], int] = {}
     number_of: dict[str, int] = {}
     for action in actions:
-        least, most = delay_bounds(Duration.parse(action.delay or "PT0S"))
-        since = action.next_due_at
-        key = (action.app, action.event, since - most, now - least, since)
+        delay, since = Delay.parse(action.delay), action.next_due_at
+        window = event_window(delay, load_zone(action.zone), since, now)
+        key = (action.app, action.event, *window, since)
         number_of[action.uid] = numbers.setdefault(key, len(numbers))
     wanted = make_rows_json(
         [

@@ -350,10 +350,12 @@ def match_kind(
     kind: str, kept: ReadOnlyColumnCollection[str, Any]
 ) -> sa.ColumnElement[bool]:
     """Match the columns that are derived from ``when``: no document is read."""
+    # A time of day alone is no delay: models/fields/delay.py.
+    lasts = sa.func.coalesce(kept.delay.startswith("P"), sa.false())
     if kind == "on":
-        return sa.and_(kept.event.is_not(None), kept.delay.is_(None))
+        return sa.and_(kept.event.is_not(None), ~lasts)
     if kind == "after":
-        return sa.and_(kept.event.is_not(None), kept.delay.is_not(None))
+        return sa.and_(kept.event.is_not(None), lasts)
     # Canonical JSON, whose values have no quotes in them. In event-driven ones, null.
     found: sa.ColumnElement[bool] = kept.timing.contains(f'"{kind}":"', autoescape=True)
     return sa.func.coalesce(found, sa.false())

@@ -171,7 +171,7 @@ def _read_jitter(text: str | None) -> timedelta:
     """Parse a jitter, cut to whole minutes (the door refuses fractions)."""
     if text is None:
         return timedelta()
-    return Duration.parse(text).rest // _MINUTE * _MINUTE
+    return Duration.parse(text).elapsed // _MINUTE * _MINUTE
 
 
 @lru_cache(maxsize=PARSED_TIMINGS)

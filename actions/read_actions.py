@@ -25,7 +25,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.errors import RuleError
-from models.fields.duration import Duration
+from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.operation_state import OperationState
 
@@ -231,7 +231,7 @@ def find_problem(row: sa.Row[Any]) -> str | None:
             parse_timing(row.timing)
         else:
             load_zone(row.zone)
-            Duration.parse(row.delay or "PT0S")
+            Delay.parse(row.delay)
     except RuleError as error:
         return str(error)
     return None

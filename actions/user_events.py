@@ -6,19 +6,20 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from actions.when.event import delay_bounds
+from actions.when.event import earliest_occurrence
 from models.database.engine import UtcDateTime, read_clock
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError, RuleError
 from models.event import EventName
-from models.fields.duration import Duration
+from models.fields.delay import Delay
+from models.fields.zone import load_zone
 from models.occurrence import str_to_uuid
 
 #: Rows in one statement; well below the parameters that either database accepts.
@@ -272,13 +273,15 @@ def _wake(
     kept = scheduled_actions.c
     for (app, name), at in first.items():
         waits = (kept.app == app, kept.event == name, kept.deleted_at.is_(None))
-        delays = connection.execute(sa.select(kept.delay).where(*waits).distinct())
-        for delay in delays.scalars().all():
-            bound = max(at + _find_least(delay), now)
+        delays = connection.execute(
+            sa.select(kept.delay, kept.zone).where(*waits).distinct()
+        )
+        for delay, zone in delays.all():
+            bound = max(_find_earliest(at, delay, zone), now)
             same = kept.delay.is_(None) if delay is None else kept.delay == delay
             connection.execute(
                 sa.update(scheduled_actions)
-                .where(*waits, same)
+                .where(*waits, same, kept.zone == zone)
                 .values(
                     next_due_at=_lower(kept.next_due_at, bound),
                     woken_for=_lower(kept.woken_for, bound),
@@ -287,12 +290,12 @@ def _wake(
             )
 
 
-def _find_least(delay: str | None) -> timedelta:
-    """Return the least length of *delay*; zero if it cannot be read."""
+def _find_earliest(at: datetime, delay: str | None, zone: str) -> datetime:
+    """Return when events from *at* on are due at the earliest; *at* if unreadable."""
     try:
-        return delay_bounds(Duration.parse(delay or "PT0S"))[0]
+        return earliest_occurrence(at, Delay.parse(delay), load_zone(zone))
     except RuleError:
-        return timedelta(0)  # the tick will quarantine the action, with the reason
+        return at  # the tick will quarantine the action, with the reason
 
 
 def _lower(

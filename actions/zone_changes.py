@@ -3,16 +3,17 @@ Notice when a new time zone database moves the occurrences of stored actions.
 
 A government changes its clocks, tzdata is upgraded, and an action that was due at 06:00
 UTC is now due at 07:00. The due instants computed with the older rules are then wrong.
-So the rules of every zone in use are stored, and the next leader compares them.
+So the rules of every zone in use are stored, and the next leader compares them. It does
+the same when a new version of the programs reads rules in another way.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from importlib.metadata import version
 from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,7 +26,12 @@ from actions.due_rows import advance, quarantine
 from actions.occurrences import Schedule, next_due, parse_timing
 from actions.when.rule import Rule
 from actions.when.searching import find_each
-from actions.zones_in_use import read_zone_data
+from actions.zones_in_use import (
+    READING,
+    make_version,
+    read_zone_data,
+    remember_zones,
+)
 from models.database.engine import db_now, read_clock
 from models.database.tables import scheduled_actions, zones
 from models.decision import Decision
@@ -41,6 +47,9 @@ REPORTED = timedelta(days=366)
 #: The most occurrences of a rule that are compared. A rule with more of them, such as
 #: one that is due every minute, follows the clock, so they do not move.
 _LOOKED_AT = 2000
+
+#: The timings that the last change of the reading moves: intervals with a date part.
+_MOVED = re.compile(r'"every":"P[^T"]')
 
 #: The most actions advanced in one statement.
 _CHUNK = 1000
@@ -117,8 +126,9 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
     """
     Adopt the time zone database in use: recompute what it moves, and store its rules.
 
-    Actions that become unreadable go into quarantine, long before they are due. A zone
-    that is gone is ignored: the next leader, on another host, may have it.
+    The same for a zone whose rules this version reads in another way. Actions that
+    become unreadable go into quarantine, long before they are due. A zone that is gone
+    is ignored: the next leader, on another host, may have it.
 
     Args:
         connection: In a leader's transaction.
@@ -126,24 +136,29 @@ def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]
         after: Aware UTC; everything due by then is decided already.
 
     Returns:
-        For each zone that has changed, how many actions were recomputed.
+        For each zone that has changed, or whose actions it moves, how many actions
+        were recomputed.
     """
     adopted: dict[str, int] = {}
-    for name, _old in list(_fetch_changed(connection)):
+    changed = {name for name, _old in _fetch_changed(connection)}
+    for name in sorted(changed | _fetch_read_otherwise(connection)):
         rows = _fetch_users_of(connection, name)
+        if name not in changed:
+            rows = [row for row in rows if _MOVED.search(row.timing)]
         for start in range(0, len(rows), _CHUNK):
             _recompute(connection, rows[start : start + _CHUNK], after)
+        waiting = _look_again(connection, name, after)
         connection.execute(
             sa.update(zones)
             .where(zones.c.name == name)
             .values(
                 data=read_zone_data(name),
-                version=version("tzdata"),
+                version=make_version(),
                 recorded_at=db_now(),
             )
         )
-        adopted[name] = len(rows)
-    return adopted
+        adopted[name] = len(rows) + waiting
+    return {name: n for name, n in adopted.items() if n or name in changed}
 
 
 def _recompute(
@@ -171,6 +186,19 @@ def _recompute(
         advance(connection, decisions)
 
 
+def _look_again(connection: sa.Connection, name: str, after: datetime) -> int:
+    """Let the next tick look at the events that actions in a zone wait for; count."""
+    waiting = (_kept.event.is_not(None), _kept.zone == name, _kept.deleted_at.is_(None))
+    # What was due by then is decided; the tick finds anew when the next one is.
+    soon = after + timedelta.resolution
+    done = connection.execute(
+        sa.update(scheduled_actions)
+        .where(*waiting, _kept.next_due_at > soon)
+        .values(next_due_at=soon)
+    )
+    return done.rowcount
+
+
 def _parse(timing: str) -> Schedule | str:
     """Return the schedule of a stored timing, or why it cannot be read."""
     try:
@@ -193,6 +221,26 @@ def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
     for name, data in rows:
         if name in known and bytes(data) != read_zone_data(name):
             yield name, ZoneInfo.from_file(io.BytesIO(data), key=name)
+
+
+def _fetch_read_otherwise(connection: sa.Connection) -> set[str]:
+    """Return the zones that another version of the programs has read last."""
+    known = get_zone_names()
+    # Versions before the second reading did not remember the zones of events.
+    waiting = (
+        sa.select(_kept.zone)
+        .distinct()
+        .where(
+            _kept.event.is_not(None),
+            _kept.deleted_at.is_(None),
+            _kept.zone.not_in(sa.select(zones.c.name)),
+        )
+    )
+    forgotten = set(connection.execute(waiting).scalars()) & known
+    remember_zones(connection, forgotten, made_by="unknown")
+    mine = zones.c.version.endswith(f", reading {READING}")
+    names = connection.execute(sa.select(zones.c.name).where(~mine)).scalars()
+    return {name for name in names if name in known}
 
 
 def _fetch_withdrawn(connection: sa.Connection) -> list[str]:

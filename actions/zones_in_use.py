@@ -15,6 +15,11 @@ from models.database.engine import db_now
 from models.database.tables import zones
 from models.when import TimingModel
 
+#: How the programs read the rules of a zone, stored beside them. 1: days of intervals
+#: and delays have 24 hours. 2: they are days of the calendar. Raise it with each change
+#: that moves occurrences, so that the next leader computes anew what is due when.
+READING = 2
+
 
 @cache
 def read_zone_data(name: str) -> bytes:
@@ -22,15 +27,27 @@ def read_zone_data(name: str) -> bytes:
     return resources.files("tzdata").joinpath(f"zoneinfo/{name}").read_bytes()
 
 
-def remember_zones(connection: sa.Connection, names: Iterable[str]) -> None:
+def remember_zones(
+    connection: sa.Connection, names: Iterable[str], *, made_by: str | None = None
+) -> None:
     """Store the rules of zones that are used for the first time."""
+    made_by = made_by or make_version()
     rows = [
-        {"name": name, "data": read_zone_data(name), "version": version("tzdata")}
+        {
+            "name": name,
+            "data": read_zone_data(name),
+            "version": made_by or make_version(),
+        }
         for name in sorted(set(names))
     ]
     if rows:
         statement = insert(zones).values(recorded_at=db_now())
         connection.execute(statement.on_conflict_do_nothing(), rows)
+
+
+def make_version() -> str:
+    """Return what is stored beside the rules of a zone: who has read them last."""
+    return f"{version('tzdata')}, reading {READING}"
 
 
 def get_zone_names_of(timing: TimingModel) -> set[str]:

@@ -28,6 +28,7 @@ from cli.output import (
     style_state,
 )
 from models.database.engine import read_clock
+from models.fields.delay import join_delay
 from models.operation_state import OperationState
 from models.units import format_age
 from overview.actions.shown import (
@@ -111,7 +112,8 @@ def show_action(
 
 def _print_action(found: DetailedAction, now: datetime) -> None:
     shown, last = found.action, found.last
-    waits = f"{shown.event}, {shown.delay or 'at once'}" if shown.event else None
+    waiting = join_delay(shown.delay, shown.at)
+    waits = f"{shown.event}, {waiting or 'at once'}" if shown.event else None
     print_fields(
         [
             ("uid", shown.uid),

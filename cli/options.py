@@ -123,7 +123,7 @@ def read_elapsed(option: str, text: str) -> timedelta:
     if duration.months:
         msg = f"{option}: {text!r} has months, which differ. Count in days: P30D."
         raise UsageError(msg)
-    return duration.rest
+    return duration.elapsed
 
 
 def read_period(

@@ -135,10 +135,10 @@ class ScheduledActionModel(DocumentModel):
             raise RuleError(msg, "Leave 'jitter' out, or write a longer 'delay'.")
 
         jitter = Duration.parse(text)
-        if jitter.months or jitter.rest % _MINUTE or jitter.is_zero:
+        if jitter.months or jitter.elapsed % _MINUTE or jitter.is_zero:
             msg = f"{show(text)} is not a whole number of minutes above zero."
             raise RuleError(msg, "Write whole minutes or hours, such as PT5M.")
-        if jitter.rest > LONGEST_JITTER:
+        if jitter.elapsed > LONGEST_JITTER:
             msg = f"{show(text)} is more than a day."
             raise RuleError(msg, "Write at most PT24H.")
 

@@ -19,6 +19,7 @@ from models.errors import RuleError
 from models.event import EventText
 from models.expressions.calendar import CalendarExpression
 from models.expressions.cron import CronExpression
+from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration, parse_interval
 from models.fields.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
 from models.fields.instants import parse_due_date
@@ -40,6 +41,7 @@ DEFAULT_TIMEZONE = "default_timezone"
 MOST_RULES = 20
 
 DurationText = Annotated[RuleText, parsed_by(Duration.parse)]
+TimeOfDay = Annotated[RuleText, parsed_by(parse_time_of_day)]
 
 
 class _ZonedModel(DocumentModel):
@@ -110,9 +112,15 @@ class CalendarModel(_ZonedModel):
 
 
 class OnEventModel(_ZonedModel):
-    """The moment at which something happens to a user; one occurrence for each user."""
+    """
+    The moment at which something happens to a user; one occurrence for each user.
+
+    Args:
+        at: Local time of day to wait for from then on. None: the moment itself.
+    """
 
     on: EventText = Field(examples=["instance.user.created"])
+    at: TimeOfDay | None = Field(default=None, examples=["09:00"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
 
     @property
@@ -122,10 +130,16 @@ class OnEventModel(_ZonedModel):
 
 
 class AfterEventModel(_ZonedModel):
-    """Some time (ISO 8601 duration, months are calendar months) after an event."""
+    """
+    Some time (ISO 8601 duration, days and months of the calendar) after an event.
+
+    Args:
+        at: Local time of day to wait for when *delay* has passed. None: no waiting.
+    """
 
     after: EventText = Field(examples=["instance.user.last_seen"])
     delay: DurationText = Field(examples=["P7DT30S"])
+    at: TimeOfDay | None = Field(default=None, examples=["09:00"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
 
     @property
@@ -197,6 +211,8 @@ def choose_kind(
             hint = "Keep one of them, or write a list with one object for each."
         msg = f"{named} cannot be in one object: each is a kind of its own."
         raise RuleError(msg, hint)
+    if "at" in value and found[0] in TIME_KINDS:
+        _refuse_time_of_day(found[0], value["at"])
 
     return KINDS[found[0]].model_validate(
         value, context=info.context, by_alias=True, by_name=False
@@ -248,6 +264,17 @@ def _is_cron(text: str) -> bool:
         return False
 
     return True
+
+
+def _refuse_time_of_day(kind: str, value: object) -> None:
+    """Raise a complaint about the ``at`` of a kind of time."""
+    message = f"'at' is the time of day that an event waits for; {kind!r} has its own."
+    hint = {
+        "every": "Write the time into 'anchor', such as 2026-01-01T09:00:00.",
+        "due_date": "Write the time into 'due_date', such as 2026-12-01T09:00:00.",
+    }.get(kind, f"Write the time into {kind!r}.")
+    complaint = Complaint(message, hint, about_key=True)
+    raise refuse_all("when", [refuse(complaint, loc=("at",), value=value)])
 
 
 def _refuse_unknown_kind(value: dict[str, object]) -> None:

@@ -21,7 +21,7 @@ from models.database.engine import Identifier, UtcDateTime, read_clock
 from models.database.tables import events, operations, scheduled_actions
 from models.errors import RuleError
 from models.event import find_replayed
-from models.fields.duration import Duration
+from models.fields.delay import Delay
 from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.occurrence import make_operation_id
@@ -367,7 +367,7 @@ def _match(
     ids: list[tuple[ReceivedEvent, sa.Row[Any], ZoneInfo, datetime, UUID]] = []
     for event, row in pairs:
         try:
-            delay, zone = Duration.parse(row.delay or "PT0S"), load_zone(row.zone)
+            delay, zone = Delay.parse(row.delay), load_zone(row.zone)
         except RuleError:
             continue  # in quarantine, with the reason
         occurrence = event_occurrence(event.at, delay, zone)

@@ -194,12 +194,13 @@ def _show_when(when: JsonValue) -> tuple[dict[str, str], tuple[str, ...]]:
             # Fields for a date and time leave out seconds that are zero.
             date = rule["due_date"][: len("2026-12-01T09:00")]
             found = {"kind": Kind.ONCE.value, "date": date}
-        case ["on"]:
+        case ["on"] | ["at", "on"]:
             found = {"kind": Kind.ON_EVENT.value, "event": rule["on"]}
-        case ["after", "delay"]:
+            found["at"] = rule.get("at", "")
+        case ["after", "delay"] | ["after", "at", "delay"]:
             delay = tell_duration(rule["delay"])
             found = {"kind": Kind.AFTER_EVENT.value, "event": rule["after"]}
-            found["delay"] = delay
+            found |= {"delay": delay, "at": rule.get("at", "")}
         case _:
             found = kept
     return values | found, days
@@ -250,8 +251,8 @@ def _is_other_when(old: ActionForm, form: ActionForm) -> bool:
         Kind.INTERVAL: ("every", "anchor"),
         Kind.ONCE: ("date",),
         Kind.CRON: ("rule",),
-        Kind.ON_EVENT: ("event",),
-        Kind.AFTER_EVENT: ("event", "delay"),
+        Kind.ON_EVENT: ("event", "at"),
+        Kind.AFTER_EVENT: ("event", "delay", "at"),
     }[form.kind]
     if form.kind is Kind.WEEKLY and old.days != form.days:
         return True
@@ -281,6 +282,8 @@ def _make_when(form: ActionForm) -> JsonValue:
             rule["delay"] = read_duration(form.get("delay"))
         case Kind.AS_WRITTEN:
             return {}
+    if form.kind in (Kind.ON_EVENT, Kind.AFTER_EVENT) and form.get("at").strip():
+        rule["at"] = form.get("at").strip()
     if form.get("zone").strip():
         rule["timezone"] = form.get("zone").strip()
     return rule

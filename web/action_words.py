@@ -46,7 +46,7 @@ def write_rules(document: Mapping[str, Any]) -> list[str]:
 
 def _write_rule(rule: Mapping[str, Any]) -> str:
     return " ".join(
-        str(rule[key]) for key in (*KINDS, "delay", "anchor") if key in rule
+        str(rule[key]) for key in (*KINDS, "delay", "at", "anchor") if key in rule
     )
 
 

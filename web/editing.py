@@ -45,7 +45,7 @@ from web.reading import Unread, read_part
 #: The fields of a form that hold text; the others are boxes.
 _TEXTS = (
     *("name", "kind", "time", "every", "anchor", "date", "rule", "event", "delay"),
-    *("zone", "domains", "template", "url", "task", "queue"),
+    *("at", "zone", "domains", "template", "url", "task", "queue"),
     *("users", "groups", "overlap"),
 )
 _BOXES = (

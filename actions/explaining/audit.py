@@ -1,9 +1,9 @@
 """
 An independent check of the recorded decisions against the rules.
 
-It reads cron rules with cronsim and intervals with plain arithmetic, not with the code
-of the tick, so a mistake there shows here. Calendar rules have no second reader here;
-the tests compare them with systemd.
+It reads cron rules with cronsim, and intervals and delays with a count of its own, not
+with the code of the tick, so a mistake there shows here. Calendar rules have no second
+reader here; the tests compare them with systemd.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 
 from actions.explaining.cron_reading import read_cron
 from actions.explaining.expected_events import Keeps, find_undecided
+from actions.explaining.interval_reading import read_interval
 from actions.explaining.recorded import (
     RecordedEvent,
     RecordedOperation,
@@ -31,8 +32,6 @@ from actions.occurrences import parse_timing
 from actions.when import RULES
 from actions.when.searching import find_each
 from models.errors import RuleError
-from models.fields.duration import Duration
-from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
 from models.operation_state import OperationState, Trigger
 from models.when import (
@@ -282,29 +281,10 @@ def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[date
     match rule:
         case CronModel():
             yield from read_cron(rule, begin, end)
-        case IntervalModel() if _is_elapsed(rule):
-            every = Duration.parse(rule.every).rest
-            anchor = _read_anchor(rule)
-            steps = max(0, -((anchor - begin) // every))
-            occurrence = anchor + steps * every
-            while occurrence < end:
-                if occurrence >= begin:
-                    yield occurrence
-                occurrence += every
+        case IntervalModel() if rule.anchor is not None:
+            yield from read_interval(rule, begin, end)
         case IntervalModel() | DueDateModel() | CalendarModel():
             # no other reader here: what is found is only compared with the record
             yield from find_each(RULES[type(rule)](rule), begin, end)
         case _:
             assert_never(rule)
-
-
-def _is_elapsed(rule: IntervalModel) -> bool:
-    return Duration.parse(rule.every).months == 0 and rule.anchor is not None
-
-
-def _read_anchor(rule: IntervalModel) -> datetime:
-    assert rule.anchor is not None  # _is_elapsed has checked it
-    anchor = datetime.fromisoformat(rule.anchor)
-    if anchor.tzinfo is None:
-        anchor = anchor.replace(tzinfo=load_zone(rule.timezone))
-    return anchor.astimezone(UTC)

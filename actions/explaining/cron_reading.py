@@ -42,7 +42,7 @@ _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 
 
-class _Change(NamedTuple):
+class ClockChange(NamedTuple):
     """At this instant, aware UTC, a zone goes from one offset to another."""
 
     at: datetime
@@ -70,10 +70,10 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datet
     # The times that a change shortly before *begin* repeats must not be due again.
     start = begin.astimezone(UTC).replace(microsecond=0) - _LARGEST - _SECOND
     end = end.astimezone(UTC)
-    offset = _get_offset(zone, start)
-    changes = _find_changes(zone, start, end)
+    offset = get_offset(zone, start)
+    changes = find_changes(zone, start, end)
     ends = [*(change.at for change in changes), end]
-    starts = [_Change(start, offset, offset), *changes]
+    starts = [ClockChange(start, offset, offset), *changes]
     for change, stop in zip(starts, ends, strict=True):
         for occurrence in _read_stretch(text, change, stop, is_fixed=is_fixed):
             if occurrence >= begin:
@@ -81,7 +81,7 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datet
 
 
 def _read_stretch(
-    text: str, change: _Change, stop: datetime, *, is_fixed: bool
+    text: str, change: ClockChange, stop: datetime, *, is_fixed: bool
 ) -> Iterator[datetime]:
     """Yield the occurrences from *change* until the next one, at *stop*."""
     # What the local clock shows, as if it were UTC.
@@ -107,34 +107,35 @@ def _find_even(text: str, start: datetime, end: datetime) -> Iterator[datetime]:
 
 
 @lru_cache(maxsize=256)
-def _find_changes(
+def find_changes(
     zone: ZoneInfo, start: datetime, end: datetime
-) -> tuple[_Change, ...]:
-    """Return the changes of *zone* in ``(start, end)``."""
+) -> tuple[ClockChange, ...]:
+    """Return the changes of *zone* in ``(start, end)``, in order; both aware UTC."""
     found = []
-    here, before = start, _get_offset(zone, start)
+    here, before = start, get_offset(zone, start)
     while here < end:
         there = min(here + _STEP, end)
-        after = _get_offset(zone, there)
+        after = get_offset(zone, there)
         if after != before:
             at = _find_change(zone, here, there)
             if at < end:
-                found.append(_Change(at, before, after))
+                found.append(ClockChange(at, before, after))
         here, before = there, after
     return tuple(found)
 
 
 def _find_change(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
     """Return the first second of ``(low, high]`` with the offset of *high*."""
-    before = _get_offset(zone, low)
+    before = get_offset(zone, low)
     while high - low > _SECOND:
         middle = low + (high - low) // _SECOND // 2 * _SECOND
-        if _get_offset(zone, middle) == before:
+        if get_offset(zone, middle) == before:
             low = middle
         else:
             high = middle
     return high.replace(microsecond=0)
 
 
-def _get_offset(zone: ZoneInfo, instant: datetime) -> timedelta:
+def get_offset(zone: ZoneInfo, instant: datetime) -> timedelta:
+    """Return the offset from UTC of the clocks of *zone* at *instant*."""
     return instant.astimezone(zone).utcoffset() or _NONE

@@ -1,8 +1,7 @@
 """
 The occurrences that events should have led to, read independently of the tick. Pure.
 
-This reads documents and events directly, not the columns that the tick uses; only the
-counting of months is shared.
+This reads documents and events directly, not the columns that the tick uses.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from actions.explaining.date_reading import read_delay
 from actions.explaining.recorded import (
     RecordedEvent,
     RecordedOperation,
@@ -22,12 +22,11 @@ from actions.explaining.recorded import (
     find_exit,
     is_left_to,
 )
-from actions.when.event import event_occurrence
-from models.fields.duration import Duration
+from models.fields.delay import Delay, join_delay
 from models.fields.zone import load_zone
 from models.recipients import RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
-from models.when import EventModel, OnEventModel
+from models.when import AfterEventModel, EventModel
 
 #: Returns whether an action's recipients include a user (by id), who may be gone.
 Keeps = Callable[[RecipientFilterModel | None, str], bool]
@@ -46,20 +45,17 @@ class EventRule:
         return self.when.event
 
     @cached_property
-    def delay(self) -> Duration:
-        """The time from the event to the occurrence."""
-        text = "PT0S" if isinstance(self.when, OnEventModel) else self.when.delay
-        return Duration.parse(text)
+    def delay(self) -> Delay:
+        """What lies between the event and the occurrence."""
+        duration = self.when.delay if isinstance(self.when, AfterEventModel) else None
+        return Delay.parse(join_delay(duration, self.when.at))
 
     def get_occurrence(self, event: RecordedEvent) -> datetime | None:
         """Return the occurrence of *event*; None if the rule does not wait for it."""
         if event.name != self.event:
             return None
-        if self.delay.months:
-            zone = load_zone(self.when.timezone)
-            occurrence = event_occurrence(event.at, self.delay, zone)
-        else:
-            occurrence = (event.at + self.delay.rest).replace(microsecond=0)
+        zone = load_zone(self.when.timezone)
+        occurrence = read_delay(event.at, self.delay, zone)
         starts_at, ends_at = self.action.starts_at, self.action.ends_at
         if starts_at is not None and occurrence < starts_at:
             return None

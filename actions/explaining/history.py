@@ -14,7 +14,6 @@ from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
 from actions.explaining.why import History
 from actions.leader import get_last_tick_at
-from actions.when.event import delay_bounds
 from models.database.engine import read_clock, reading
 from models.database.tables import (
     TROUBLED,
@@ -418,7 +417,7 @@ def fetch_rule_events(
     """
     if not rules:
         return ()
-    longest = max(delay_bounds(rule.delay)[1] for rule in rules)
+    longest = max(rule.delay.longest for rule in rules)
     rows = connection.execute(
         sa.select(events.c.name, events.c.user_id, events.c.at, events.c.recorded_at)
         .where(

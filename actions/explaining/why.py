@@ -115,7 +115,8 @@ class Answer:
 
         lag: From the occurrence to the start of the run.
 
-        previous: Nearest occurrence before, aware UTC; None if there is none.
+        previous: Nearest occurrence before, aware UTC; None if there is none since the
+            action exists.
 
         following: Nearest occurrence after, aware UTC; None if there is none.
     """
@@ -259,7 +260,8 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
         unreadable = Verdict.UNREADABLE, f"the rule cannot be read: {error}"
         return Answer(*(out or unreadable))
     due = find_occurrences(schedule, minute, minute + _MINUTE, limit=1)
-    previous = find_last(schedule, minute - _NEAREST_WITHIN, minute - _SECOND)
+    earliest = max(minute - _NEAREST_WITHIN, _get_beginning(history.revisions[0]))
+    previous = find_last(schedule, earliest - timedelta.resolution, minute - _SECOND)
     following = schedule.next_from(minute + _MINUTE)
     text = "the rule is not due in this minute"
     if gone_at is not None:
@@ -276,6 +278,12 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     due_at = schedule.due_at(due[0], history.uid)
     verdict, text, operation_id = explain_undone(history, revision, due[0], due_at)
     return Answer(verdict, text, operation_id, None, previous, following)
+
+
+def _get_beginning(first: Revision) -> datetime:
+    """Return since when the action exists, or its oldest revision that is kept."""
+    # A due date that had passed a moment before the post takes effect all the same.
+    return min(first.recorded_at, first.effective_from)
 
 
 def _get_deleted_at(history: History) -> datetime | None:
@@ -309,7 +317,10 @@ def _explain_event_absence(
     if bounds is not None:
         return bounds
     so_far = "no event so far leads" if minute > history.now else "no event led"
-    return Answer(Verdict.NOT_DUE, f"{so_far} to an occurrence in this minute")
+    text = f"{so_far} to an occurrence in this minute"
+    if rule is not None and rule.when.at is not None:
+        text += f"; they wait for {rule.when.at}, {rule.when.timezone}"
+    return Answer(Verdict.NOT_DUE, text)
 
 
 def _explain_bounds(rule: EventRule | None, minute: datetime) -> Answer | None:

@@ -42,6 +42,7 @@ from models.errors import (
     Problem,
     RuleError,
 )
+from models.fields.delay import join_delay
 from models.fields.strict_model import MOST_PROBLEMS
 from models.occurrence import LOOKBACK
 from models.operation_state import Overlap, Queue
@@ -284,7 +285,7 @@ def _prepare(
         passed = find_passed_due_date(timing, schedule, moment.now - moment.lookback)
         if passed is not None:
             raise InvalidDocumentError((passed,))
-    zones = set() if timing is None else get_zone_names_of(timing)
+    zones = {str(derived["zone"])} if timing is None else get_zone_names_of(timing)
     values = {"document": action_document(action), "active": action.active, **derived}
     superseded: tuple[datetime, ...] = ()
     if old is not None and (changed or action.active != old.active):
@@ -383,10 +384,11 @@ def derive(
     """
     event, delay, zone = None, None, "UTC"
     if isinstance(action.when, OnEventModel):
-        event, zone = action.when.on, action.when.timezone
-    elif isinstance(action.when, AfterEventModel):
-        event, delay = action.when.after, action.when.delay
+        event, delay = action.when.on, join_delay(None, action.when.at)
         zone = action.when.timezone
+    elif isinstance(action.when, AfterEventModel):
+        event, zone = action.when.after, action.when.timezone
+        delay = join_delay(action.when.delay, action.when.at)
     queue = action.operations.queue
     skips = queue is Queue.HEAVY and event is None
     return {

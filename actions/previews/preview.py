@@ -343,8 +343,8 @@ def _describe_grids(
         change = next(find_clock_changes(each.rule.zone, start, start + HORIZON), None)
         if change is not None:
             notes.append(
-                f"{change.describe()}; intervals are elapsed time, so local "
-                "times shift from then on"
+                f"{change.describe()}; hours of an interval are elapsed time, so "
+                "local times shift from then on"
             )
     return notes
 

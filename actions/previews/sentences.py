@@ -7,7 +7,7 @@ A sentence never says less than its rule: a rule that has no good words is quote
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import assert_never
 
 from actions.previews.clock_words import (
@@ -39,6 +39,9 @@ from models.when import (
 
 #: Excluded days that are listed; further ones are counted.
 _MOST_EXCLUDED = 5
+
+_HOUR = timedelta(hours=1)
+_WEEK = 7
 
 #: Events of the instance in words, as they happen and as they did.
 HAPPENED = {
@@ -108,10 +111,12 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
             day = f"{WEEKDAYS[local.weekday()]} {format_day(local)}"
             return f"once, on {day} at {_format_time(local)}, {rule.timezone}"
         case OnEventModel():
-            return f"when {_describe_event(rule.on, HAPPENED, 'is sent')}"
+            event = _describe_event(rule.on, HAPPENED, "is sent")
+            return f"when {event}{_describe_waiting(rule)}"
         case AfterEventModel():
             delay = _describe_duration(rule.delay)
-            return f"{delay} after {_describe_event(rule.after, WAS, 'was sent')}"
+            event = _describe_event(rule.after, WAS, "was sent")
+            return f"{delay} after {event}{_describe_waiting(rule)}"
         case _:
             assert_never(rule)
 
@@ -124,11 +129,14 @@ def _describe_event(name: str, phrases: dict[EventName, str], verb: str) -> str:
     return f"the event {name} {verb} for a user"
 
 
+def _describe_waiting(rule: EventModel) -> str:
+    """Return the time of day that is waited for; empty if there is none."""
+    return f", at the next {rule.at}, {rule.timezone}" if rule.at else ""
+
+
 def _describe_interval(rule: IntervalModel) -> str:
     """Return the step of a grid and its beginning."""
     every = _describe_duration(rule.every)
-    if every == "1 day":
-        every = "24 hours"  # a day of a grid is elapsed time, not a date
     every = every.removeprefix("1 ") if " and " not in every else every
     if rule.anchor is None:
         return f"every {every}, counted from its creation"
@@ -136,23 +144,33 @@ def _describe_interval(rule: IntervalModel) -> str:
     zone = load_zone(rule.timezone)
     local = parse_instant(rule.anchor, zone).astimezone(zone)
     start = f"{local.date().isoformat()} {_format_time(local)}"
+    if _keeps_weekday(Duration.parse(rule.every)):
+        start = f"{WEEKDAYS[local.weekday()]} {start}"
     place = " UTC" if rule.timezone == "UTC" else f", {rule.timezone}"
     return f"every {every} from {start}{place}"
+
+
+def _keeps_weekday(every: Duration) -> bool:
+    """Tell whether all occurrences are on the weekday of the first."""
+    return every.is_calendar and not (every.months or every.rest or every.days % _WEEK)
 
 
 def _describe_duration(text: str) -> str:
     """Return an ISO 8601 duration in words: ``7 days and 30 seconds``."""
     duration = Duration.parse(text)
     years, months = divmod(duration.months, 12)
-    minutes, seconds = divmod(duration.rest.seconds, 60)
-    hours, minutes = divmod(minutes, 60)
+    # Weeks are named where their author did.
+    weeks, days = divmod(duration.days, _WEEK) if "W" in text else (0, duration.days)
+    hours, below = divmod(duration.rest, _HOUR)
+    minutes, seconds = divmod(below.seconds, 60)
     counts = {
         "year": years,
         "month": months,
-        "day": duration.rest.days,
+        "week": weeks,
+        "day": days,
         "hour": hours,
         "minute": minutes,
-        "second": seconds + duration.rest.microseconds / 1e6,
+        "second": seconds + below.microseconds / 1e6,
     }
     words = [
         f"{count:g} {unit}" if count == 1 else f"{count:g} {unit}s"

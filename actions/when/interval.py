@@ -3,6 +3,8 @@ When an interval is due: a fixed grid from its anchor. Pure.
 
 The n-th occurrence is always counted from the anchor, never from the previous one, so
 neither slow runs nor short months shift the grid: 31 January, 28 February, 31 March.
+Years, months, weeks and days step the local calendar, so a time of day stays what it is
+through summer and winter; hours, minutes and seconds are elapsed time, added to that.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from actions.when.local_time import resolve_fixed
 from models.errors import RuleError
-from models.fields.duration import Duration, add_months, parse_interval
+from models.fields.duration import Duration, parse_interval
 from models.fields.instants import LAST_YEAR, parse_due_date
 from models.fields.zone import load_zone
 from models.when import IntervalModel
@@ -28,12 +30,12 @@ class IntervalRule:
     The rule *anchor* + n times *every*, n = 0, 1, 2, ...
 
     Args:
-        every: Its months follow the local calendar of *zone* (as fixed times, see
-            local_time.py); the rest is added as elapsed time.
+        every: Its months and days follow the local calendar of *zone* (as fixed times,
+            see local_time.py); the rest is added as elapsed time.
 
         anchor: The first occurrence; aware UTC, whole seconds.
 
-        zone: Whose calendar the months follow.
+        zone: Whose calendar the months and days follow.
 
         text: *anchor* as its author wrote it. None: it is an instant in any zone.
     """
@@ -62,18 +64,18 @@ class IntervalRule:
 
     def without_clock_changes(self) -> IntervalRule | None:
         """Return the same calendar steps in UTC; None if *every* has elapsed time."""
-        if not self.every.months or self.every.rest:
+        if not self.every.is_calendar or self.every.rest:
             return None
         local = self.anchor.astimezone(self.zone).replace(tzinfo=UTC)
         return IntervalRule(self.every, local, load_zone("UTC"))
 
     def _next_after_anchor(self, instant: datetime) -> datetime:
-        if not self.every.months:
+        if not self.every.is_calendar:
             count = -((self.anchor - instant) // self.every.rest)
             return self.anchor + count * self.every.rest
 
         # Calendar steps are even on average: guess, then correct by a step or two.
-        step = self.every.months * _MEAN_MONTH + self.every.rest
+        step = self.every.months * _MEAN_MONTH + self.every.elapsed
         count = (instant - self.anchor) // step
         while count > 0 and not self._is_before(count - 1, instant):
             count -= 1
@@ -93,8 +95,7 @@ class IntervalRule:
             return self.anchor
 
         local = self.anchor.astimezone(self.zone).replace(tzinfo=None)
-        months = count * self.every.months
-        due_at = resolve_fixed(add_months(local, months), self.zone)
+        due_at = resolve_fixed(self.every.stepped(local, count), self.zone)
         return None if due_at is None else due_at + count * self.every.rest
 
 

@@ -264,8 +264,9 @@ scheduled_actions = sa.Table(
     # canonical JSON of TimingModel; null for event-driven actions
     Column("timing", sa.Text),
     Column("event", sa.Text),
+    # duration and time of day: models/fields/delay.py
     Column("delay", sa.Text),
-    # zone whose calendar the months of delay are counted in
+    # zone whose calendar and clocks the delay follows
     Column("zone", sa.Text, nullable=False),
     Column("catch_up", sa.Text, nullable=False),
     Column("catch_up_within", sa.Text),
@@ -679,7 +680,7 @@ zones = sa.Table(
     Column("name", sa.Text, primary_key=True),
     # a TZif file (RFC 9636)
     Column("data", sa.LargeBinary, nullable=False),
-    # of the tz database, such as 2026b
+    # of the tz database, and of how its rules are read: actions/zone_changes.py
     Column("version", sa.Text, nullable=False),
     Column("recorded_at", UtcDateTime, nullable=False),
 )

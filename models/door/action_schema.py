@@ -74,8 +74,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "timezone": "IANA name of its zone, unless the expression names one.",
     },
     "IntervalModel": {
-        "every": "ISO 8601 duration, at least PT1M.",
-        "timezone": "IANA name of the zone of an anchor without offset.",
+        "every": "ISO 8601 duration, at least PT1M; days are of the calendar.",
+        "timezone": "IANA name of the zone whose calendar and clocks it follows.",
         "anchor": "An instant of the grid. Left out: the creation of the action.",
     },
     "DueDateModel": {
@@ -84,11 +84,13 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     },
     "OnEventModel": {
         "on": "Name of an event of users.",
+        "at": "Waits for this local time of day, HH:MM.",
         "timezone": "IANA name of the zone in which times are shown.",
     },
     "AfterEventModel": {
         "after": "Name of an event of users.",
-        "delay": "ISO 8601 duration since the event; months are calendar months.",
+        "delay": "ISO 8601 duration since the event; days are of the calendar.",
+        "at": "Then waits for this local time of day, HH:MM.",
         "timezone": "IANA name of the zone in which days and months are counted.",
     },
     "CatchUpModel": {

@@ -1,10 +1,10 @@
 """
 Spans of time as people write them: ISO 8601 durations. Pure.
 
-Months and years are calendar units: how long they are depends on where they
-start. Everything else is elapsed time, and a day is exactly 24 hours: ``P1D``
-after noon on the eve of a clock change is 11:00 or 13:00 on the wall clock.
-(pydantic would read ``P1M`` as 30 days, so it never sees a duration.)
+Years, months, weeks and days are calendar units, as in RFC 5545: how long they are
+depends on where they start, and ``P1D`` after noon is noon. What stands behind the T is
+elapsed time: ``PT24H`` after noon on the eve of a clock change is 11:00 or 13:00 on the
+wall clock. (pydantic would read ``P1M`` as 30 days, so it never sees a duration.)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import calendar
 import re
 from dataclasses import dataclass
 from datetime import MAXYEAR, datetime, timedelta
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import isodate
@@ -30,6 +31,8 @@ SHORTEST_INTERVAL = timedelta(minutes=1)
 _MONTHS_OF_YEAR = 12
 _DAYS_OF_YEAR = 365.25
 _NOTHING = timedelta()
+_DAY = timedelta(days=1)
+_HOUR = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
 
 #: Characters; a longer text is not a duration, whatever it says.
@@ -68,10 +71,13 @@ class Duration:
     Args:
         months: Calendar months, years counted as twelve.
 
-        rest: Elapsed time; days have 24 hours.
+        days: Calendar days, weeks counted as seven.
+
+        rest: Elapsed time, also that of a fraction of a day: P1.5D is P1DT12H.
     """
 
     months: int
+    days: int
     rest: timedelta
 
     @classmethod
@@ -84,43 +90,61 @@ class Duration:
                 or year, or is too long. Zero is accepted; see ``is_zero``.
 
         >>> Duration.parse("P1Y2MT90M")
-        Duration(months=14, rest=datetime.timedelta(seconds=5400))
+        Duration(months=14, days=0, rest=datetime.timedelta(seconds=5400))
         """
         # JSON may have any type here, whatever the annotation of a caller says.
         if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
             raise _unreadable(text)
-        if _TEXT.fullmatch(text) is None:
+        match = _TEXT.fullmatch(text)
+        if match is None:
             raise _unreadable(text)
 
         try:
             parsed = isodate.parse_duration(text, as_timedelta_if_possible=False)
             months = int(parsed.years) * _MONTHS_OF_YEAR + int(parsed.months)
-            rest = parsed.tdelta
+            days = _count_days(match["weeks"], match["days"])
+            rest = max(parsed.tdelta - days * _DAY, _NOTHING)
         except OverflowError:
             raise _too_long(text) from None
 
-        if _years(months, rest) > LONGEST_YEARS:
+        if _years(months, parsed.tdelta) > LONGEST_YEARS:
             raise _too_long(text)
 
-        return cls(months, rest)
+        return cls(months, days, rest)
+
+    @classmethod
+    def from_elapsed(cls, elapsed: timedelta) -> Duration:
+        """Return *elapsed* as people write it: 24 hours of it are called a day."""
+        return cls(0, elapsed.days, elapsed - elapsed.days * _DAY)
 
     @property
     def is_zero(self) -> bool:
         """True if adding it changes nothing."""
-        return not self.months and not self.rest
+        return not self.months and not self.days and not self.rest
+
+    @property
+    def is_calendar(self) -> bool:
+        """True if how long it is depends on where it starts."""
+        return bool(self.months or self.days)
+
+    @property
+    def elapsed(self) -> timedelta:
+        """All but the months, with days of 24 hours: for what is no date."""
+        return self.days * _DAY + self.rest
 
     def added_to(self, instant: datetime, zone: ZoneInfo) -> datetime:
         """
-        Return *instant* plus this duration: first the months, then the rest.
+        Return *instant* plus this duration: months, then days, then the rest.
 
-        Months are added in the local calendar of *zone*; in a month that is too short,
-        the result is its last day. If the local time does not exist, the result is the
-        first instant after the gap; if it occurs twice, the first of the two.
+        Months and days are added in the local calendar of *zone*; in a month that is
+        too short, the sum is its last day. If the local time does not exist, it is the
+        first instant after the gap; if it occurs twice, the first of the two. What is
+        elapsed time is added to that instant.
 
         Args:
             instant: Aware UTC, up to the year 9890.
 
-            zone: The zone in whose calendar months are added.
+            zone: The zone in whose calendar months and days are added.
 
         Returns:
             Aware UTC datetime.
@@ -133,19 +157,36 @@ class Duration:
         >>> Duration.parse("P1M").added_to(january, utc).isoformat()
         '2027-02-28T12:00:00+00:00'
         """
-        if self.months:
+        if self.is_calendar:
             local = instant.astimezone(zone).replace(tzinfo=None)
-            instant = first_instant_at(add_months(local, self.months), zone)
+            instant = first_instant_at(self.stepped(local), zone)
 
         return instant + self.rest
+
+    def stepped(self, local: datetime, count: int = 1) -> datetime:
+        """
+        Return *local* plus *count* times the months, then *count* times the days.
+
+        Args:
+            local: Naive; a date and a time of day on some calendar.
+
+            count: Not negative. Months are added all at once, so that a short one on
+                the way cuts nothing off.
+
+        Raises:
+            OverflowError: If that is beyond the year 9999.
+        """
+        if self.months:
+            local = add_months(local, count * self.months)
+        return local + count * self.days * _DAY
 
     def __str__(self) -> str:
         """Return the shortest ISO 8601 text that means the same."""
         years, months = divmod(self.months, _MONTHS_OF_YEAR)
-        minutes, seconds = divmod(self.rest.seconds, 60)
-        hours, minutes = divmod(minutes, 60)
+        hours, below = divmod(self.rest, _HOUR)
+        minutes, seconds = divmod(below.seconds, 60)
         fraction = f".{self.rest.microseconds:06}".rstrip("0").rstrip(".")
-        date = ((years, "Y"), (months, "M"), (self.rest.days, "D"))
+        date = ((years, "Y"), (months, "M"), (self.days, "D"))
         text = "P" + "".join(f"{count}{unit}" for count, unit in date if count)
         time = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M")) if n)
         if seconds or fraction:
@@ -164,7 +205,7 @@ def parse_interval(text: str) -> Duration:
         RuleError: As ``Duration.parse``, or if it is shorter or has a fraction.
     """
     every = Duration.parse(text)
-    if not every.months and every.rest < SHORTEST_INTERVAL:
+    if not every.is_calendar and every.rest < SHORTEST_INTERVAL:
         msg = f"{text!r} is shorter than a minute, the time between two ticks."
         raise RuleError(msg, "Write PT1M or more.")
     if every.rest % _SECOND:
@@ -192,6 +233,12 @@ def add_months(local: datetime, months: int) -> datetime:
         day = min(day, calendar.monthrange(year, month + 1)[1])
 
     return local.replace(year=year, month=month + 1, day=day)
+
+
+def _count_days(weeks: str | None, days: str | None) -> int:
+    """Return the whole days in the text of weeks and days, each with its letter."""
+    counts = [Decimal((text or "0D")[:-1].replace(",", ".")) for text in (weeks, days)]
+    return int(counts[0] * 7 + counts[1])
 
 
 def _years(months: int, rest: timedelta) -> float:

@@ -9,7 +9,7 @@ scheduler was down.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -28,14 +28,12 @@ from models.database.tables import (
     scheduled_actions,
     sign_ins,
 )
-from models.fields.duration import Duration
+from models.fields.delay import Delay
 from models.operation_state import FINAL_STATES
 from models.revision import EXITS, Change
 
 #: The row of the scheduler's lease carries the fence, which must never start again.
 SCHEDULER_LEASE = "scheduler"
-
-LONGEST_MONTH = timedelta(days=31)
 
 
 class DatabasePrune:
@@ -143,7 +141,7 @@ class DatabasePrune:
             ).all()
         cutoffs: dict[tuple[str, str], datetime] = {}
         for app, name, delay in waiting:
-            cutoff = before if delay is None else before - _longest(delay)
+            cutoff = before if delay is None else before - Delay.parse(delay).longest
             cutoffs[app, name] = min(cutoff, cutoffs.get((app, name), before))
         kept_longer = [
             sa.and_(events.c.app == app, events.c.name == name, events.c.at >= cutoff)
@@ -268,9 +266,3 @@ class DatabasePrune:
             if not ids:
                 return 0
             return connection.execute(sa.delete(table).where(kept.id.in_(ids))).rowcount
-
-
-def _longest(delay: str) -> timedelta:
-    """Return the longest time that *delay* can be, whichever months it spans."""
-    duration = Duration.parse(delay)
-    return duration.months * LONGEST_MONTH + duration.rest

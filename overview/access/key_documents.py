@@ -15,7 +15,7 @@ from overview.access.roles import Role
 
 #: How long a key that was rotated goes on beside its successor: a week has a working
 #: day for everybody who must put the new one somewhere.
-DEFAULT_OVERLAP = Duration(0, timedelta(days=7))
+DEFAULT_OVERLAP = Duration.from_elapsed(timedelta(days=7))
 
 
 def parse_lifetime(text: str) -> Duration:

@@ -39,6 +39,7 @@ from actions.read_actions import (
     get_action_state,
 )
 from models.errors import MinutehandError
+from models.fields.delay import split_delay
 from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import RecentRuns, RecentRunsJson, fetch_recent_runs
@@ -63,6 +64,7 @@ class ActionJson(TypedDict):
     overlap: str
     event: str | None
     delay: str | None
+    at: str | None
     sentence: str
     next: list[datetime]
     effective_from: datetime
@@ -110,6 +112,8 @@ class ShownAction:
 
         delay: ISO 8601, counted from the event.
 
+        at: The local time of day, HH:MM, that it then waits for.
+
         following: The next occurrences, as many as were asked for; none if it waits for
             events, does not run, or cannot be read.
 
@@ -133,6 +137,7 @@ class ShownAction:
     overlap: str
     event: str | None
     delay: str | None
+    at: str | None
     following: tuple[Due, ...]
     effective_from: datetime
     pause: Pause | None
@@ -171,6 +176,7 @@ class ShownAction:
             "overlap": self.overlap,
             "event": self.event,
             "delay": self.delay,
+            "at": self.at,
             "sentence": self.sentence,
             "next": [each.occurrence for each in self.following],
             "effective_from": self.effective_from,
@@ -411,6 +417,7 @@ def _make_shown(
     document_revision: int,
     count: int,
 ) -> ShownAction:
+    delay, at = split_delay(row.delay)
     return ShownAction(
         uid=row.uid,
         app=row.app,
@@ -422,7 +429,8 @@ def _make_shown(
         queue=row.queue,
         overlap=row.overlap,
         event=row.event,
-        delay=row.delay,
+        delay=delay,
+        at=at,
         following=tuple(find_next_due(row, count=count)),
         effective_from=row.effective_from,
         pause=get_pause(row),

@@ -126,7 +126,7 @@ class DataVersion:
             "bytes": self.size,
             "sha256": self.sha256,
             "created_at": self.created_at,
-            "age": str(Duration(0, timedelta(seconds=age_s))),
+            "age": str(Duration.from_elapsed(timedelta(seconds=age_s))),
             "etag": self.etag,
             "last_modified": self.last_modified,
             "operation": self.operation_id,

@@ -17,7 +17,7 @@ from typing import Any
 from actions.occurrences import find_due
 from actions.when.event import event_occurrence
 from models.decision import make_triggered_by
-from models.fields.duration import Duration
+from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.occurrence import (
     LOOKBACK,
@@ -166,7 +166,7 @@ def _find_events(
     for event in happened.get((action.business.uid, columns["event"]), ()):
         at = event["at"].replace(microsecond=0)
         if columns["delay"] is not None:
-            at = event_occurrence(at, Duration.parse(columns["delay"]), zone)
+            at = event_occurrence(at, Delay.parse(columns["delay"]), zone)
         if scene.begin <= at <= end:
             due = _Due(at, action, Trigger.EVENT, event["user_id"], event["at"])
             found.append(due)

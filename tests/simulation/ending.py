@@ -145,7 +145,7 @@ def _check_events(world: World) -> None:
         happened = connection.execute(sa.select(events)).all()
         known = set(connection.execute(sa.select(operations.c.id)).scalars())
     for action in actions:
-        delay = Duration.parse(action.delay or "PT0S").rest
+        delay = Duration.parse(action.delay or "PT0S").elapsed
         for event in happened:
             if event.name != action.event or event.app != APP:
                 continue

@@ -12,11 +12,13 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from actions.explaining.cron_reading import read_cron
+from actions.explaining.interval_reading import read_interval
 from actions.when.cron import CronRule
+from actions.when.interval import make_interval_rule
 from actions.when.searching import find_occurrences
 from models.expressions.cron import CronExpression
 from models.fields.zone import load_zone
-from models.when import CronModel
+from models.when import CronModel, IntervalModel
 from tests.time.oracles import (
     PlainRule,
     Transition,
@@ -47,6 +49,8 @@ SHAPES = (
 
 _HOUR = timedelta(hours=1)
 _THREE_HOURS = timedelta(hours=3)
+_MINUTE = timedelta(minutes=1)
+_FIVE_DAYS = timedelta(days=5)
 
 
 @cache
@@ -118,4 +122,37 @@ def compare(name: str, change: Transition) -> list[str]:
             continue
         if ours != run_cronsim(rule, zone, start, end):
             differences.append(f"{name} {change.at} {rule!r}: cronsim")
+    return differences + compare_days(name, change)
+
+
+def compare_days(name: str, change: Transition) -> list[str]:
+    """
+    Return a line for each time of day that an interval of a day sees differently.
+
+    Each day at 02:30 is what ``30 2 * * *`` says, so the daemon knows when that is.
+    """
+    if change.shift < -_THREE_HOURS:
+        return []  # then the daemon has both passes, an interval the first alone
+    if change.at.second or change.shift % _MINUTE:
+        return []  # the daemon wakes on whole minutes
+
+    zone = load_zone(name)
+    around = abs(change.shift) + 5 * _HOUR
+    start, end = change.at - around, change.at + around
+    shown = change.at.replace(tzinfo=None) + change.before
+    differences = []
+    for local in (shown, shown + change.shift / 2):
+        time = local.replace(second=0, microsecond=0)
+        anchor = (time - _FIVE_DAYS).replace(tzinfo=zone).astimezone(UTC)
+        if anchor.astimezone(zone).replace(tzinfo=None) != time - _FIVE_DAYS:
+            continue  # another change, five days before
+        model = IntervalModel(every="P1D", anchor=anchor.isoformat(), timezone=name)
+        rule = f"{time.minute} {time.hour} * * *"
+        ran = run_daemon(rule, find_all_transitions(name), start - _HOUR, end)
+        daemon = [instant for instant in ran if instant >= start]
+        ours = find_occurrences(make_interval_rule(model), start, end)
+        if ours != daemon:
+            differences.append(f"{name} {change.at} a day from {time}: daemon {daemon}")
+        if ours != list(read_interval(model, start, end)):
+            differences.append(f"{name} {change.at} a day from {time}: audit")
     return differences

@@ -20,7 +20,7 @@ from actions.when.event import event_due_at, event_occurrence
 from actions.when.searching import find_occurrences
 from models.database.engine import writing
 from models.door.documents import read_action_object
-from models.fields.duration import Duration
+from models.fields.delay import Delay, join_delay
 from models.occurrence import LOOKBACK, make_operation_id
 from models.timing import make_timing, timing_text
 from tests.scheduling import (
@@ -67,6 +67,9 @@ WHENS: list[Any] = [
     {"on": "app.x"},
     {"after": "app.x", "delay": "PT10M"},
     {"after": "app.y", "delay": "P1M", "timezone": "Europe/Paris"},
+    {"after": "app.x", "delay": "P1D", "timezone": "Europe/Paris"},
+    {"after": "app.x", "delay": "PT5M", "at": "03:00", "timezone": "Europe/Paris"},
+    {"on": "app.y", "at": "02:30", "timezone": "Europe/Paris"},
 ]
 
 
@@ -193,7 +196,7 @@ def find_expected(
             continue
         when: Any = action.when
         name = getattr(when, "on", None) or when.after
-        delay = Duration.parse(getattr(when, "delay", "PT0S"))
+        delay = Delay.parse(join_delay(getattr(when, "delay", None), when.at))
         for event, user, instant, recorded_at in made:
             occurrence = event_occurrence(instant, delay, ZoneInfo(when.timezone))
             due_at = event_due_at(occurrence, recorded_at)

@@ -12,6 +12,7 @@ from actions.decide_events import EventCandidate, decide_event
 from actions.due_action import DueAction
 from models.decision import Decision, NewOperation
 from models.door.documents import read_action_object
+from models.fields.delay import join_delay
 from models.operation_state import OperationState, Overlap, Queue
 from models.timing import make_timing, timing_text
 from models.when import AfterEventModel, OnEventModel
@@ -43,9 +44,10 @@ def make_action(
     timing = make_timing(action, holidays={}, created_at=MONDAY)
     event, delay = None, None
     if isinstance(action.when, OnEventModel):
-        event = action.when.on
+        event, delay = action.when.on, join_delay(None, action.when.at)
     elif isinstance(action.when, AfterEventModel):
-        event, delay = action.when.after, action.when.delay
+        event = action.when.after
+        delay = join_delay(action.when.delay, action.when.at)
     zone = "UTC" if event is None else action.when.timezone  # type: ignore[union-attr]  # one kind
     return DueAction(
         uid=action.uid or "uid",

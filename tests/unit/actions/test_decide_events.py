@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 
 from actions.decide_events import EventCandidate
 from actions.due_action import CATCH_UP_LIMIT
-from actions.when.event import delay_bounds, event_due_at, event_occurrence
+from actions.when.event import (
+    earliest_occurrence,
+    event_due_at,
+    event_occurrence,
+    event_window,
+)
 from models.decision import Decision
-from models.fields.duration import Duration
+from models.fields.delay import Delay, split_delay
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState, Reason, Trigger
 from tests.unit.actions.deciding import (
@@ -288,8 +293,13 @@ def test_ranges_of_two_outages_are_two_rows():
     assert first.operations[0].id != second.operations[0].id
 
 
-DELAYS = st.sampled_from(["PT0S", "PT90M", "P1D", "P1M", "P1Y2M"])
-ZONES = st.sampled_from(["UTC", "Europe/Paris", "Pacific/Apia"])
+DELAYS = st.sampled_from(
+    [
+        *("PT0S", "PT90M", "P1D", "P2WT3H", "P1M", "P1Y2M"),
+        *("00:30", "02:30", "P1D 02:30", "P1M 00:30", "PT90M 03:00"),
+    ]
+)
+ZONES = st.sampled_from(["UTC", "Europe/Paris", "Pacific/Apia", "Africa/Casablanca"])
 
 
 @given(
@@ -313,17 +323,19 @@ def test_any_ticks_decide_each_event_once(
     """
     Whenever events happen and are recorded, each that falls due runs once.
     """
-    length = Duration.parse(delay)
-    least, most = delay_bounds(length)
+    length, clocks = Delay.parse(delay), ZoneInfo(zone)
     start = datetime(2026, 3, 28, 22, tzinfo=UTC)
+    first, last = event_window(length, clocks, start, start)
     events = []
     for number, (offset, behind) in enumerate(made):
-        instant = start - (least + most) / 2 + timedelta(seconds=offset)
-        occurrence = event_occurrence(instant, length, ZoneInfo(zone))
+        instant = first + (last - first) / 2 + timedelta(seconds=offset)
+        occurrence = event_occurrence(instant, length, clocks)
         recorded_at = max(instant, occurrence) + timedelta(seconds=behind - 43200)
         events.append(event(f"u{number}", instant, max(recorded_at, instant)))
+    duration, time_of_day = split_delay(delay)
+    when = {"after": "app.x", "delay": duration or "PT0S", "timezone": zone}
     action = make_action(
-        {"after": "app.x", "delay": delay, "timezone": zone}, next_due_at=start
+        when if time_of_day is None else {**when, "at": time_of_day}, next_due_at=start
     )
     decided: list[str | None] = []
     next_due_at: datetime | None = start
@@ -332,18 +344,19 @@ def test_any_ticks_decide_each_event_once(
         former, now = now, now + timedelta(seconds=gap)
         for each in events:  # recording lowers the bound
             if former < each.recorded_at <= now:
-                bound = max(each.at + least, each.recorded_at)
+                bound = earliest_occurrence(each.at, length, clocks)
+                bound = max(bound, each.recorded_at)
                 next_due_at = min(next_due_at or bound, bound)
         if next_due_at is None or next_due_at > now:
             continue
+        first, last = event_window(length, clocks, next_due_at, now)
         known = [each for each in events if each.recorded_at <= now]
         candidates = [
             each
             for each in known
-            if each.at <= now - least
-            and (each.at >= next_due_at - most or each.recorded_at >= next_due_at)
+            if each.at <= last and (each.at >= first or each.recorded_at >= next_due_at)
         ]
-        later = [each.at for each in known if each.at > now - least]
+        later = [each.at for each in known if each.at > last]
         decision = decide_on(
             replace(action, next_due_at=next_due_at),
             now,
@@ -355,7 +368,7 @@ def test_any_ticks_decide_each_event_once(
 
     expected = []
     for each in events:
-        occurrence = event_occurrence(each.at, length, ZoneInfo(zone))
+        occurrence = event_occurrence(each.at, length, clocks)
         due_at = event_due_at(occurrence, each.recorded_at)
         if start <= due_at <= now:
             expected.append(each.user_id)

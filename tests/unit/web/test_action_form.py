@@ -72,7 +72,17 @@ def test_another_name_leaves_the_rest_as_it_is_written(text: str) -> None:
         (
             {"after": "app.x", "delay": "P7DT30S"},
             Kind.AFTER_EVENT,
-            {"event": "app.x", "delay": "7 days 30 seconds"},
+            {"event": "app.x", "delay": "7 days 30 seconds", "at": ""},
+        ),
+        (
+            {"after": "app.x", "delay": "P7D", "at": "09:00"},
+            Kind.AFTER_EVENT,
+            {"event": "app.x", "delay": "7 days", "at": "09:00"},
+        ),
+        (
+            {"on": "app.x", "at": "09:00"},
+            Kind.ON_EVENT,
+            {"event": "app.x", "at": "09:00"},
         ),
         ({"calendar": "Mon *-*-* 09:00"}, Kind.AS_WRITTEN, {}),
         ([{"cron_rule": "0 7 * * *"}], Kind.AS_WRITTEN, {}),
@@ -116,6 +126,16 @@ def test_common_kinds_are_shown_as_fields(
             {"kind": Kind.AFTER_EVENT, "event": "app.x", "delay": "1 week"},
             None,
             {"after": "app.x", "delay": "P1W"},
+        ),
+        (
+            {"kind": Kind.AFTER_EVENT, "event": "x", "delay": "1 week", "at": "09:00 "},
+            None,
+            {"after": "x", "delay": "P1W", "at": "09:00"},
+        ),
+        (
+            {"kind": Kind.ON_EVENT, "event": "app.x", "at": "09:00"},
+            None,
+            {"on": "app.x", "at": "09:00"},
         ),
     ],
 )

@@ -28,6 +28,10 @@ TIMINGS = {
     "interval": '{"when":[{"every":"PT7H","anchor":"2026-01-01T00:00:00Z"}]}',
     "month": '{"when":[{"every":"P1M","anchor":"2026-01-31T02:30:00",'
     '"timezone":"Europe/Paris"}]}',
+    "day": '{"when":[{"every":"P1D","anchor":"2026-01-31T02:30:00",'
+    '"timezone":"Europe/Paris"}]}',
+    "days and hours": '{"when":[{"every":"P1DT5H","anchor":"2026-01-31T02:30:00",'
+    '"timezone":"Europe/Paris"}]}',
     "calendar": '{"when":[{"calendar":"Mon..Fri *-*-* 09:00","timezone":"UTC"}]}',
     # 01:00 in Tokyo is of the day before in UTC
     "own zone": '{"when":[{"calendar":"01:00 Asia/Tokyo","timezone":"UTC"}],'

@@ -434,3 +434,32 @@ def test_quarantine_says_more_than_that_a_rule_cannot_be_read() -> None:
 
     assert Verdict.QUARANTINED == answer.verdict
     assert "no such zone" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("at", "previous"),
+    [
+        (CREATED + MINUTE, None),
+        (MONDAY, None),
+        (MONDAY + MINUTE, MONDAY),
+        (MONDAY + timedelta(days=7), MONDAY),
+    ],
+)
+def test_no_occurrence_before_the_action_existed_is_named(
+    at: datetime, previous: datetime | None
+) -> None:
+    """
+    It was posted on a Monday at nine; that its rule was due at seven is no news.
+    """
+    assert previous == ask(make_history(), at).previous
+
+
+def test_occurrence_of_the_instant_of_the_post_is_named() -> None:
+    """
+    The rule is in effect from then on, that very instant included.
+    """
+    first = replace(FIRST, recorded_at=MONDAY, effective_from=MONDAY)
+
+    answer = ask(make_history(revisions=(first,)), MONDAY + MINUTE)
+
+    assert MONDAY == answer.previous

@@ -74,6 +74,20 @@ def test_without_an_event_nothing_is_due(at: datetime, words: str):
     assert answer.text.startswith(words)
 
 
+def test_time_of_day_that_events_wait_for_is_named():
+    """
+    The event of a day before is due at nine, and at no other minute.
+    """
+    revision = make_revision()
+    when = {"after": "app.seen", "delay": "P1D", "at": "09:00", "timezone": "UTC"}
+    revision = replace(revision, document={**(revision.document or {}), "when": when})
+    nine = DUE.replace(hour=9, minute=0)
+    nine += timedelta(days=nine < DUE)
+
+    assert ask(revision, at=DUE + 2 * MINUTE).text.endswith("they wait for 09:00, UTC")
+    assert ask(revision, at=nine).text.startswith("user ann")
+
+
 def test_an_event_whose_delay_has_not_passed_will_run():
     """
     The user is named, and so is the condition.

@@ -22,7 +22,7 @@ SPRING = "28 March 2027, Europe/Paris: clocks go from 02:00 to 03:00"
 AUTUMN = "31 October 2027, Europe/Paris: clocks go back from 03:00 to 02:00"
 
 MANY = "02:00, 02:01, 02:02, 02:03 and others"
-ELAPSED = "intervals are elapsed time, so local times shift from then on"
+ELAPSED = "hours of an interval are elapsed time, so local times shift from then on"
 
 
 def preview(
@@ -162,6 +162,33 @@ def test_repeated_time_is_explained() -> None:
                 "timezone": "Europe/Paris",
             },
             (f"{SPRING}; {ELAPSED}",),
+        ),
+        (
+            {
+                "every": "P1DT12H",
+                "anchor": "2026-01-01T07:00",
+                "timezone": "Europe/Paris",
+            },
+            (f"{SPRING}; {ELAPSED}",),
+        ),
+        (
+            {
+                "every": "P1D",
+                "anchor": "2026-01-01T02:30",
+                "timezone": "Europe/Paris",
+            },
+            (
+                f"{SPRING}; 02:30 does not exist: runs at 03:00 instead",
+                f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",
+            ),
+        ),
+        (
+            {
+                "every": "P1W",
+                "anchor": "2026-01-01T07:00",
+                "timezone": "Europe/Paris",
+            },
+            (),
         ),
         (in_paris("0 7 * * *"), ()),
         (in_paris("30 2 * * 3"), ()),

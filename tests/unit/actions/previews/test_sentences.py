@@ -125,6 +125,30 @@ def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
             IntervalModel(every="PT90M"),
             "Every 1 hour and 30 minutes, counted from its creation",
         ),
+        (
+            IntervalModel(
+                every="P1D", anchor="2026-01-01T16:00", timezone="Europe/Paris"
+            ),
+            "Every day from 2026-01-01 16:00, Europe/Paris",
+        ),
+        (
+            IntervalModel(
+                every="P2W", anchor="2026-10-01T16:00", timezone="Europe/Paris"
+            ),
+            "Every 2 weeks from Thursday 2026-10-01 16:00, Europe/Paris",
+        ),
+        (
+            IntervalModel(every="P7D", anchor="2026-10-01T16:00:00Z"),
+            "Every 7 days from Thursday 2026-10-01 16:00 UTC",
+        ),
+        (
+            IntervalModel(every="P1WT12H", anchor="2026-10-01T16:00:00Z"),
+            "Every 1 week and 12 hours from 2026-10-01 16:00 UTC",
+        ),
+        (
+            IntervalModel(every="PT36H"),
+            "Every 36 hours, counted from its creation",
+        ),
         (IntervalModel(every="P7D"), "Every 7 days, counted from its creation"),
         (
             IntervalModel(every="P1Y", anchor="2026-01-01T00:00:30Z"),
@@ -145,6 +169,19 @@ def test_calendar_rule_reads_as_it_runs(rule: str, words: str) -> None:
         (
             AfterEventModel(after="instance.user.last_seen", delay="P7DT30S"),
             "7 days and 30 seconds after a user was last seen",
+        ),
+        (
+            AfterEventModel(
+                after="instance.user.last_seen",
+                delay="P30D",
+                at="09:00",
+                timezone="Europe/Paris",
+            ),
+            "30 days after a user was last seen, at the next 09:00, Europe/Paris",
+        ),
+        (
+            OnEventModel(on="app.order", at="09:00"),
+            "When the event app.order is sent for a user, at the next 09:00, UTC",
         ),
         (
             AfterEventModel(after="app.order", delay="PT0S"),

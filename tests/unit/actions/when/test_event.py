@@ -9,17 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actions.explaining.date_reading import read_delay
 from actions.when.event import (
-    delay_bounds,
+    earliest_occurrence,
     event_due_at,
     event_occurrence,
+    event_window,
     is_recorded_late,
+    longest_elapsed,
 )
+from models.fields.delay import Delay
 from models.fields.duration import Duration
 
 UTC_ZONE = ZoneInfo("UTC")
 PARIS = ZoneInfo("Europe/Paris")
 APIA = ZoneInfo("Pacific/Apia")  # left out 30 December 2011
+CAIRO = ZoneInfo("Africa/Cairo")
 SEEN_AT = datetime(2025, 6, 1, 10, tzinfo=UTC)
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -41,19 +46,40 @@ SECOND = timedelta(seconds=1)
         ("2026-01-29T01:30:00", "P2M", PARIS, "2026-03-29T01:00:00"),
         # 02:30 on 25 October comes twice: the first pass
         ("2026-09-25T00:30:00", "P1M", PARIS, "2026-10-25T00:30:00"),
-        # days have 24 hours, whatever the clocks do
-        ("2026-03-28T11:00:00", "P1D", PARIS, "2026-03-29T11:00:00"),
+        # so do days; hours are elapsed time
+        ("2026-03-28T11:00:00", "P1D", PARIS, "2026-03-29T10:00:00"),
+        ("2026-10-22T14:00:00", "P1W", PARIS, "2026-10-29T15:00:00"),
+        ("2026-03-28T11:00:00", "PT24H", PARIS, "2026-03-29T11:00:00"),
+        ("2026-03-28T01:30:00", "P1DT1H", PARIS, "2026-03-29T02:00:00"),
+        # then the next time of day, at this very second or later
+        ("2026-06-01T10:00:00", "P30D 09:00", PARIS, "2026-07-02T07:00:00"),
+        ("2026-06-01T07:00:00", "P30D 09:00", PARIS, "2026-07-01T07:00:00"),
+        ("2026-06-01T07:00:00.9", "P30D 09:00", PARIS, "2026-07-01T07:00:00"),
+        ("2026-06-01T07:00:01", "P30D 09:00", PARIS, "2026-07-02T07:00:00"),
+        ("2026-06-01T06:59:59", "09:00", PARIS, "2026-06-01T07:00:00"),
+        ("2026-06-01T10:00:00", "PT0S 09:00", UTC_ZONE, "2026-06-02T09:00:00"),
+        # not in the gap of March, but right after it
+        ("2026-03-29T00:30:00", "02:30", PARIS, "2026-03-29T01:00:00"),
+        ("2026-03-29T01:00:00", "02:30", PARIS, "2026-03-29T01:00:00"),
+        ("2026-03-29T01:00:01", "02:30", PARIS, "2026-03-30T00:30:00"),
+        # in October the first pass, and from the second pass on the next day
+        ("2026-10-25T00:30:00", "02:30", PARIS, "2026-10-25T00:30:00"),
+        ("2026-10-25T00:30:01", "02:30", PARIS, "2026-10-26T01:30:00"),
+        # a date that never was has no 09:00
+        ("2011-12-29T20:00:00", "09:00", APIA, "2011-12-30T19:00:00"),
+        # midnight is left out once a year in Cairo, its date is not
+        ("2026-04-23T22:00:00", "00:00", CAIRO, "2026-04-23T22:00:00"),
     ],
 )
 def test_delay_is_added_to_the_event(
     event_at: str, delay: str, zone: ZoneInfo, occurrence: str
 ) -> None:
     """
-    Months step the local calendar, all else is elapsed time, cut to the second.
+    Months and days step the local calendar; cut to the second, then on to the time.
     """
     start = datetime.fromisoformat(event_at).replace(tzinfo=UTC)
 
-    found = event_occurrence(start, Duration.parse(delay), zone)
+    found = event_occurrence(start, Delay.parse(delay), zone)
 
     assert datetime.fromisoformat(occurrence).replace(tzinfo=UTC) == found
 
@@ -62,7 +88,7 @@ def test_no_delay_is_the_event_itself() -> None:
     """
     ``on`` is due the moment the event happens.
     """
-    assert SEEN_AT == event_occurrence(SEEN_AT, Duration(0, timedelta()), PARIS)
+    assert SEEN_AT == event_occurrence(SEEN_AT, Delay(), PARIS)
 
 
 def test_late_record_delays_the_run_and_not_the_occurrence() -> None:
@@ -81,40 +107,137 @@ def test_record_is_late_after_more_than_a_day() -> None:
     assert is_recorded_late(SEEN_AT, SEEN_AT + DAY + SECOND)
 
 
-def test_bounds_of_elapsed_time_are_exact_to_the_second() -> None:
+@pytest.mark.parametrize("delay", ["P7DT30S", "PT0S", "PT90M"])
+def test_window_is_exact_to_the_second_between_clock_changes(delay: str) -> None:
     """
-    Without months only the cut to the second is uncertain.
+    Only the cut to the second is uncertain, so no more events are read than are due.
     """
-    least, most = delay_bounds(Duration.parse("P7DT30S"))
+    until = SEEN_AT + timedelta(minutes=1)
+    length = Delay.parse(delay)
 
-    assert (7 * DAY + 29 * SECOND, 7 * DAY + 30 * SECOND) == (least, most)
+    found = event_window(length, PARIS, SEEN_AT, until)
+
+    back = length.duration.elapsed
+    assert (SEEN_AT - back, until - back + SECOND) == found
 
 
-def test_bounds_of_a_month_are_its_lengths_and_a_clock_change() -> None:
+def test_window_of_a_time_of_day_has_the_days_that_wait_for_it() -> None:
     """
-    A month has 28 to 31 days, and no two offsets differ by more than 26 hours.
+    The events of yesterday are due at 09:00, too.
     """
-    least, most = delay_bounds(Duration.parse("P1M"))
+    first, last = event_window(Delay.parse("P7D 09:00"), PARIS, SEEN_AT, SEEN_AT)
 
-    spread = timedelta(hours=26)
-    assert (28 * DAY - spread - SECOND, 31 * DAY + spread) == (least, most)
+    assert (SEEN_AT - 10 * DAY, SEEN_AT - 7 * DAY + SECOND) == (first, last)
 
 
-@given(
-    st.datetimes(datetime(1975, 1, 1), datetime(2150, 1, 1)),  # noqa: DTZ001
-    st.integers(0, 1200),
-    st.timedeltas(timedelta(), 9 * DAY),
-    st.sampled_from([UTC_ZONE, PARIS, APIA, ZoneInfo("America/St_Johns")]),
+def test_earliest_occurrence_waits_for_the_time_of_day() -> None:
+    """
+    A tick is not woken for each event before the time that all of them wait for.
+    """
+    found = earliest_occurrence(SEEN_AT, Delay.parse("P7D 09:00"), PARIS)
+
+    assert SEEN_AT.replace(hour=7) + 8 * DAY == found
+
+
+@pytest.mark.parametrize("delay", ["P9Y", "P100Y", "P100Y 09:00", "PT876000H"])
+def test_event_of_the_last_year_is_never_due(delay: str) -> None:
+    """
+    A mistaken date stops neither the recording of events nor a tick.
+    """
+    last = datetime(9990, 12, 31, 23, tzinfo=UTC)
+
+    assert earliest_occurrence(last, Delay.parse(delay), PARIS) >= last + 8 * 365 * DAY
+
+
+def test_days_of_a_catch_up_have_24_hours() -> None:
+    """
+    How far back is made up for is an age, not a date; months are at their longest.
+    """
+    assert DAY == longest_elapsed(Duration.parse("P1D"))
+    assert 31 * DAY + timedelta(hours=26) == longest_elapsed(Duration.parse("P1M"))
+
+
+ZONES = st.sampled_from(
+    [UTC_ZONE, PARIS, APIA, CAIRO]
+    + [ZoneInfo(name) for name in ("America/St_Johns", "Antarctica/Casey")]
 )
-def test_every_occurrence_is_within_the_bounds(
-    event_at: datetime, months: int, rest: timedelta, zone: ZoneInfo
+DELAYS = st.builds(
+    Delay,
+    st.builds(
+        Duration,
+        st.integers(0, 1200) | st.just(0),
+        st.integers(0, 400) | st.just(0),
+        st.timedeltas(timedelta(), 9 * DAY) | st.just(timedelta()),
+    ),
+    st.none() | st.times().map(lambda at: at.replace(second=0, microsecond=0)),
+)
+INSTANTS = st.datetimes(
+    datetime(1975, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
+    datetime(2150, 1, 1),  # noqa: DTZ001
+    timezones=st.just(UTC),
+)
+#: Around clock changes, and the day that Samoa left out.
+EVENTFUL = st.one_of(
+    INSTANTS,
+    st.sampled_from(
+        [
+            datetime(2011, 12, 30, 10, tzinfo=UTC),
+            datetime(2026, 3, 29, 1, tzinfo=UTC),
+            datetime(2026, 10, 25, 1, tzinfo=UTC),
+            datetime(2026, 4, 23, 22, tzinfo=UTC),
+        ]
+    ).flatmap(
+        lambda change: st.timedeltas(-3 * DAY, 3 * DAY).map(lambda by: change + by)
+    ),
+)
+
+
+@given(EVENTFUL, DELAYS, ZONES, st.timedeltas(timedelta(), DAY))
+def test_every_event_is_within_the_window_of_its_occurrence(
+    event_at: datetime, delay: Delay, zone: ZoneInfo, longer: timedelta
 ) -> None:
     """
     No event that is due escapes the candidates that SQL selects.
     """
-    delay = Duration(months, rest)
-    start = event_at.replace(tzinfo=UTC)
+    occurrence = event_occurrence(event_at, delay, zone)
 
-    least, most = delay_bounds(delay)
+    for since, until in (
+        (occurrence, occurrence),
+        (occurrence - longer, occurrence),
+        (occurrence, occurrence + longer),
+    ):
+        first, last = event_window(delay, zone, since, until)
+        assert first <= event_at <= last
 
-    assert least <= event_occurrence(start, delay, zone) - start <= most
+
+@given(EVENTFUL, DELAYS, ZONES, st.timedeltas(timedelta(), 9 * DAY))
+def test_no_later_event_is_due_before_the_earliest_occurrence(
+    event_at: datetime, delay: Delay, zone: ZoneInfo, later: timedelta
+) -> None:
+    """
+    The bound that wakes the tick is never too late, whatever the clocks do.
+    """
+    bound = earliest_occurrence(event_at, delay, zone)
+
+    assert bound <= event_occurrence(event_at, delay, zone)
+    assert bound <= event_occurrence(event_at + later, delay, zone)
+
+
+@given(EVENTFUL, DELAYS, ZONES)
+def test_the_audit_comes_to_the_same_occurrence(
+    event_at: datetime, delay: Delay, zone: ZoneInfo
+) -> None:
+    """
+    It counts on its own, by the listed changes of the clocks.
+    """
+    assert event_occurrence(event_at, delay, zone) == read_delay(event_at, delay, zone)
+
+
+@given(EVENTFUL, DELAYS, ZONES)
+def test_no_occurrence_is_further_than_the_longest(
+    event_at: datetime, delay: Delay, zone: ZoneInfo
+) -> None:
+    """
+    Events are kept as long as an action may wait for them.
+    """
+    assert event_occurrence(event_at, delay, zone) - event_at <= delay.longest

@@ -101,4 +101,24 @@ WHEN = [
     Bad(when(after="app.paid", delay="7 days"), "/when/delay", "7 days", "P7D"),
     Bad(when(after="app.paid", delay=7), "/when/delay", "7 is not text", "P7DT30S"),
     Bad(when(after="nothing", delay="P1D"), "/when/after", "'nothing'", "app.<name>"),
+    Bad(
+        when(after="app.paid", delay="P1D", at="9am"),
+        "/when/at",
+        "'9am' is not a time of day",
+        "Write 09:00.",
+    ),
+    Bad(when(on="app.paid", at=9), "/when/at", "9 is not text", "09:00"),
+    Bad(
+        when(cron_rule="0 7 * * 1", at="09:00"),
+        "/when/at",
+        "'cron_rule' has its own",
+        "Write the time into 'cron_rule'.",
+    ),
+    Bad(when(every="P1D", at="09:00"), "/when/at", "'every'", "into 'anchor'"),
+    Bad(
+        when(due_date="2026-12-01T07:00", at="09:00"),
+        "/when/at",
+        "'due_date' has its own",
+        "into 'due_date'",
+    ),
 ]
