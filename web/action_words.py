@@ -17,6 +17,7 @@ from web.charts.strips import Strip, draw_strip
 KINDS = {
     "cron_rule": "cron",
     "calendar": "calendar",
+    "working_day": "working day",
     "every": "interval",
     "due_date": "due date",
     "on": "on an event",
@@ -46,7 +47,7 @@ def write_rules(document: Mapping[str, Any]) -> list[str]:
 
 def _write_rule(rule: Mapping[str, Any]) -> str:
     return " ".join(
-        str(rule[key]) for key in (*KINDS, "delay", "anchor") if key in rule
+        str(rule[key]) for key in (*KINDS, "at", "delay", "anchor") if key in rule
     )
 
 
