@@ -17,7 +17,8 @@ from actions.due_action import (
     make_operation,
     reach_back,
 )
-from actions.occurrences import CatchUp, Schedule, Tally, parse_timing, tally
+from actions.occurrences import Schedule, parse_timing
+from actions.tally import CatchUp, Tally, tally
 from models.decision import Decision
 from models.fields.duration import Duration
 

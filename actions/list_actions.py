@@ -44,7 +44,7 @@ ACTIONS_LOOKED_AT = 10_000
 LONGEST_TEXT = 200
 
 #: The members of a document that say when the action runs.
-WHEN_KEYS = ("when", "starts_at", "ends_at", "except", "jitter")
+WHEN_KEYS = ("when", "starts_at", "ends_at", "except", "instead", "jitter")
 
 _kept = scheduled_actions.c
 

@@ -12,22 +12,24 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
 
 from actions.when import RULES
 from actions.when.due_date import DueDateRule
-from actions.when.excluding import find_allowed
+from actions.when.excluding import NO_DAYS, DaysOff, find_allowed, get_local_day
+from actions.when.moving import find_kept_or_moved, find_origins
 from actions.when.rule import Rule
-from actions.when.searching import as_utc, count_occurrences, find_last
+from actions.when.searching import as_utc, find_last
+from actions.when.working_day import WorkingDayRule
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.strict_model import say
 from models.occurrence import LOOKBACK
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
-from models.when import TimingModel
+from models.when import Instead, TimeModel, TimingModel
 
 #: How many parsed schedules are cached, at a few kilobytes each: enough for the
 #: distinct timings that are due in one tick. A miss costs about 0.2 ms.
@@ -37,7 +39,6 @@ PARSED_TIMINGS = 4096
 _EARLIEST = datetime(1900, 1, 2, tzinfo=UTC)
 _LATEST = datetime(9990, 1, 1, tzinfo=UTC)
 
-_RESOLUTION = timedelta.resolution
 _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 
@@ -56,6 +57,21 @@ class Due(NamedTuple):
     due_at: datetime
 
 
+class Placed(NamedTuple):
+    """
+    An occurrence and the rule that it is of.
+
+    Args:
+        rule: Its zone is that of the occurrence.
+
+        origins: The local times of excluded days from which it was moved, naive, the
+            first of each day. Empty: the rule is due then of its own accord.
+    """
+
+    rule: Rule
+    origins: tuple[datetime, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """
@@ -69,7 +85,10 @@ class Schedule:
         ends_at: Aware UTC, exclusive; bounds occurrences, so the jitter of the last
             one may reach past it. None: no upper bound.
 
-        excluded: Local days in each rule's own zone, as merge_days returns them.
+        excluded: Local days in each rule's own zone.
+
+        instead: Where the occurrences of excluded days go; what *starts_at* and
+            *ends_at* bound is where they arrive. None: they are left out.
 
         jitter: The longest delay of an occurrence; whole minutes, not negative.
     """
@@ -77,8 +96,9 @@ class Schedule:
     rules: tuple[Rule, ...]
     starts_at: datetime | None = None
     ends_at: datetime | None = None
-    excluded: tuple[DayRange, ...] = ()
+    excluded: DaysOff = NO_DAYS
     jitter: timedelta = timedelta()
+    instead: Instead | None = None
 
     @property
     def has_dates_only(self) -> bool:
@@ -102,12 +122,39 @@ class Schedule:
 
         earliest = None
         for rule in self.rules:
-            found = find_allowed(rule, start, self.excluded)
+            found = self._find_next(rule, start)
             if earliest is None or (found is not None and found < earliest):
                 earliest = found
         if earliest is None or (self.ends_at and earliest >= self.ends_at):
             return None
         return earliest
+
+    def _find_next(self, rule: Rule, start: datetime) -> datetime | None:
+        if self.instead is None or not self.excluded:
+            return find_allowed(rule, start, self.excluded)
+        return find_kept_or_moved(rule, start, self.excluded, self.instead)
+
+    def find_rule(self, at: datetime) -> Placed | None:
+        """
+        Return the first rule that is due at *at*, and from where it was moved.
+
+        Args:
+            at: Aware UTC.
+
+        Returns:
+            A rule that is due of its own accord comes first. None: none is due then.
+        """
+        due = [rule for rule in self.rules if rule.next_from(at) == at]
+        if self.instead is None:
+            return Placed(due[0], ()) if due else None
+        for rule in due:
+            if not self.excluded.covers(get_local_day(at, rule.zone)):
+                return Placed(rule, ())
+        for rule in self.rules:
+            origins = find_origins(rule, at, self.excluded, self.instead)
+            if origins:
+                return Placed(rule, tuple(origins))
+        return None
 
     def due_at(self, occurrence: datetime, uid: str) -> datetime:
         """
@@ -147,6 +194,19 @@ def share_minutes(minutes: int, uid: str) -> int:
     return int.from_bytes(digest[:8], "big") * (minutes + 1) >> 64
 
 
+def make_rule(model: TimeModel, excluded: DaysOff) -> Rule:
+    """
+    Return the rule that *model* describes, for an action that excepts *excluded*.
+
+    Working days depend on the days that the action excepts; other rules do not.
+
+    Raises:
+        RuleError: If the rule or its zone cannot be read.
+    """
+    rule = RULES[type(model)](model)
+    return rule.without(excluded) if isinstance(rule, WorkingDayRule) else rule
+
+
 def make_schedule(timing: TimingModel) -> Schedule:
     """
     Parse *timing*.
@@ -158,12 +218,14 @@ def make_schedule(timing: TimingModel) -> Schedule:
         RuleError: If a rule, zone or duration cannot be read. A timing that the door
             accepted never raises, unless the time zone database has changed.
     """
+    excluded = DaysOff(merge_days(timing.excluded), timing.weekdays)
     return Schedule(
-        rules=tuple(RULES[type(rule)](rule) for rule in timing.when),
+        rules=tuple(make_rule(rule, excluded) for rule in timing.when),
         starts_at=None if timing.starts_at is None else as_utc(timing.starts_at),
         ends_at=None if timing.ends_at is None else as_utc(timing.ends_at),
-        excluded=merge_days(timing.excluded),
+        excluded=excluded,
         jitter=_read_jitter(timing.jitter),
+        instead=timing.instead,
     )
 
 
@@ -260,14 +322,14 @@ def find_due(
 
         effective_from: As for ``next_due``.
     """
-    dues = _walk(schedule, uid, start=start, effective_from=effective_from)
+    dues = walk_due(schedule, uid, start=start, effective_from=effective_from)
     return list(islice(takewhile(lambda due: due.due_at <= now, dues), limit))
 
 
-def _walk(
+def walk_due(
     schedule: Schedule, uid: str, *, start: datetime, effective_from: datetime | None
 ) -> Iterator[Due]:
-    """Yield what is due at or after *start*, in order."""
+    """Yield what is due at or after *start* (``Due.due_at``), in order."""
     before_start = as_utc(start) - timedelta.resolution
     due = next_due(schedule, uid, after=before_start, effective_from=effective_from)
     while due is not None:
@@ -277,185 +339,6 @@ def _walk(
         if following is None:
             return
         due = Due(following, schedule.due_at(following, uid))
-
-
-class CatchUp(NamedTuple):
-    """
-    Which occurrences of an outage still run.
-
-    Args:
-        runs: "none", "latest" or "all", as in an action.
-
-        since: Occurrences due before this do not run, aware UTC.
-
-        until: Occurrences due by this belong to the outage, aware UTC.
-
-        limit: The most that run; also the most that are counted as missed.
-    """
-
-    runs: str
-    since: datetime
-    until: datetime
-    limit: int
-
-
-class Missed(NamedTuple):
-    """A range of missed occurrences; *more*: there are more than *number*."""
-
-    first: datetime
-    last: datetime
-    number: int
-    more: bool
-
-
-class Tally(NamedTuple):
-    """
-    The occurrences of one action, divided into those that run and those that do not.
-
-    Args:
-        run: Those that run, oldest first.
-
-        missed: The occurrences of an outage that do not run: at most one range before
-            and one after those that do.
-
-        next_due_at: When the first later occurrence is due. None: there is none.
-
-        is_plain: Whether neither jitter nor an outage mattered, so that the tally holds
-            for every action with the same rules and the same start.
-    """
-
-    run: tuple[datetime, ...]
-    missed: tuple[Missed, ...]
-    next_due_at: datetime | None
-    is_plain: bool = False
-
-
-def tally(
-    schedule: Schedule,
-    uid: str,
-    *,
-    start: datetime,
-    now: datetime,
-    effective_from: datetime,
-    catch_up: CatchUp,
-) -> Tally:
-    """
-    Return what becomes of every occurrence that is due in ``[start, now]``.
-
-    What is due after ``catch_up.until`` runs. *catch_up* decides about older
-    occurrences, at a cost that does not grow with their number.
-
-    Args:
-        schedule: Of the action.
-
-        uid: Of the action; decides the jitter.
-
-        start: The first instant not decided yet, aware UTC; not after *now*.
-
-        now: Aware UTC.
-
-        effective_from: Aware UTC; as for ``next_due``.
-
-        catch_up: Its ``until`` must not be after *now*.
-    """
-    if not schedule.jitter and start > catch_up.until:
-        return _tally_plain(schedule, start, now)
-    window = []
-    next_due_at = None
-    since = max(start, catch_up.until + _RESOLUTION)
-    for due in _walk(schedule, uid, start=since, effective_from=effective_from):
-        if due.due_at > now:
-            next_due_at = due.due_at
-            break
-        window.append(due)
-    chosen: list[Due] = []
-    missed: list[Missed] = []
-    if start <= catch_up.until:
-        if window and catch_up.runs == "latest":
-            catch_up = catch_up._replace(runs="none")  # a later one runs anyway
-        chosen, missed = _make_up_for(schedule, uid, start, effective_from, catch_up)
-    run = tuple(due.occurrence for due in chosen + window)
-    return Tally(run, tuple(missed), next_due_at)
-
-
-def _tally_plain(schedule: Schedule, start: datetime, now: datetime) -> Tally:
-    """Return the tally without jitter and outage: every occurrence runs."""
-    run = []
-    occurrence = schedule.next_from(start)
-    while occurrence is not None and occurrence <= now:
-        run.append(occurrence)
-        occurrence = schedule.next_from(occurrence + _SECOND)
-    return Tally(tuple(run), (), occurrence, is_plain=True)
-
-
-def _make_up_for(
-    schedule: Schedule,
-    uid: str,
-    start: datetime,
-    effective_from: datetime,
-    catch_up: CatchUp,
-) -> tuple[list[Due], list[Missed]]:
-    """
-    Return what runs and what is missed of ``[start, catch_up.until]``.
-
-    Missed occurrences lie before or after those that run, so they are at most two
-    ranges.
-    """
-    left = partial(
-        find_due, schedule, uid, now=catch_up.until, effective_from=effective_from
-    )
-    first = left(start=start, limit=1)
-    after = max(start - schedule.jitter, effective_from) - _SECOND
-    last = _find_last_due(schedule, uid, after, catch_up.until)
-    if not first or last is None:
-        return [], []
-    since = max(start, catch_up.since)
-    chosen = []
-    if catch_up.runs == "all":
-        chosen = left(start=since, limit=catch_up.limit)
-    elif catch_up.runs == "latest" and last.due_at >= since:
-        chosen = [last]
-    return chosen, _find_missed(schedule, first[0], last, chosen, catch_up.limit)
-
-
-def _find_last_due(
-    schedule: Schedule, uid: str, after: datetime, until: datetime
-) -> Due | None:
-    """Return the last occurrence after *after* that was to be sent by *until*."""
-    occurrence = find_last(schedule, after, until)
-    while occurrence is not None:  # twice at most: jitter keeps the order
-        due_at = schedule.due_at(occurrence, uid)
-        if due_at <= until:
-            return Due(occurrence, due_at)
-        occurrence = find_last(schedule, after, occurrence - _SECOND)
-    return None
-
-
-def _find_missed(
-    schedule: Schedule, first: Due, last: Due, chosen: Sequence[Due], limit: int
-) -> list[Missed]:
-    """Return the ranges from *first* to *last* that lie before and after *chosen*."""
-    if not chosen:
-        return [_count(schedule, first.occurrence, last.occurrence, limit)]
-    missed = []
-    if first.occurrence < chosen[0].occurrence:
-        before = find_last(
-            schedule,
-            first.occurrence - _SECOND,
-            chosen[0].occurrence - _SECOND,
-        )
-        assert before is not None  # first itself lies there
-        missed.append(_count(schedule, first.occurrence, before, limit))
-    if chosen[-1].occurrence < last.occurrence:
-        after = schedule.next_from(chosen[-1].occurrence + _SECOND)
-        assert after is not None  # last itself lies there
-        missed.append(_count(schedule, after, last.occurrence, limit))
-    return missed
-
-
-def _count(schedule: Schedule, first: datetime, last: datetime, limit: int) -> Missed:
-    count = count_occurrences(schedule, first, last + _SECOND, limit=limit + 1)
-    return Missed(first, last, min(count, limit), count > limit)
 
 
 def get_scheduled_action_last_occurrence(

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationInfo, WrapValidator, field_validator
+from pydantic import (
+    Field,
+    ValidationInfo,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid
 from models.fields.instants import parse_due_date
-from models.fields.strict_model import DocumentModel, show
+from models.fields.strict_model import (
+    Complaint,
+    DocumentModel,
+    refuse,
+    refuse_all,
+    show,
+)
+from models.fields.weekday import WEEKDAYS
 from models.fields.zone import load_zone
 from models.operation import MAILING_STEPS, OperationModel
 from models.operation_state import Overlap
@@ -20,9 +34,13 @@ from models.when import (
     CatchUpModel,
     EventModel,
     ExceptModel,
+    Instead,
+    WeekdaysModel,
     WhenModel,
+    WorkingDayModel,
     choose_exception,
     choose_when,
+    count_working_days,
 )
 
 #: A spread over more than a day would move occurrences to another day.
@@ -45,6 +63,8 @@ class ScheduledActionModel(DocumentModel):
             *when*.
 
         ends_at: Aware UTC, exclusive. In JSON as *starts_at*.
+
+        instead: Where an occurrence of an excepted day goes. None: it is left out.
 
         jitter: ISO 8601 duration of whole minutes, at most a day.
 
@@ -69,6 +89,7 @@ class ScheduledActionModel(DocumentModel):
         tuple[Annotated[ExceptModel, WrapValidator(choose_exception)], ...],
         Field(max_length=MOST_EXCEPTIONS),
     ] = Field(default=(), alias="except", examples=[["2026-12-25"]])
+    instead: Instead | None = Field(default=None, examples=["before"])
     jitter: RuleText | None = Field(default=None, examples=["PT5M"])
     catch_up: CatchUpModel = Field(
         default=CatchUpModel(), examples=[{"runs": "latest", "within": "P1D"}]
@@ -83,6 +104,11 @@ class ScheduledActionModel(DocumentModel):
             return ()
         steps = self.operations.step_names
         return tuple(name for name in steps if name in MAILING_STEPS)
+
+    @property
+    def excepted_weekdays(self) -> tuple[int, ...]:
+        """The weekdays that *except* names; Monday is 0."""
+        return _join_weekdays(self.except_)
 
     @field_validator("starts_at", "ends_at", mode="before")
     @classmethod
@@ -122,8 +148,41 @@ class ScheduledActionModel(DocumentModel):
         if entries and isinstance(info.data.get("when"), EventModel):
             msg = "'except' is for rules of time; this action follows an event."
             raise RuleError(msg, "Leave 'except' out, or use starts_at and ends_at.")
+        if len(_join_weekdays(entries)) == len(WEEKDAYS):
+            msg = "All seven weekdays are named, which leaves no day to run."
+            raise RuleError(msg, "Leave one out, or set 'active' to false.")
 
         return entries
+
+    @field_validator("instead")
+    @classmethod
+    def _refuse_instead_alone(
+        cls, instead: Instead | None, info: ValidationInfo
+    ) -> Instead | None:
+        # An "except" that was refused is not in the data, and is reported itself.
+        if instead is not None and info.data.get("except_") == ():
+            msg = f"{show(instead)} moves nothing: no day is excepted."
+            raise RuleError(msg, "Add 'except' with the days, or leave 'instead' out.")
+
+        return instead
+
+    @model_validator(mode="after")
+    def _refuse_impossible_working_day(self) -> Self:
+        """Refuse the 25th working day, which no month has if weekends are free."""
+        rules = self.when if isinstance(self.when, tuple) else (self.when,)
+        most = count_working_days(self.excepted_weekdays)
+        for index, rule in enumerate(rules):
+            if isinstance(rule, WorkingDayModel) and abs(rule.working_day) > most:
+                place = (index,) if isinstance(self.when, tuple) else ()
+                said = f"No month has {abs(rule.working_day)} working days."
+                hint = f"Write at most {most}, or the last: -1."
+                complaint = Complaint(said, hint)
+                loc = ("when", *place, "working_day")
+                raise refuse_all(
+                    "when", [refuse(complaint, loc=loc, value=rule.working_day)]
+                )
+
+        return self
 
     @field_validator("jitter")
     @classmethod
@@ -143,6 +202,11 @@ class ScheduledActionModel(DocumentModel):
             raise RuleError(msg, "Write at most PT24H.")
 
         return text
+
+
+def _join_weekdays(entries: Iterable[ExceptModel]) -> tuple[int, ...]:
+    named = (each.numbers for each in entries if isinstance(each, WeekdaysModel))
+    return tuple(sorted({number for numbers in named for number in numbers}))
 
 
 def _zones_of(when: WhenModel | None) -> tuple[str, ...]:

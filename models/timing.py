@@ -22,6 +22,7 @@ from models.when import (
     OnEventModel,
     TimeModel,
     TimingModel,
+    WeekdaysModel,
 )
 
 #: First and last day, both included.
@@ -63,6 +64,8 @@ def make_timing(
         starts_at=action.starts_at,
         ends_at=action.ends_at,
         excluded=merge_days(_find_excluded(action, holidays)),
+        weekdays=action.excepted_weekdays,
+        instead=action.instead,
         jitter=action.jitter,
     )
 
@@ -78,6 +81,10 @@ def timing_text(timing: TimingModel) -> str:
         value["excluded"] = [
             [first.isoformat(), last.isoformat()] for first, last in timing.excluded
         ]
+    if timing.weekdays:
+        value["weekdays"] = list(timing.weekdays)
+    if timing.instead is not None:
+        value["instead"] = timing.instead
     if timing.jitter is not None:
         value["jitter"] = timing.jitter
 
@@ -101,7 +108,7 @@ def _write(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _dump_rule(rule: TimeModel) -> dict[str, str]:
+def _dump_rule(rule: TimeModel) -> dict[str, object]:
     return rule.model_dump(exclude_none=True)
 
 
@@ -124,10 +131,12 @@ def _anchor(kinds: Iterable[TimeModel], created_at: datetime) -> Iterable[TimeMo
 def _find_excluded(
     action: ScheduledActionModel, holidays: Mapping[str, Sequence[DayRange]]
 ) -> list[DayRange]:
-    """Return the days that *action* excepts, in any order."""
+    """Return the days that *action* excepts by their dates, in any order."""
     excluded: list[DayRange] = []
     problems: list[Problem] = []
     for index, entry in enumerate(action.except_):
+        if isinstance(entry, WeekdaysModel):
+            continue
         if isinstance(entry, DateRangeModel):
             excluded.append((entry.from_, entry.until))
         elif not isinstance(entry, HolidaysModel):

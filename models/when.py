@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     Field,
     TypeAdapter,
     ValidationInfo,
@@ -21,7 +22,15 @@ from models.expressions.calendar import CalendarExpression
 from models.expressions.cron import CronExpression
 from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration, parse_interval
-from models.fields.field_types import Day, Name, RuleText, ZoneName, parsed_by, read_day
+from models.fields.field_types import (
+    Day,
+    Name,
+    RuleText,
+    ZoneName,
+    drop_repeated,
+    parsed_by,
+    read_day,
+)
 from models.fields.instants import parse_due_date
 from models.fields.strict_model import (
     Complaint,
@@ -32,6 +41,7 @@ from models.fields.strict_model import (
     show,
     suggest,
 )
+from models.fields.weekday import WEEKDAYS, read_weekday
 from models.fields.zone import load_zone
 
 #: The key of the default zone in the context of a validation.
@@ -39,6 +49,12 @@ DEFAULT_TIMEZONE = "default_timezone"
 
 #: Rules of one action; more are better written as one rule, or as several actions.
 MOST_RULES = 20
+
+#: Working days of a month, at most: one of 31 days whose weeks have six of them.
+MOST_WORKING_DAYS = 27
+
+_LONGEST_MONTH = 31
+_WEEKEND = (5, 6)
 
 DurationText = Annotated[RuleText, parsed_by(Duration.parse)]
 TimeOfDay = Annotated[RuleText, parsed_by(parse_time_of_day)]
@@ -111,6 +127,33 @@ class CalendarModel(_ZonedModel):
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
 
 
+class WorkingDayModel(_ZonedModel):
+    """
+    The n-th working day of each month, from its beginning or its end.
+
+    Args:
+        working_day: 1 is the first, -1 the last. Months that have fewer are left out.
+            Which days are working days is said by ``except`` of the action.
+
+        at: Local time of day in *timezone*: hour and minute.
+    """
+
+    working_day: int = Field(
+        strict=True, ge=-MOST_WORKING_DAYS, le=MOST_WORKING_DAYS, examples=[5]
+    )
+    at: TimeOfDay = Field(examples=["09:00"])
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+    @field_validator("working_day")
+    @classmethod
+    def _refuse_zero(cls, number: int) -> int:
+        if number == 0:
+            msg = "0 is no day of a month."
+            raise RuleError(msg, "Write 1 for the first working day, -1 for the last.")
+
+        return number
+
+
 class OnEventModel(_ZonedModel):
     """
     The moment at which something happens to a user; one occurrence for each user.
@@ -149,7 +192,7 @@ class AfterEventModel(_ZonedModel):
 
 
 #: Kinds whose occurrences depend on the clock alone. Several may be combined.
-TimeModel = CronModel | DueDateModel | IntervalModel | CalendarModel
+TimeModel = CronModel | DueDateModel | IntervalModel | CalendarModel | WorkingDayModel
 #: Kinds whose occurrences depend on what happens to users.
 EventModel = OnEventModel | AfterEventModel
 #: What ``when`` may be: one kind, or a list of time kinds (their union).
@@ -161,6 +204,7 @@ TIME_KINDS: Mapping[str, type[TimeModel]] = {
     "due_date": DueDateModel,
     "every": IntervalModel,
     "calendar": CalendarModel,
+    "working_day": WorkingDayModel,
 }
 EVENT_KINDS: Mapping[str, type[EventModel]] = {
     "on": OnEventModel,
@@ -182,6 +226,8 @@ _FOREIGN = {
     "oncalendar": "calendar",
     "event": "on",
     "delay": "after",
+    "business_day": "working_day",
+    "workday": "working_day",
 }
 
 _EXAMPLE = '"when": {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}'
@@ -211,7 +257,7 @@ def choose_kind(
             hint = "Keep one of them, or write a list with one object for each."
         msg = f"{named} cannot be in one object: each is a kind of its own."
         raise RuleError(msg, hint)
-    if "at" in value and found[0] in TIME_KINDS:
+    if "at" in value and "at" not in KINDS[found[0]].model_fields:
         _refuse_time_of_day(found[0], value["at"])
 
     return KINDS[found[0]].model_validate(
@@ -330,22 +376,67 @@ class HolidaysModel(DocumentModel):
     calendar: Name = Field(examples=["fr"])
 
 
-#: One entry of ``except``: a date, a range of dates, or a named holiday calendar.
-ExceptModel = date | DateRangeModel | HolidaysModel
+class WeekdaysModel(DocumentModel):
+    """The same days of every week, such as weekends."""
+
+    weekdays: Annotated[
+        tuple[Annotated[RuleText, AfterValidator(read_weekday)], ...],
+        Field(max_length=20),
+        AfterValidator(drop_repeated),
+    ] = Field(examples=[["Sat", "Sun"]])
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The weekdays as ``date.weekday`` counts them, from Monday, 0, on."""
+        return tuple(sorted(map(WEEKDAYS.index, self.weekdays)))
+
+    @field_validator("weekdays")
+    @classmethod
+    def _check_count(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not names:
+            msg = "The list of weekdays is empty."
+            raise RuleError(msg, 'Name some, such as ["Sat", "Sun"].')
+        if len(names) == len(WEEKDAYS):
+            msg = "All seven weekdays are named, which leaves no day to run."
+            raise RuleError(msg, "Leave one out, or set 'active' to false.")
+
+        return names
+
+
+#: One entry of ``except``: a date, a range of dates, a holiday calendar, or weekdays.
+ExceptModel = date | DateRangeModel | HolidaysModel | WeekdaysModel
+
+#: Where an occurrence of an excepted day goes: to the nearest day before or after it.
+Instead = Literal["before", "after"]
 
 
 def choose_exception(value: object, _: object) -> ExceptModel:
     """Return *value* as an entry of ``except``, whose shape tells its type."""
-    if isinstance(value, DateRangeModel | HolidaysModel):
+    if isinstance(value, DateRangeModel | HolidaysModel | WeekdaysModel):
         return value
     if not isinstance(value, dict):
-        return read_day(value)
+        return _read_excepted_day(value)
 
+    if any(find_near(key, ("weekdays",)) for key in value):
+        return WeekdaysModel.model_validate(value)
     # Also if "calendar" is misspelled, so that the hint says how to spell it.
     if "from" not in value and any(find_near(key, ("calendar",)) for key in value):
         return HolidaysModel.model_validate(value)
 
     return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
+
+
+def _read_excepted_day(value: object) -> date:
+    """Return the day that *value* names; say how to write a weekday."""
+    try:
+        return read_day(value)
+    except RuleError as error:
+        try:
+            name = read_weekday(str(value))
+        except RuleError:
+            raise error from None
+        hint = f'Write {{"weekdays": ["{name}"]}}.'
+        raise RuleError(error.message, hint) from None
 
 
 def choose_days(value: object, _: object) -> date | DateRangeModel:
@@ -356,6 +447,21 @@ def choose_days(value: object, _: object) -> date | DateRangeModel:
         return read_day(value)
 
     return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
+
+
+def get_free_weekdays(excepted: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the weekdays without work: Saturday and Sunday, unless some are named."""
+    return excepted or _WEEKEND
+
+
+def count_working_days(excepted: tuple[int, ...]) -> int:
+    """Return the most working days of a month, given the weekdays *excepted*."""
+    free = get_free_weekdays(excepted)
+    week = range(len(WEEKDAYS))
+    return max(
+        sum((first + day) % len(WEEKDAYS) not in free for day in range(_LONGEST_MONTH))
+        for first in week
+    )
 
 
 class CatchUpModel(DocumentModel):
@@ -387,4 +493,7 @@ class TimingModel(DocumentModel):
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     excluded: tuple[tuple[date, date], ...] = ()
+    #: Weekdays that are excluded, too; Monday is 0.
+    weekdays: tuple[int, ...] = ()
+    instead: Instead | None = None
     jitter: str | None = None

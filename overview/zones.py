@@ -77,10 +77,11 @@ def find_zone(timing: str | None, zone: str | None, at: datetime) -> ZoneInfo:
     try:
         if timing is None:
             return _UTC if zone is None else load_zone(zone)
-        rules = parse_timing(timing).rules
+        schedule = parse_timing(timing)
     except RuleError:  # of a newer tz database
         return _UTC
-    if len({each.zone for each in rules}) > 1:
-        due = (each.zone for each in rules if each.next_from(at) == at)
-        return next(due, rules[0].zone)
-    return rules[0].zone
+    if len({each.zone for each in schedule.rules}) > 1:
+        placed = schedule.find_rule(at)
+        if placed is not None:
+            return placed.rule.zone
+    return schedule.rules[0].zone

@@ -37,6 +37,7 @@ def name_of(path: Path) -> str:
 #: Neither clock, environment, database, broker, network nor log (CONTRIBUTING).
 PURE = (
     "actions/occurrences.py",
+    "actions/tally.py",
     "actions/when/",
     "actions/previews/",
     *sorted(

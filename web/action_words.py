@@ -17,6 +17,7 @@ from web.charts.strips import Strip, draw_strip
 KINDS = {
     "cron_rule": "cron",
     "calendar": "calendar",
+    "working_day": "working day",
     "every": "interval",
     "due_date": "due date",
     "on": "on an event",

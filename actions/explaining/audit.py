@@ -1,9 +1,10 @@
 """
 An independent check of the recorded decisions against the rules.
 
-It reads cron rules with cronsim, and intervals and delays with a count of its own, not
-with the code of the tick, so a mistake there shows here. Calendar rules have no second
-reader here; the tests compare them with systemd.
+It reads cron rules with cronsim, intervals and delays with a count of its own, and
+excepted and working days one by one, not with the code of the tick, so a mistake there
+shows here. Calendar rules have no second reader here; the tests compare them with
+systemd.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from cronsim import CronSimError
 from typing_extensions import TypedDict
 
 from actions.explaining.cron_reading import read_cron
+from actions.explaining.day_reading import (
+    move_occurrence,
+    read_working_days,
+    widen,
+)
 from actions.explaining.expected_events import Keeps, find_undecided
 from actions.explaining.interval_reading import read_interval
 from actions.explaining.recorded import (
@@ -30,8 +36,10 @@ from actions.explaining.recorded import (
 )
 from actions.occurrences import parse_timing
 from actions.when import RULES
+from actions.when.moving import get_wall_time
 from actions.when.searching import find_each
 from models.errors import RuleError
+from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
 from models.operation_state import OperationState, Trigger
 from models.when import (
@@ -41,6 +49,7 @@ from models.when import (
     IntervalModel,
     TimeModel,
     TimingModel,
+    WorkingDayModel,
 )
 
 #: The look-back counts from the tick, which comes up to a minute after the occurrence.
@@ -271,20 +280,32 @@ def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datet
         end = min(end, timing.ends_at)
     for rule in timing.when:
         zone = RULES[type(rule)](rule).zone  # a calendar rule may name its own
-        for occurrence in _read_rule(rule, begin, end):
-            day = occurrence.astimezone(zone).date()
-            if not any(first <= day <= last for first, last in timing.excluded):
+        wide = widen(timing, begin, end, zone)
+        for at, wall in _read_rule(rule, timing, *wide):
+            occurrence = move_occurrence(timing, at, wall, zone)
+            if occurrence is not None and begin <= occurrence < end:
                 yield occurrence
 
 
-def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[datetime]:
-    match rule:
+def _read_rule(
+    model: TimeModel, timing: TimingModel, begin: datetime, end: datetime
+) -> Iterator[tuple[datetime, datetime]]:
+    """Yield each occurrence, and the local time that the rule names."""
+    match model:
         case CronModel():
-            yield from read_cron(rule, begin, end)
-        case IntervalModel() if rule.anchor is not None:
-            yield from read_interval(rule, begin, end)
+            yield from read_cron(model, begin, end)
+        case IntervalModel() if model.anchor is not None:
+            rule = RULES[type(model)](model)
+            for at in read_interval(model, begin, end):
+                yield at, get_wall_time(rule, at)
+        case WorkingDayModel():
+            zone = load_zone(model.timezone)
+            for at in read_working_days(model, timing, begin, end):
+                yield at, at.astimezone(zone).replace(tzinfo=None)
         case IntervalModel() | DueDateModel() | CalendarModel():
             # no other reader here: what is found is only compared with the record
-            yield from find_each(RULES[type(rule)](rule), begin, end)
+            rule = RULES[type(model)](model)
+            for at in find_each(rule, begin, end):
+                yield at, get_wall_time(rule, at)
         case _:
-            assert_never(rule)
+            assert_never(model)

@@ -42,6 +42,21 @@ _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 
 
+class CronTime(NamedTuple):
+    """
+    An occurrence of a cron rule.
+
+    Args:
+        at: Aware UTC.
+
+        wall: Naive local time that the rule names. It differs from what the clocks show
+            if they left it out: *at* is then the first minute after the gap.
+    """
+
+    at: datetime
+    wall: datetime
+
+
 class ClockChange(NamedTuple):
     """At this instant, aware UTC, a zone goes from one offset to another."""
 
@@ -50,9 +65,9 @@ class ClockChange(NamedTuple):
     after: timedelta
 
 
-def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datetime]:
+def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[CronTime]:
     """
-    Yield the occurrences of *rule* in ``[begin, end)``, oldest first, aware UTC.
+    Yield the occurrences of *rule* in ``[begin, end)``, oldest first.
 
     Args:
         rule: As the door accepted it.
@@ -76,26 +91,29 @@ def read_cron(rule: CronModel, begin: datetime, end: datetime) -> Iterator[datet
     starts = [ClockChange(start, offset, offset), *changes]
     for change, stop in zip(starts, ends, strict=True):
         for occurrence in _read_stretch(text, change, stop, is_fixed=is_fixed):
-            if occurrence >= begin:
+            if occurrence.at >= begin:
                 yield occurrence
 
 
 def _read_stretch(
     text: str, change: ClockChange, stop: datetime, *, is_fixed: bool
-) -> Iterator[datetime]:
+) -> Iterator[CronTime]:
     """Yield the occurrences from *change* until the next one, at *stop*."""
     # What the local clock shows, as if it were UTC.
     was, now = change.at + change.before, change.at + change.after
     if is_fixed and was < now < was + _LARGEST:
         first = now + (-timedelta(seconds=now.second) % _MINUTE)
-        if any(_find_even(text, was, first)):
+        left_out = next(_find_even(text, was, first), None)
+        if left_out is not None:
             # What the gap left out is due in the first minute after it, but only once.
-            yield first - change.after
+            itself = next(_find_even(text, first, first + _MINUTE), left_out)
+            wall = itself if itself.date() == first.date() else first
+            yield CronTime(first - change.after, wall.replace(tzinfo=None))
             now = first + _MINUTE
     elif is_fixed and now < was <= now + _LARGEST:
         now = was  # repeated times were due in their first pass
     for local in _find_even(text, now, stop + change.after):
-        yield local - change.after
+        yield CronTime(local - change.after, local.replace(tzinfo=None))
 
 
 def _find_even(text: str, start: datetime, end: datetime) -> Iterator[datetime]:

@@ -8,7 +8,7 @@ past or future, has one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
@@ -17,6 +17,11 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from actions.explaining.expected_events import EventRule, read_event_rule
+from actions.explaining.moves import (
+    describe_departure,
+    describe_origin,
+    describe_origin_in,
+)
 from actions.explaining.recorded import (
     RecordedEvent,
     RecordedOperation,
@@ -171,8 +176,16 @@ def explain(history: History, at: datetime) -> list[Answer]:
         and operation.missed_range is None
     ]
     if here:
-        return [explain_operation(history, operation) for operation in here]
+        return [_explain_decided(history, operation) for operation in here]
     return [_explain_absence(history, at, minute)]
+
+
+def _explain_decided(history: History, operation: RecordedOperation) -> Answer:
+    """Say what became of *operation*, and from which day it was moved."""
+    answer = explain_operation(history, operation)
+    decided_at = operation.recorded_at
+    moved = describe_origin_in(history.revisions, operation.occurrence, decided_at)
+    return replace(answer, text=answer.text + moved)
 
 
 def explain_operation(history: History, operation: RecordedOperation) -> Answer:
@@ -263,7 +276,8 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     earliest = max(minute - _NEAREST_WITHIN, _get_beginning(history.revisions[0]))
     previous = find_last(schedule, earliest - timedelta.resolution, minute - _SECOND)
     following = schedule.next_from(minute + _MINUTE)
-    text = "the rule is not due in this minute"
+    moved = None if due else describe_departure(schedule, minute)
+    text = moved or "the rule is not due in this minute"
     if gone_at is not None:
         text += f"; the action was deleted at {gone_at:%F %T}Z"
         if following is not None and following >= gone_at:
@@ -277,6 +291,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
         )
     due_at = schedule.due_at(due[0], history.uid)
     verdict, text, operation_id = explain_undone(history, revision, due[0], due_at)
+    text += describe_origin(schedule, due[0])
     return Answer(verdict, text, operation_id, None, previous, following)
 
 

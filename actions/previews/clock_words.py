@@ -185,9 +185,7 @@ class ClockWords:
 
     def _describe_weekdays(self) -> str:
         """Return the days of the week."""
-        words = _collapse_names(self.weekdays, WEEKDAYS, first=0)
-        if self.weekdays and not any(" to " in word for word in words):
-            words = [f"{word}s" for word in words]
+        words = list_weekdays(self.weekdays)
         if self.special_weekdays:
             special = f"on {join_words(self.special_weekdays)} of the month"
             words.append(special)
@@ -208,7 +206,7 @@ def describe_cron(rule: str) -> str:
     minutes, hours, days, months, weekdays = fields.values
     _, _, day, _, weekday = fields.words
     ends = [
-        "the last day" if value == LAST_DAY else "the last working day"
+        "the last day" if value == LAST_DAY else "the last weekday"
         for value in sorted(days, key=str)
         if isinstance(value, str)
     ]
@@ -251,6 +249,27 @@ def describe_calendar(text: str) -> tuple[str, str | None]:
         weekdays=_read_weekdays(match["weekdays"]),
     )
     return words.describe(), rule.zone_name
+
+
+def describe_weekdays(numbers: Sequence[int]) -> str:
+    """
+    Return weekdays in words.
+
+    Args:
+        numbers: Monday is 0; ascending, not empty.
+
+    >>> describe_weekdays((5, 6))
+    'Saturdays and Sundays'
+    """
+    return join_words(list_weekdays(numbers))
+
+
+def list_weekdays(numbers: Sequence[int]) -> list[str]:
+    """Return weekdays one by one, or in runs; *numbers* as ``describe_weekdays``."""
+    words = _collapse_names(numbers, WEEKDAYS, first=0)
+    if any(" to " in word for word in words):
+        return words
+    return [f"{word}s" for word in words]
 
 
 def _get_numbers(values: Iterable[Value]) -> tuple[int, ...]:

@@ -6,14 +6,16 @@ A preview shows what the tick will do, since both ask the same schedule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, make_schedule
+from actions.previews.clock_words import join_words
+from actions.previews.left_out import describe_left_out
 from actions.previews.preview_notes import (
     HORIZON,
     ReadRule,
@@ -25,32 +27,25 @@ from actions.previews.preview_notes import (
     make_read_rule,
 )
 from actions.previews.sentences import describe, format_day
-from actions.when.excluding import find_day_start
-from actions.when.rule import Rule
 from actions.when.searching import find_occurrences
 from models.fields.instants import format_instant
 from models.scheduled_action import ScheduledActionModel
-from models.timing import DayRange
 from models.when import DueDateModel, IntervalModel, TimingModel
 
 #: Notes that say why there is nothing to show.
 _ENDED = "Never due again: ends_at has passed."
 _FROM_EVENTS = "Occurrences depend on events, so none can be foreseen."
 
-#: Excluded ranges of days that a preview mentions.
-_EXCLUSIONS_SHOWN = 5
-
 _SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
-_DAY = timedelta(days=1)
 
 
 class PreviewOccurrenceJson(TypedDict):
     """
     One occurrence in three zones: UTC, that of the rule (``local``), and the viewer's.
 
-    ``sent_at`` is the tick at which it is sent, jitter included. ``timezone`` is the
-    former name of ``zone``.
+    ``sent_at`` is the tick at which it is sent, jitter included; ``moved_from`` are the
+    excepted days for which it stands in. ``timezone`` is the former name of ``zone``.
     """
 
     utc: str
@@ -61,6 +56,7 @@ class PreviewOccurrenceJson(TypedDict):
     viewer: str
     viewer_zone: str
     sent_at: str
+    moved_from: list[str]
     notes: list[str]
 
 
@@ -106,6 +102,8 @@ class PreviewOccurrence:
         sent_at: Aware UTC; the tick at which it is sent, jitter included.
 
         notes: What may surprise about this occurrence.
+
+        moved_from: The excepted days, local, from which it was moved.
     """
 
     at: datetime
@@ -113,6 +111,7 @@ class PreviewOccurrence:
     viewer: datetime
     sent_at: datetime
     notes: tuple[str, ...]
+    moved_from: tuple[date, ...] = ()
 
     def as_json(self) -> PreviewOccurrenceJson:
         """Return the object that ``preview --json`` prints for an occurrence."""
@@ -125,6 +124,7 @@ class PreviewOccurrence:
             "viewer": self.viewer.isoformat(),
             "viewer_zone": str(self.viewer.tzinfo),
             "sent_at": format_instant(self.sent_at),
+            "moved_from": [day.isoformat() for day in self.moved_from],
             "notes": list(self.notes),
         }
 
@@ -208,14 +208,14 @@ def make_preview(
 
     start = start.astimezone(UTC)
     schedule = make_schedule(timing)
-    rules = [make_read_rule(model) for model in timing.when]
+    rules = [make_read_rule(rule) for rule in schedule.rules]
     found = _find_first(schedule, start, end, count)
-    occurrences = _annotate(schedule, rules, found, action.uid, viewer_zone)
+    occurrences = _annotate(schedule, found, action.uid, viewer_zone)
     if not found:
         notes.append(_explain_nothing(schedule, timing, start, end))
     full = len(found) == count and found
     seen_until = found[-1] if full else (end or start + HORIZON)
-    notes += _describe_excluded(schedule, start, seen_until)
+    notes += describe_left_out(schedule, start, seen_until)
     notes += _describe_sending(schedule, found, action.uid)
     nights = find_touched_nights(schedule, rules, start)
     notes += [each.describe() for each in nights]
@@ -238,7 +238,6 @@ def _find_first(
 
 def _annotate(
     schedule: Schedule,
-    rules: list[ReadRule],
     found: list[datetime],
     uid: str | None,
     viewer_zone: ZoneInfo,
@@ -246,10 +245,8 @@ def _annotate(
     """Return *found* in each zone, with notes."""
     shown: list[PreviewOccurrence] = []
     for at in found:
-        # In a union, an occurrence belongs to the first rule that is due then.
-        each = next(each for each in rules if each.rule.next_from(at) == at)
-        local = at.astimezone(each.rule.zone)
-        notes = describe_occurrence(each, at)
+        zone, notes, moved_from = place_occurrence(schedule, at)
+        local = at.astimezone(zone)
         if shown and shown[-1].local.tzinfo is local.tzinfo:
             was, is_now = _format_offset(shown[-1].local), _format_offset(local)
             if was != is_now:
@@ -259,45 +256,73 @@ def _annotate(
             notes.append(f"sent {(due_at - at) // _MINUTE} min later (jitter)")
         sent_at = due_at + (-due_at.second % 60) * _SECOND
         viewer = at.astimezone(viewer_zone)
-        shown.append(PreviewOccurrence(at, local, viewer, sent_at, tuple(notes)))
+        shown.append(
+            PreviewOccurrence(at, local, viewer, sent_at, tuple(notes), moved_from)
+        )
     return tuple(shown)
 
 
-def place_occurrence(
-    rules: Sequence[ReadRule], at: datetime
-) -> tuple[ZoneInfo, list[str]]:
+class PlacedOccurrence(NamedTuple):
     """
-    Return the zone in which an occurrence is read, and what may surprise about it.
+    What is to be said of one occurrence.
 
     Args:
-        rules: Of one action; not empty.
+        zone: In which it is read.
 
-        at: Aware UTC. If none of *rules* is due then, the zone is that of the first.
+        notes: What may surprise about it.
+
+        moved_from: The excepted days from which it was moved.
     """
-    for each in rules:
-        if each.rule.next_from(at) == at:
-            return each.rule.zone, describe_occurrence(each, at)
-    return rules[0].rule.zone, []
+
+    zone: ZoneInfo
+    notes: list[str]
+    moved_from: tuple[date, ...] = ()
 
 
-def describe_occurrence(each: ReadRule, at: datetime) -> list[str]:
+def place_occurrence(schedule: Schedule, at: datetime) -> PlacedOccurrence:
+    """
+    Return what is to be said of the occurrence at *at* (aware UTC).
+
+    In a union, an occurrence belongs to the first rule that is due then. If none is,
+    the zone is that of the first rule.
+    """
+    placed = schedule.find_rule(at)
+    if placed is None:
+        return PlacedOccurrence(schedule.rules[0].zone, [])
+    zone = placed.rule.zone
+    if not placed.origins:
+        return PlacedOccurrence(zone, _describe(make_read_rule(placed.rule), at))
+    days = tuple(local.date() for local in placed.origins)
+    notes = [f"moved from {join_words(map(format_day, days))}"]
+    if placed.origins[0].time() != at.astimezone(zone).time():
+        notes.append(_describe_gap(placed.origins[0]))
+    return PlacedOccurrence(zone, notes + _describe_day(zone, at), days)
+
+
+def _describe(each: ReadRule, at: datetime) -> list[str]:
     """Return what the clocks and the calendar do to one occurrence."""
-    zone = each.rule.zone
-    notes = []
-    change = get_clock_change_at(zone, at)
+    change = get_clock_change_at(each.rule.zone, at)
     skipped = [] if change is None else each.find_affected(change)
+    notes = []
     if change is not None and skipped and each.is_moved_by(change):
-        notes.append(
-            f"{skipped[0]:%H:%M} does not exist on this day; "
-            "due at the first instant after the gap"
-        )
+        notes.append(_describe_gap(skipped[0]))
+    return notes + _describe_day(each.rule.zone, at)
+
+
+def _describe_gap(local: datetime) -> str:
+    return (
+        f"{local:%H:%M} does not exist on this day; "
+        "due at the first instant after the gap"
+    )
+
+
+def _describe_day(zone: ZoneInfo, at: datetime) -> list[str]:
+    """Return which pass of a repeated hour it is, and whether it is a leap day."""
     which_pass = describe_pass(zone, at)
-    if which_pass is not None:
-        notes.append(which_pass)
     local = at.astimezone(zone)
-    if (local.month, local.day) == (2, 29):
-        notes.append("leap day")
-    return notes
+    is_leap_day = (local.month, local.day) == (2, 29)
+    notes = [] if which_pass is None else [which_pass]
+    return [*notes, "leap day"] if is_leap_day else notes
 
 
 def _explain_nothing(
@@ -347,40 +372,3 @@ def _describe_grids(
                 "local times shift from then on"
             )
     return notes
-
-
-def _describe_excluded(
-    schedule: Schedule, start: datetime, until: datetime
-) -> list[str]:
-    """Return notes on excluded days up to *until* that would have occurrences."""
-    notes: list[str] = []
-    for first, last in schedule.excluded:
-        if len(notes) == _EXCLUSIONS_SHOWN:
-            break
-        leaves_out = (
-            _has_occurrence(schedule, rule, (first, last), start, until)
-            for rule in schedule.rules
-        )
-        if any(leaves_out):
-            days = format_day(first)
-            days += "" if first == last else f" to {format_day(last)}"
-            notes.append(f"Left out by except: {days}.")
-    return notes
-
-
-def _has_occurrence(
-    schedule: Schedule, rule: Rule, days: DayRange, start: datetime, until: datetime
-) -> bool:
-    """Tell whether *rule* is due on *days*, within [start, until] and its bounds."""
-    first, last = days
-    long_before = start - _DAY
-    day_start = find_day_start(first, rule.zone, after=long_before)
-    low = max(start, day_start, schedule.starts_at or start)
-    if low > until or last < start.astimezone(rule.zone).date():
-        return False
-    due_at = rule.next_from(low)
-    if due_at is None or due_at > until:
-        return False
-    if schedule.ends_at is not None and due_at >= schedule.ends_at:
-        return False
-    return first <= due_at.astimezone(rule.zone).date() <= last

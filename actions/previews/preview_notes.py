@@ -15,12 +15,9 @@ from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule
 from actions.previews.clock_words import MONTHS, join_words
-from actions.when import RULES
-from actions.when.excluding import get_last_excluded_day
 from actions.when.local_time import get_stretch
 from actions.when.rule import Rule
 from actions.when.searching import find_occurrences
-from models.when import TimeModel
 
 #: A year and a month: includes both clock changes, whenever they are in a year.
 HORIZON = timedelta(days=400)
@@ -108,9 +105,8 @@ class ReadRule:
         )
 
 
-def make_read_rule(model: TimeModel) -> ReadRule:
-    """Return the rule and the twin of *model*, which the door has read."""
-    rule = RULES[type(model)](model)
+def make_read_rule(rule: Rule) -> ReadRule:
+    """Return *rule* and its twin."""
     return ReadRule(rule, rule.without_clock_changes())
 
 
@@ -202,7 +198,7 @@ def _is_allowed(schedule: Schedule, change: ClockChange) -> bool:
     if schedule.ends_at and change.changed_at >= schedule.ends_at:
         return False
     day = change.changed_at.astimezone(change.zone).date()
-    return get_last_excluded_day(day, schedule.excluded) is None
+    return not schedule.excluded.covers(day)
 
 
 def _describe_effect(each: ReadRule, change: ClockChange) -> str | None:

@@ -16,8 +16,10 @@ from actions.previews.clock_words import (
     describe_calendar,
     describe_cron,
     join_words,
+    list_weekdays,
 )
 from models.event import EventName
+from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration
 from models.fields.instants import parse_due_date, parse_instant
 from models.fields.zone import load_zone
@@ -29,17 +31,20 @@ from models.when import (
     DateRangeModel,
     DueDateModel,
     EventModel,
-    ExceptModel,
     HolidaysModel,
+    Instead,
     IntervalModel,
     OnEventModel,
     TimeModel,
     TimingModel,
+    WeekdaysModel,
+    WorkingDayModel,
 )
 
 #: Excluded days that are listed; further ones are counted.
 _MOST_EXCLUDED = 5
 
+_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 _HOUR = timedelta(hours=1)
 _WEEK = 7
 
@@ -80,10 +85,16 @@ def describe(
         sentence += f"; until {_format_instant(action.ends_at)}"
     if isinstance(action, TimingModel):
         excluded = [_describe_days(first, last) for first, last in action.excluded]
+        excluded[:0] = list_weekdays(action.weekdays)
     else:
-        excluded = [_describe_exception(entry) for entry in action.except_]
+        excluded = list_weekdays(action.excepted_weekdays)
+        excluded += [
+            _describe_exception(entry)
+            for entry in action.except_
+            if not isinstance(entry, WeekdaysModel)
+        ]
     if excluded:
-        sentence += f"; except {_shorten(excluded)}"
+        sentence += f"; except {_shorten(excluded)}{_describe_move(action.instead)}"
     if action.jitter is not None and not Duration.parse(action.jitter).is_zero:
         sentence += f"; up to {_describe_duration(action.jitter)} later"
     return _capitalize(sentence)
@@ -97,19 +108,12 @@ def _capitalize(sentence: str) -> str:
 def _describe_rule(rule: TimeModel | EventModel) -> str:
     """Return one rule and its zone, for the middle of a sentence."""
     match rule:
-        case CronModel():
-            words = describe_cron(rule.cron_rule)
-            return f"{words}, {rule.timezone}"
-        case CalendarModel():
-            words, zone_name = describe_calendar(rule.calendar)
-            return f"{words}, {zone_name or rule.timezone}"
+        case CronModel() | CalendarModel() | WorkingDayModel():
+            return _describe_local_rule(rule)
         case IntervalModel():
             return _describe_interval(rule)
         case DueDateModel():
-            zone = load_zone(rule.timezone)
-            local = parse_due_date(rule.due_date, zone).astimezone(zone)
-            day = f"{WEEKDAYS[local.weekday()]} {format_day(local)}"
-            return f"once, on {day} at {_format_time(local)}, {rule.timezone}"
+            return _describe_due_date(rule)
         case OnEventModel():
             event = _describe_event(rule.on, HAPPENED, "is sent")
             return f"when {event}{_describe_waiting(rule)}"
@@ -117,6 +121,22 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
             delay = _describe_duration(rule.delay)
             event = _describe_event(rule.after, WAS, "was sent")
             return f"{delay} after {event}{_describe_waiting(rule)}"
+        case _:
+            assert_never(rule)
+
+
+def _describe_local_rule(rule: CronModel | CalendarModel | WorkingDayModel) -> str:
+    """Return a rule of local times, and its zone."""
+    match rule:
+        case CronModel():
+            return f"{describe_cron(rule.cron_rule)}, {rule.timezone}"
+        case CalendarModel():
+            words, zone_name = describe_calendar(rule.calendar)
+            return f"{words}, {zone_name or rule.timezone}"
+        case WorkingDayModel():
+            time = f"{parse_time_of_day(rule.at):%H:%M}"
+            day = _describe_working_day(rule.working_day)
+            return f"on the {day} of each month at {time}, {rule.timezone}"
         case _:
             assert_never(rule)
 
@@ -180,8 +200,34 @@ def _describe_duration(text: str) -> str:
     return join_words(words or ["0 seconds"])
 
 
-def _describe_exception(entry: ExceptModel) -> str:
-    """Return one entry of ``except`` in words."""
+def _describe_due_date(rule: DueDateModel) -> str:
+    zone = load_zone(rule.timezone)
+    local = parse_due_date(rule.due_date, zone).astimezone(zone)
+    day = f"{WEEKDAYS[local.weekday()]} {format_day(local)}"
+    return f"once, on {day} at {_format_time(local)}, {rule.timezone}"
+
+
+def _describe_working_day(number: int) -> str:
+    """
+    Return the n-th working day in words.
+
+    >>> _describe_working_day(-2)
+    '2nd to last working day'
+    """
+    if number == -1:
+        return "last working day"
+    count = abs(number)
+    suffix = "th" if 10 <= count < 20 else _SUFFIXES.get(count % 10, "th")
+    return f"{count}{suffix} {'to last ' if number < 0 else ''}working day"
+
+
+def _describe_move(instead: Instead | None) -> str:
+    """Return where the occurrences of excluded days go."""
+    return "" if instead is None else f", moved to the nearest other day {instead}"
+
+
+def _describe_exception(entry: date | DateRangeModel | HolidaysModel) -> str:
+    """Return dates of ``except`` in words."""
     if isinstance(entry, HolidaysModel):
         return f"the days of {entry.calendar!r}"
     if isinstance(entry, DateRangeModel):

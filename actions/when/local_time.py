@@ -113,6 +113,25 @@ def get_stretch(zone: ZoneInfo, instant: datetime) -> Stretch:
     return stretches[bisect_right(starts, instant) - 1]
 
 
+def get_local_floor(zone: ZoneInfo, instant: datetime) -> datetime:
+    """
+    Return the first local time that, as a fixed time, happens at *instant* or later.
+
+    Args:
+        zone: Whose clocks.
+
+        instant: Aware UTC, whole seconds.
+
+    Returns:
+        Naive: what the clocks show; at the end of a gap its beginning, and in the
+        second pass of a repeated hour its end, since such times happened before.
+    """
+    stretch = get_stretch(zone, instant)
+    if instant == stretch.starts_at:
+        return stretch.left
+    return max((instant + stretch.offset).replace(tzinfo=None), stretch.left)
+
+
 @lru_cache(maxsize=_KEPT_YEARS)
 def _get_stretches(
     zone: ZoneInfo, year: int

@@ -24,7 +24,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "recipients": "Who gets the mails; whose events count.",
         "starts_at": "No occurrence before it. Local time has the zone of the rule.",
         "ends_at": "No occurrence at or after it.",
-        "except": "Local days without occurrences: dates, ranges, holiday calendars.",
+        "except": "Local days without occurrences: dates, holiday calendars, weekdays.",
+        "instead": "Moves occurrences of these days to the nearest other day.",
         "jitter": "Spreads the sending over so much time, whole minutes, at most P1D.",
         "catch_up": "What happens to occurrences missed during a longer downtime.",
         "overlap": "What happens to an occurrence while the run before it is live.",
@@ -82,6 +83,11 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "due_date": "The one instant; local time if it has no offset.",
         "timezone": "IANA name of the zone of a local time.",
     },
+    "WorkingDayModel": {
+        "working_day": "Which of each month: 1 is the first, -1 the last.",
+        "at": "Local time of day: hour and minute.",
+        "timezone": "IANA name of the zone of days and time.",
+    },
     "OnEventModel": {
         "on": "Name of an event of users.",
         "at": "Waits for this local time of day, HH:MM.",
@@ -98,6 +104,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "within": "ISO 8601 duration; older ones are missed. Left out: of any age.",
     },
     "DateRangeModel": {"from": "The first day.", "until": "The last day."},
+    "WeekdaysModel": {"weekdays": "English names, whole or of three letters."},
     "HolidaysModel": {"calendar": "Name of a holiday calendar of the small app."},
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -16,14 +15,13 @@ from actions.explaining.history import fetch_bounded_history
 from actions.explaining.recorded import Revision
 from actions.explaining.timeline import Moment, list_moments
 from actions.explaining.why import Verdict
+from actions.occurrences import parse_timing
 from actions.previews.preview import place_occurrence
-from actions.previews.preview_notes import ReadRule, make_read_rule
 from models.database.engine import read_clock
 from models.errors import UsageError
 from models.fields.zone import load_zone
 from models.operation_state import OperationState
 from models.paging import Page, Part
-from models.when import TimingModel
 from overview.json_form import LocalTimeJson, make_local_time
 
 #: The period that is listed unless the caller says otherwise, before and after now.
@@ -148,15 +146,10 @@ def _place(moment: Moment) -> ShownOccurrence:
     revision = moment.revision
     if revision is None or revision.timing is None:
         return ShownOccurrence(moment, _get_zone(revision), ())
-    zone, notes = place_occurrence(_read_rules(revision.timing), moment.at)
-    return ShownOccurrence(moment, zone, tuple(notes))
+    placed = place_occurrence(parse_timing(revision.timing), moment.at)
+    return ShownOccurrence(moment, placed.zone, tuple(placed.notes))
 
 
 def _get_zone(revision: Revision | None) -> ZoneInfo:
     rule = None if revision is None else read_event_rule(revision.document)
     return load_zone("UTC" if rule is None else rule.when.timezone)
-
-
-@lru_cache(maxsize=256)
-def _read_rules(timing: str) -> tuple[ReadRule, ...]:
-    return tuple(map(make_read_rule, TimingModel.model_validate_json(timing).when))

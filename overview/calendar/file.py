@@ -15,7 +15,6 @@ from actions.leader import get_last_tick_at
 from actions.lookup import fetch_app
 from actions.occurrences import Due, find_due, parse_timing
 from actions.previews.preview import place_occurrence
-from actions.previews.preview_notes import ReadRule, make_read_rule
 from actions.previews.sentences import describe
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
@@ -153,8 +152,8 @@ def _describe_file(until: datetime, left_out: Sequence[str]) -> str:
 
 
 def _make_entry(due: Due, row: sa.Row[Any], web_url: str | None) -> Entry:
-    sentence, rules = _read(row.timing)
-    zone, notes = place_occurrence(rules, due.occurrence)
+    sentence = f"{_describe(row.timing)}."
+    zone, notes, _ = place_occurrence(parse_timing(row.timing), due.occurrence)
     local, utc = due.due_at.astimezone(zone), due.due_at.astimezone(UTC)
     clocks = f"{local:%H:%M} {local.isoformat()[-6:]} {zone.key}, {utc:%H:%M}Z"
     return Entry(
@@ -163,14 +162,13 @@ def _make_entry(due: Due, row: sa.Row[Any], web_url: str | None) -> Entry:
         changed_at=row.updated_at,
         revision=row.revision,
         summary=row.name,
-        description="\n".join([f"{sentence}.", clocks, *notes, f"Queue {row.queue}"]),
+        description="\n".join([sentence, clocks, *notes, f"Queue {row.queue}"]),
         category=row.queue,
         url=None if web_url is None else f"{web_url}/actions/{quote(row.uid, safe='')}",
     )
 
 
 @lru_cache(maxsize=4096)
-def _read(timing: str) -> tuple[str, tuple[ReadRule, ...]]:
-    """Return the sentence of a timing, and its rules."""
-    model = TimingModel.model_validate_json(timing)
-    return describe(model), tuple(map(make_read_rule, model.when))
+def _describe(timing: str) -> str:
+    """Return the sentence of a timing."""
+    return describe(TimingModel.model_validate_json(timing))

@@ -92,6 +92,10 @@ STARTERS: Mapping[str, tuple[str, str]] = {
         "Last working day of the month",
         "Close the month at six in the evening: load, publish, then tell the managers.",
     ),
+    "working-day": (
+        "Fifth working day of the month",
+        "Figures of the month that is over, once they have come in; holidays count.",
+    ),
     "calendar": (
         "First Monday of a quarter",
         "A call to another system, in the syntax of systemd, until a given day.",

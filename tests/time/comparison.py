@@ -115,7 +115,8 @@ def compare(name: str, change: Transition) -> list[str]:
         daemon = [instant for instant in ran if instant >= start]
         if ours != daemon:
             differences.append(f"{name} {change.at} {rule!r}: daemon {daemon}")
-        audited = list(read_cron(CronModel(cron_rule=rule, timezone=name), start, end))
+        model = CronModel(cron_rule=rule, timezone=name)
+        audited = [each.at for each in read_cron(model, start, end)]
         if audited != daemon:
             differences.append(f"{name} {change.at} {rule!r}: audit {audited}")
         if cronsim_differs(rule, change):

@@ -73,6 +73,22 @@ WHENS: list[Any] = [
 ]
 
 
+#: Around the midnight that the test begins before, from Saturday to Sunday.
+MOVED: list[dict[str, Any]] = [
+    {
+        "when": {"cron_rule": "*/3 * * * 0"},
+        "except": [{"weekdays": ["Sun"]}],
+        "instead": "before",
+    },
+    {
+        "when": {"cron_rule": "*/2 * * * 6"},
+        "except": [{"weekdays": ["Sat"]}],
+        "instead": "after",
+    },
+]
+SCHEDULES = [*MOVED, *({"when": when, "except": [], "instead": None} for when in WHENS)]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_tick_finds_what_brute_force_finds(engine: sa.Engine, seed: int):
     """
@@ -113,7 +129,7 @@ def test_tick_finds_what_brute_force_finds(engine: sa.Engine, seed: int):
 def make_model(
     engine: sa.Engine, rng: random.Random, now: datetime, number: int
 ) -> Model:
-    document = make_document(name=f"action {number}", when=rng.choice(WHENS))
+    document = make_document(name=f"action {number}", **rng.choice(SCHEDULES))
     if "timezone" not in str(document["when"]) and "app." not in str(document["when"]):
         document["jitter"] = rng.choice([None, None, "PT2M"])
     uid = post(engine, **document).uid
@@ -132,8 +148,8 @@ def change(engine: sa.Engine, rng: random.Random, model: Model, now: datetime) -
     elif kind == "touch":
         post(engine, replace_it=True, **{**model.document, "overlap": "allow"})
     else:
-        others = [when for when in WHENS if when != model.document["when"]]
-        model.document = {**model.document, "when": rng.choice(others), "jitter": None}
+        others = [each for each in SCHEDULES if each["when"] != model.document["when"]]
+        model.document = {**model.document, **rng.choice(others), "jitter": None}
         post(engine, replace_it=True, **model.document)
         settle(engine, model, now, model.document)
 

@@ -18,6 +18,7 @@ from actions.occurrences import (
     next_due,
     parse_timing,
 )
+from actions.when.excluding import DaysOff
 from actions.when.searching import count_occurrences, find_last, find_occurrences
 from models.timing import timing_text
 from models.when import CronModel, TimingModel
@@ -78,7 +79,7 @@ def is_due(schedule: Schedule, instant: datetime) -> bool:
         return False
     for rule in schedule.rules:
         day = instant.astimezone(rule.zone).date()
-        excluded = any(first <= day <= last for first, last in schedule.excluded)
+        excluded = schedule.excluded.covers(day)
         if rule.next_from(instant) == instant and not excluded:
             return True
     return False
@@ -137,7 +138,7 @@ def test_excluded_days_are_those_of_the_rules_zone() -> None:
     23:00 UTC on Friday is Saturday in Paris, so excluding Saturday excludes it.
     """
     saturday = (date(2026, 11, 21), date(2026, 11, 21))
-    in_paris = Schedule((GridRule(3600, zone=PARIS),), excluded=(saturday,))
+    in_paris = Schedule((GridRule(3600, zone=PARIS),), excluded=DaysOff((saturday,)))
 
     found = find_occurrences(in_paris, NOON - DAY, NOON + DAY)
 
@@ -150,7 +151,9 @@ def test_long_exclusion_costs_one_question() -> None:
     A rule due every minute jumps over an excluded century at once.
     """
     rule = CountingRule(GridRule(60))
-    schedule = Schedule((rule,), excluded=((date(2000, 1, 1), date(2099, 12, 31)),))
+    schedule = Schedule(
+        (rule,), excluded=DaysOff(((date(2000, 1, 1), date(2099, 12, 31)),))
+    )
 
     assert datetime(2100, 1, 1, tzinfo=UTC) == schedule.next_from(NOON)
     assert 2 == rule.asked

@@ -126,6 +126,25 @@ def test_whole_text():
     ) == timing_text(timing)
 
 
+def test_text_has_weekdays_by_number_and_where_occurrences_go():
+    """
+    However the weekdays are written, and in how many entries.
+    """
+    texts = {
+        timing_text(read_timing(except_=entries, instead="before"))
+        for entries in (
+            [{"weekdays": ["Sunday", "sat", "Sat"]}],
+            [{"weekdays": ["SUN"]}, {"weekdays": ["Saturday"]}],
+        )
+    }
+
+    expected = (
+        '{"instead":"before","weekdays":[5,6],'
+        '"when":[{"cron_rule":"0 7 * * 1","timezone":"Europe/Paris"}]}'
+    )
+    assert {expected} == texts
+
+
 def test_order_and_repetition_of_rules_do_not_matter():
     """
     The same rules in another order are the same timing with the same text.

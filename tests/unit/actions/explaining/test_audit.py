@@ -38,6 +38,22 @@ TIMINGS = {
     '"excluded":[["2026-03-10","2026-03-12"]]}',
     "excluded": '{"when":[{"cron_rule":"0 7 * * *","timezone":"Europe/Paris"}],'
     '"excluded":[["2026-03-10","2026-03-12"]]}',
+    "weekdays": '{"when":[{"cron_rule":"0 7 * * *","timezone":"Europe/Paris"}],'
+    '"weekdays":[5,6]}',
+    # the Sunday of the clock change is excepted, and 02:30 moves to the Saturday
+    "before": '{"when":[{"cron_rule":"30 2 * * 0","timezone":"Europe/Paris"}],'
+    '"excluded":[["2026-03-29","2026-03-31"]],"weekdays":[6],"instead":"before"}',
+    # moved into the gap, and over the end of the period
+    "after": '{"when":[{"cron_rule":"30 2 28 * *","timezone":"Europe/Paris"},'
+    '{"calendar":"*-*-28 02:45","timezone":"Europe/Paris"},'
+    '{"every":"PT19H","anchor":"2026-01-01T00:00:00Z"}],'
+    '"excluded":[["2026-02-20","2026-03-03"],["2026-03-28","2026-03-28"],'
+    '["2026-04-10","2026-04-20"]],"instead":"after"}',
+    "over the end": '{"when":[{"cron_rule":"0 9 15 * *","timezone":"UTC"}],'
+    '"excluded":[["2026-04-15","2026-04-20"]],"instead":"before"}',
+    "working day": '{"when":[{"working_day":-2,"at":"02:30","timezone":"Europe/Paris"},'
+    '{"working_day":20,"at":"02:30","timezone":"Europe/Paris"}],'
+    '"excluded":[["2026-03-02","2026-03-02"]],"weekdays":[4,5]}',
     "bounded": '{"when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}],'
     '"starts_at":"2026-03-05T07:00:00Z","ends_at":"2026-03-20T07:00:00Z"}',
 }

@@ -436,6 +436,58 @@ def test_quarantine_says_more_than_that_a_rule_cannot_be_read() -> None:
     assert "no such zone" in answer.text
 
 
+MOVED = (
+    '{"when":[{"cron_rule":"0 7 * * 0","timezone":"UTC"}],"weekdays":[5,6],'
+    '"instead":"%s"}'
+)
+
+
+def test_moved_run_says_from_which_day() -> None:
+    """
+    The operation of Monday stands for the Sunday before it.
+    """
+    revision = replace(FIRST, timing=MOVED % "after")
+
+    (answer,) = explain(make_history(make_operation(), revisions=(revision,)), MONDAY)
+
+    assert "it succeeded; it was moved from 8 November 2026 (except)" == answer.text
+
+
+def test_occurrence_that_will_be_moved_says_from_which_day() -> None:
+    """
+    Before it is decided, too.
+    """
+    history = make_history(revisions=(replace(FIRST, timing=MOVED % "after"),))
+
+    (answer,) = explain(history, MONDAY + timedelta(days=14))
+
+    assert answer.verdict is Verdict.WILL_RUN
+    assert answer.text.endswith("; it was moved from 22 November 2026 (except)")
+
+
+@pytest.mark.parametrize(
+    ("timing", "became"),
+    [
+        (MOVED % "before", "is moved to 2026-11-13 07:00:00Z"),
+        (MOVED % "after", "is moved to 2026-11-16 07:00:00Z"),
+        ((MOVED % "x").replace(',"instead":"x"', ""), "is left out"),
+    ],
+)
+def test_excepted_day_says_what_became_of_its_occurrence(
+    timing: str, became: str
+) -> None:
+    """
+    It was moved to another instant, or left out.
+    """
+    history = make_history(revisions=(replace(FIRST, timing=timing),))
+
+    (answer,) = explain(history, MONDAY + timedelta(days=6))
+
+    assert answer.verdict is Verdict.NOT_DUE
+    expected = f"15 November 2026 is excepted, so its occurrence {became}"
+    assert expected == answer.text
+
+
 @pytest.mark.parametrize(
     ("at", "previous"),
     [

@@ -63,6 +63,7 @@ def test_occurrence_is_shown_in_three_zones() -> None:
             "viewer": "2026-11-23T01:00:00-05:00",
             "viewer_zone": "America/New_York",
             "sent_at": "2026-11-23T06:00:00Z",
+            "moved_from": [],
             "notes": [],
         }
     ] == shown["occurrences"]
@@ -343,6 +344,77 @@ def test_left_out_days_are_named_if_they_matter() -> None:
         "Left out by except: 30 November 2026.",
         "Left out by except: 5 December 2026 to 14 December 2026.",
     ) == shown.notes
+
+
+def test_moved_occurrence_says_from_where() -> None:
+    """
+    A note and a key; who runs on that day anyway has neither.
+    """
+    fields = {
+        "except": [{"weekdays": ["Sat", "Sun"]}, "2026-12-25"],
+        "instead": "before",
+    }
+    shown = preview(in_paris("0 18 25,26,28 * *"), fields, count=5)
+    found = [
+        (each.local.date().isoformat(), each.notes[:1], each.as_json()["moved_from"])
+        for each in shown.occurrences
+    ]
+
+    assert [
+        ("2026-11-25", (), []),
+        ("2026-11-26", (), []),
+        ("2026-11-27", ("moved from 28 November 2026",), ["2026-11-28"]),
+        (
+            "2026-12-24",
+            ("moved from 25 December 2026 and 26 December 2026",),
+            ["2026-12-25", "2026-12-26"],
+        ),
+        ("2026-12-28", (), []),
+    ] == found
+    assert not shown.notes
+
+
+def test_moved_into_a_gap_says_so() -> None:
+    """
+    02:30 of Saturday, moved to the Sunday on which it does not exist.
+    """
+    fields = {"except": ["2027-03-27"], "instead": "after"}
+    shown = preview(
+        in_paris("30 2 27 3 *"), fields, start=datetime(2027, 3, 1, tzinfo=UTC), count=1
+    )
+
+    assert "2027-03-28T01:00:00Z" == shown.as_json()["occurrences"][0]["utc"]
+    assert (
+        "moved from 27 March 2027",
+        "02:30 does not exist on this day; due at the first instant after the gap",
+    ) == shown.occurrences[0].notes
+
+
+def test_left_out_weekdays_are_named_if_they_matter() -> None:
+    """
+    A daily rule lacks its weekends; one from Monday to Friday lacks nothing.
+    """
+    fields = {"except": [{"weekdays": ["sunday", "Sat"]}]}
+
+    assert ("Left out by except: Saturdays and Sundays.",) == preview(
+        in_paris("0 7 * * *"), fields
+    ).notes
+    assert not preview(in_paris("0 7 * * 1-5"), fields).notes
+
+
+def test_what_cannot_be_moved_is_said() -> None:
+    """
+    More than a year of excepted days is left out, even if it could be moved.
+    """
+    years = {"from": "2026-12-01", "until": "2028-06-30"}
+    fields = {"except": [years], "instead": "after"}
+
+    shown = preview(in_paris("0 7 1 * *"), fields, count=1)
+
+    assert "2028-07-01" == shown.occurrences[0].local.date().isoformat()
+    assert shown.notes[0].startswith(
+        "Left out by except: 1 December 2026 to 30 June 2028 (no occurrence is moved"
+    )
 
 
 def test_only_some_left_out_days_are_named() -> None:

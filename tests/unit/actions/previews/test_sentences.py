@@ -48,7 +48,7 @@ SEVEN = CronModel(cron_rule="0 7 * * 1", timezone="Europe/Paris")
         ("0 9 1,15 * *", "on days 1 and 15 of the month at 09:00"),
         ("0 9 */2 * *", "every 2 days of the month from day 1 on at 09:00"),
         ("0 9 L * *", "on the last day of the month at 09:00"),
-        ("0 9 LW * *", "on the last working day of the month at 09:00"),
+        ("0 9 LW * *", "on the last weekday of the month at 09:00"),
         ("0 9 1,L * *", "on day 1 and the last day of the month at 09:00"),
         ("0 9 * * 5#2", "on the second Friday of the month at 09:00"),
         ("0 9 * * 5L", "on the last Friday of the month at 09:00"),

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.when.excluding import (
-    find_allowed,
-    find_day_start,
-    get_last_excluded_day,
-)
+from actions.when.cron import make_cron_rule
+from actions.when.excluding import DaysOff, find_allowed, find_day_start
 from models.timing import DayRange, merge_days
+from models.when import CronModel
 from tests.unit.actions.rules import GridRule
 
 DAY = timedelta(days=1)
@@ -51,21 +49,40 @@ def test_merging_keeps_the_days(excluded: list[DayRange]) -> None:
         assert after[0] - before[1] > DAY
 
 
-@given(ranges, st.integers(-2, 50))
-def test_last_excluded_day_is_that_of_the_range(
-    excluded: list[DayRange], offset: int
+@given(ranges, st.sets(st.integers(0, 6), max_size=6), st.integers(-2, 50))
+def test_run_of_a_day_is_all_excluded_days_in_a_row(
+    excluded: list[DayRange], weekdays: set[int], offset: int
 ) -> None:
     """
-    A day is excluded if a range holds it, and the range ends before a free day.
+    Each day of it is excluded, by date or weekday, and neither neighbour is.
     """
-    merged = merge_days(excluded)
+    listed = days_of(excluded)
+    off = DaysOff(merge_days(excluded), tuple(sorted(weekdays)))
     day = FIRST + offset * DAY
 
-    last = get_last_excluded_day(day, merged)
+    run = off.find_run(day)
 
-    assert (day in days_of(excluded)) == (last is not None)
-    if last is not None:
-        assert last + DAY not in days_of(excluded)
+    assert (day in listed or day.weekday() in weekdays) == (run is not None)
+    assert off.covers(day) == (run is not None)
+    if run is not None:
+        assert all(off.covers(each) for each in days_of([run]))
+        assert not off.covers(run[0] - DAY)
+        assert not off.covers(run[1] + DAY)
+
+
+def test_rule_of_excluded_weekdays_alone_is_never_due() -> None:
+    """
+    Sundays without Sundays end the search; so does no 29 February on any weekday.
+    """
+    start = datetime(2026, 11, 22, tzinfo=UTC)
+    sundays = make_cron_rule(CronModel(cron_rule="0 9 * * 0"))
+    leap_day = make_cron_rule(CronModel(cron_rule="0 9 29 2 *"))
+    no_sunday, only_sunday = DaysOff(weekdays=(6,)), DaysOff(weekdays=tuple(range(6)))
+
+    assert None is find_allowed(sundays, start, no_sunday)
+    # 40 years after that of 2032, since 2100 is no leap year
+    found = find_allowed(leap_day, datetime(2088, 3, 1, tzinfo=UTC), only_sunday)
+    assert datetime(2128, 2, 29, 9, tzinfo=UTC) == found
 
 
 def test_last_day_of_the_calendar_can_be_excluded() -> None:
@@ -75,7 +92,9 @@ def test_last_day_of_the_calendar_can_be_excluded() -> None:
     forever = merge_days([(FIRST, date.max), (date.max, date.max)])
 
     assert ((FIRST, date.max),) == forever
-    assert None is find_allowed(GridRule(60), datetime(2026, 6, 1, tzinfo=UTC), forever)
+    assert None is find_allowed(
+        GridRule(60), datetime(2026, 6, 1, tzinfo=UTC), DaysOff(forever)
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +133,7 @@ def test_date_entered_twice_is_excluded_twice() -> None:
     """
     On the night St. John's entered 7 November twice, the 6th stays excluded.
     """
-    excluded = merge_days([(date(2010, 11, 6), date(2010, 11, 6))])
+    excluded = DaysOff(merge_days([(date(2010, 11, 6), date(2010, 11, 6))]))
     rule = GridRule(900, zone=ZoneInfo("America/St_Johns"))
     half_past_two = datetime(2010, 11, 7, 2, 30, tzinfo=UTC)
     half_past_three = half_past_two + timedelta(hours=1)

@@ -9,9 +9,16 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from actions.when import RULES
-from models.when import CalendarModel, CronModel, DueDateModel, IntervalModel, TimeModel
+from models.when import (
+    CalendarModel,
+    CronModel,
+    DueDateModel,
+    IntervalModel,
+    TimeModel,
+    WorkingDayModel,
+)
 
-NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def test_every_time_kind_has_a_rule() -> None:
@@ -24,8 +31,9 @@ def test_every_time_kind_has_a_rule() -> None:
 MODELS = [
     CronModel(cron_rule="0 13 * * *", timezone="Europe/Paris"),
     CalendarModel(calendar="13:00", timezone="Europe/Paris"),
-    DueDateModel(due_date="2026-11-21T13:00", timezone="Europe/Paris"),
-    IntervalModel(every="PT1H", anchor="2026-11-21T13:00", timezone="Europe/Paris"),
+    DueDateModel(due_date="2026-11-20T13:00", timezone="Europe/Paris"),
+    IntervalModel(every="PT1H", anchor="2026-11-20T13:00", timezone="Europe/Paris"),
+    WorkingDayModel(working_day=15, at="13:00", timezone="Europe/Paris"),
 ]
 
 EACH_KIND = pytest.mark.parametrize("model", MODELS)
@@ -56,7 +64,7 @@ def test_rules_can_be_read_in_another_zone(model: TimeModel) -> None:
     13:00 is 13:00 there, as if its author had written it for that zone.
     """
     tokyo = ZoneInfo("Asia/Tokyo")
-    one_in_tokyo = datetime(2026, 11, 21, 4, tzinfo=UTC)
+    one_in_tokyo = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
     rule = RULES[type(model)](model).in_zone(tokyo)
 
@@ -67,8 +75,8 @@ def test_rules_can_be_read_in_another_zone(model: TimeModel) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        DueDateModel(due_date="2026-11-21T12:00Z", timezone="Europe/Paris"),
-        IntervalModel(every="P1M", anchor="2026-11-21T12:00Z", timezone="Europe/Paris"),
+        DueDateModel(due_date="2026-11-20T12:00Z", timezone="Europe/Paris"),
+        IntervalModel(every="P1M", anchor="2026-11-20T12:00Z", timezone="Europe/Paris"),
     ],
 )
 def test_instants_are_the_same_in_every_zone(model: TimeModel) -> None:

@@ -197,6 +197,71 @@ BOUNDS = [
         "'to' is not a known key",
         "from, until",
     ),
+    Bad(action(except_=["Saturday"]), "/except/0", "not a date", '"weekdays": ["Sat"]'),
+    Bad(
+        action(except_=[{"weekdays": ["Sat..Sun"]}]),
+        "/except/0/weekdays/0",
+        "not one weekday",
+        '["Sat", "Sun"]',
+    ),
+    Bad(
+        action(except_=[{"weekdays": ["Sut"]}]),
+        "/except/0/weekdays/0",
+        "'Sut' is not a weekday",
+        "Mon, Tue",
+    ),
+    Bad(action(except_=[{"weekdays": [6]}]), "/except/0/weekdays/0", "6", "quotes"),
+    Bad(action(except_=[{"weekdays": []}]), "/except/0/weekdays", "empty", "Sat"),
+    Bad(action(except_=[{"weekday": ["Sat"]}]), "/except/0/weekday", "key", "weekdays"),
+    Bad(
+        action(
+            except_=[
+                {"weekdays": ["Mon", "Tue", "Wed"]},
+                {"weekdays": ["Thu", "Fri", "Sat", "Sun"]},
+            ]
+        ),
+        "/except",
+        "All seven weekdays",
+        "Leave one out",
+    ),
+    Bad(action(instead="before"), "/instead", "no day is excepted", "Add 'except'"),
+    Bad(
+        action(except_=["2026-12-25"], instead="nearest"),
+        "/instead",
+        "nearest",
+        "before",
+    ),
+    Bad(
+        action(when={"working_day": 24, "at": "09:00"}),
+        "/when/working_day",
+        "No month has 24 working days",
+        "at most 23",
+    ),
+    Bad(
+        action(when=[{"working_day": -27, "at": "09:00"}]),
+        "/when/0/working_day",
+        "No month has 27",
+        "at most 23",
+    ),
+    Bad(
+        action(when={"working_day": 0, "at": "09:00"}),
+        "/when/working_day",
+        "0 is no day",
+        "-1 for the last",
+    ),
+    Bad(action(when={"working_day": 5}), "/when/at", "missing", '"at": "09:00"'),
+    Bad(
+        action(when={"working_day": 5, "at": "9am"}),
+        "/when/at",
+        "not a time of day",
+        "09:00",
+    ),
+    Bad(
+        action(when={"working_day": 5, "at": "24:00"}),
+        "/when/at",
+        "not a time of day",
+        "00:00",
+    ),
     Bad(action(except_=[{"calender": "fr"}]), "/except/0/calender", "key", "calendar"),
     Bad(action(except_=[{"calendar": ""}]), "/except/0/calendar", "empty", "name"),
     Bad(

@@ -70,6 +70,8 @@ def test_examples_are_accepted(path: Path):
         {"when": {"on": "instance.user.created"}},
         {"when": [{"cron_rule": "0 7 * * *"}, {"due_date": "2099-01-01T00:00:00Z"}]},
         {"except": ["2026-12-25", {"from": "2026-12-24", "until": "2027-01-03"}]},
+        {"except": [{"weekdays": ["sat", "SUNDAY"]}], "instead": "after"},
+        {"when": {"working_day": -1, "at": "09:00"}},
         {"overlap": "queue", "jitter": "PT5M", "catch_up": {"runs": "latest"}},
     ],
 )

@@ -34,8 +34,9 @@ HOLIDAYS = {"fr": [(CREATED_AT.date(), CREATED_AT.date())]}
 
 #: Words of our documents, so that random ones get past the first door.
 VOCABULARY = """
-name uid active operations when recipients starts_at ends_at except jitter catch_up
-overlap cron_rule due_date every calendar on after delay timezone anchor users groups
+name uid active operations when recipients starts_at ends_at except instead jitter
+catch_up weekdays Sat Sun before working_day 09:00 overlap cron_rule due_date every
+calendar on after delay timezone anchor users groups
 domains refresh publish send_email template true all yes from until runs within source
 file url sql database templates subject text documents id email event user at key
 holidays 2026-12-25 2026-12-01T09:00:00Z PT5M P1D daily instance.user.created app.paid
@@ -65,6 +66,7 @@ TIMES: list[object] = [
     {"every": "PT24H"},
     {"every": "P1M", "anchor": "2026-01-31T00:00:00", "timezone": "Asia/Tokyo"},
     {"calendar": "Mon..Fri *-*-* 09:00:00", "timezone": "Europe/Paris"},
+    {"working_day": -3, "at": "09:00", "timezone": "Europe/Paris"},
 ]
 ROOT: dict[str, object] = {
     **ACTION,
@@ -85,7 +87,9 @@ ROOT: dict[str, object] = {
         "2026-12-25",
         {"from": "2026-12-31", "until": "2027-01-02"},
         {"calendar": "fr"},
+        {"weekdays": ["Sat", "Sun"]},
     ],
+    "instead": "before",
     "jitter": "PT5M",
     "catch_up": {"runs": "latest", "within": "P1D"},
     "overlap": "queue",

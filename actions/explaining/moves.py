@@ -1,0 +1,75 @@
+"""What ``except`` did to the occurrences around an instant, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from actions.explaining.recorded import Revision
+from actions.occurrences import Schedule, parse_timing
+from actions.previews.clock_words import join_words
+from actions.previews.sentences import format_day
+from actions.when.excluding import get_local_day
+from actions.when.moving import find_goal
+from models.errors import RuleError
+
+_MINUTE = timedelta(minutes=1)
+
+
+def describe_origin(schedule: Schedule, at: datetime) -> str:
+    """
+    Return from which days an occurrence was moved, to end a sentence.
+
+    Args:
+        schedule: Of the action.
+
+        at: Aware UTC, the occurrence.
+
+    Returns:
+        Empty if it was not moved.
+    """
+    placed = schedule.find_rule(at)
+    if placed is None or not placed.origins:
+        return ""
+    days = join_words(format_day(local) for local in placed.origins)
+    return f"; it was moved from {days} (except)"
+
+
+def describe_origin_in(
+    revisions: Sequence[Revision], at: datetime, decided_at: datetime
+) -> str:
+    """Return the same for an occurrence that was decided at *decided_at*."""
+    in_force = [each for each in revisions if each.recorded_at <= decided_at]
+    if not in_force or in_force[-1].timing is None:
+        return ""
+    try:
+        return describe_origin(parse_timing(in_force[-1].timing), at)
+    except RuleError:
+        return ""  # it can no longer be read, and what it decided says enough
+
+
+def describe_departure(schedule: Schedule, minute: datetime) -> str | None:
+    """
+    Return what became of an occurrence that *minute* would have, but for its day.
+
+    Args:
+        schedule: Of the action.
+
+        minute: Aware UTC, on a whole minute.
+
+    Returns:
+        None: no rule is due then, or its day is not excepted.
+    """
+    for rule in schedule.rules:
+        at = rule.next_from(minute)
+        if at is None or at >= minute + _MINUTE:
+            continue
+        day = get_local_day(at, rule.zone)
+        if not schedule.excluded.covers(day):
+            continue
+        goal = None
+        if schedule.instead is not None:
+            goal = find_goal(rule, at, schedule.excluded, schedule.instead)
+        became = "is left out" if goal is None else f"is moved to {goal:%F %T}Z"
+        return f"{format_day(day)} is excepted, so its occurrence {became}"
+    return None
