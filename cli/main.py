@@ -175,6 +175,36 @@ _WORKERS = Group(
     },
 )
 
+_IMPORT = Group(
+    "Turn the schedules of another scheduler into actions.",
+    {
+        "celery-beat": Entry(
+            "cli.imports.celery_beat:import_celery_beat",
+            "Turn the beat_schedule of a Celery application into actions.",
+        ),
+        "django-celery-beat": Entry(
+            "cli.imports.django_celery_beat:import_django_celery_beat",
+            "Turn the periodic tasks of django-celery-beat into actions.",
+        ),
+        "redbeat": Entry(
+            "cli.imports.redbeat:import_redbeat",
+            "Turn the entries of redbeat into actions.",
+        ),
+        "apscheduler": Entry(
+            "cli.imports.apscheduler:import_apscheduler",
+            "Turn the jobs of APScheduler 3 into actions.",
+        ),
+        "crontab": Entry(
+            "cli.imports.crontab:import_crontab",
+            "Turn the lines of a crontab file into actions.",
+        ),
+        "k8s": Entry(
+            "cli.imports.kubernetes:import_k8s",
+            "Turn the CronJobs of Kubernetes into actions.",
+        ),
+    },
+)
+
 COMMANDS = Group(
     "Minutehand: a minute-tick dispatcher for Celery.",
     {
@@ -194,6 +224,7 @@ COMMANDS = Group(
             "Make sure that nothing runs twice after a backup was restored.",
         ),
         "tick": Entry("cli.tick:tick", "Take the lease, tick once and exit."),
+        "import": _IMPORT,
         "preview": Entry("cli.preview:preview", "Show when an action would run."),
         "apps": _APPS,
         "actions": _ACTIONS,

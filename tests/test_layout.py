@@ -36,6 +36,8 @@ def name_of(path: Path) -> str:
 
 #: Neither clock, environment, database, broker, network nor log (CONTRIBUTING).
 PURE = (
+    "actions/importing/origins/",
+    "actions/importing/report.py",
     "actions/occurrences.py",
     "actions/tally.py",
     "actions/when/",

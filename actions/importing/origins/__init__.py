@@ -1,0 +1,1 @@
+"""What the entries of each origin become: one module for each of them. Pure."""

@@ -1,0 +1,1 @@
+"""Where each origin keeps its entries, read with deadlines and without writing."""

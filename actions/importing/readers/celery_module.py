@@ -1,0 +1,106 @@
+"""The ``beat_schedule`` of a Celery application, read in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from actions.importing.origins.celery_beat import BeatEntry
+from models.errors import UnreachableError, UsageError
+
+_CHILD = Path(__file__).with_name("celery_module_child.py")
+
+#: Importing a large project, with a cold disk, takes its time.
+TIMEOUT_S = 120
+
+#: Letters of what the project said before it failed.
+_LONGEST_SAID = 300
+
+_PASSWORD = re.compile(r"://[^@/\s]*@")
+
+
+def read_beat_schedule(
+    module: str, *, python: str | None = None, timeout: float = TIMEOUT_S
+) -> tuple[BeatEntry, ...]:
+    """
+    Return the entries of the application in *module*, in their order.
+
+    Args:
+        module: As for ``celery -A``: ``proj``, ``proj.celery`` or ``proj.celery:app``,
+            found from the working directory.
+
+        python: Of the project's environment. None: our own.
+
+        timeout: Seconds that importing may take.
+
+    Raises:
+        UsageError: If it is not there, is not an application, or fails.
+
+        UnreachableError: If it takes longer than *timeout*.
+    """
+    answer = _run([python or sys.executable, "-B", str(_CHILD), module], timeout)
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        msg = f"{module}: its process answered nothing that can be read."
+        raise UsageError(msg) from None
+    return tuple(_make_entry(each, found["timezone"]) for each in found["entries"])
+
+
+def _make_entry(found: dict[str, Any], timezone: str | None) -> BeatEntry:
+    return BeatEntry(
+        name=found["name"],
+        task=found.get("task", ""),
+        args=tuple(found.get("args", ())),
+        kwargs=found.get("kwargs", {}),
+        options=found.get("options", {}),
+        schedule=found.get("schedule", {}),
+        timezone=timezone,
+        problem=found.get("problem", ""),
+    )
+
+
+def _run(command: list[str], timeout: float) -> str:
+    """Return what *command* printed; end it, and what it started, when time is up."""
+    module = command[-1]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        msg = f"{command[0]} cannot be run: {error.strerror}. Name a Python (--python)."
+        raise UsageError(msg) from None
+    try:
+        answer, said = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        msg = (
+            f"{module}: importing it took longer than {timeout:g} s. Does it wait for a"
+            " server while it is imported?"
+        )
+        raise UnreachableError(msg) from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode:
+        last = said.strip().rpartition("\n")[2][:_LONGEST_SAID]
+        # an error may quote the address of a database or broker, with its password
+        last = _PASSWORD.sub("://***@", last)
+        msg = (
+            f"{module} cannot be imported: {last or 'it says nothing'}. Run this where"
+            " celery -A finds it, with the Python of its project (--python)."
+        )
+        raise UsageError(msg)
+    return answer

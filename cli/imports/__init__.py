@@ -1,0 +1,1 @@
+"""``minutehand import``: one module for each origin; they share ``showing``."""

@@ -1,0 +1,238 @@
+"""A job of APScheduler becomes an action that is due when its own trigger fires."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from apscheduler.triggers.calendarinterval import CalendarIntervalTrigger
+from apscheduler.triggers.combining import AndTrigger, OrTrigger
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
+from apscheduler.triggers.interval import IntervalTrigger
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actions.importing.origins.apscheduler import fill_from_job
+from actions.importing.origins.imported import Imported, Verdict
+from actions.importing.readers.apscheduler_jobs import read_job
+from tests.unit.actions.importing.documents import (
+    NOW,
+    find_first,
+    get_step,
+    get_when,
+    import_one,
+)
+
+PARIS = ZoneInfo("Europe/Paris")
+
+
+def import_job(trigger: Any, **changes: Any) -> Imported:
+    """Import what APScheduler would have stored of a job."""
+    state = {
+        "version": 1,
+        "id": "it",
+        "func": "shop.jobs:report",
+        "trigger": trigger,
+        "executor": "default",
+        "args": ("fr",),
+        "kwargs": {"limit": 5},
+        "name": "report",
+        "misfire_grace_time": 1,
+        "coalesce": True,
+        "max_instances": 1,
+        "next_run_time": NOW,
+        **changes,
+    }
+    return import_one(read_job("it", pickle.dumps(state)), fill_from_job)
+
+
+def ask_trigger(trigger: Any, count: int) -> list[datetime]:
+    """Return when the trigger fires, first from NOW on."""
+    found: list[datetime] = []
+    last = trigger.get_next_fire_time(None, NOW)
+    while last is not None and len(found) < count:
+        found.append(last.astimezone(UTC))
+        last = trigger.get_next_fire_time(last, last)
+    return found
+
+
+def field(*texts: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(texts)
+
+
+CRON = st.fixed_dictionaries(
+    {
+        "year": field("*", "*", "2026-2028", "2027", "2026,2028", "2027-2099/2"),
+        "month": field("*", "*", "1-3", "*/2", "feb", "jun-aug,dec"),
+        "day": field(
+            *("*", "*", "last", "2nd fri", "last mon", "1-7", "*/3", "15,last"),
+            *("1st mon,3rd wed", "5th tue", "10-20/5,last sun"),
+        ),
+        "day_of_week": field("*", "*", "mon-fri", "sat", "*/2", "0,4"),
+        "hour": field("*", "7", "9-17", "*/6", "22-23"),
+        "minute": field("0", "*/15", "30", "5-59/10"),
+        "second": field("0"),
+        "start_date": st.sampled_from([None, "2027-02-03 10:00:00"]),
+        "end_date": st.sampled_from([None, "2027-12-01 09:00:00"]),
+    }
+)
+
+
+@given(CRON)
+def test_cron_trigger_fires_when_the_action_is_due(fields: dict[str, Any]):
+    """
+    Whatever its fields, what is imported has the same first twenty occurrences.
+    """
+    trigger = CronTrigger(**fields, timezone="UTC")
+    found = import_job(trigger)
+
+    if found.document is None:
+        refused = ("single years", "No day matches", "never due", "It is over")
+        assert any(words in found.notes[0] for words in refused), found.notes
+    else:
+        assert ask_trigger(trigger, 20) == find_first(found.document, 20)
+
+
+@given(
+    st.integers(60, 10**7),
+    st.datetimes(datetime(2026, 1, 1), datetime(2027, 6, 1)),  # noqa: DTZ001 - UTC
+)
+def test_interval_trigger_keeps_its_grid(seconds: int, start: datetime):
+    """
+    The grid of an interval is that of its start, to the second.
+    """
+    start = start.replace(microsecond=0, tzinfo=UTC)
+    trigger = IntervalTrigger(seconds=seconds, start_date=start, timezone="UTC")
+    found = import_job(trigger)
+
+    assert found.document is not None
+    assert Verdict.EXACT is found.verdict
+    assert ask_trigger(trigger, 10) == find_first(found.document, 10)
+
+
+def test_calendar_interval_steps_the_calendar():
+    """
+    Every month on the first is the same; on the 31st it is said what differs.
+    """
+    first = CalendarIntervalTrigger(
+        months=1, hour=7, start_date="2026-12-01", timezone=PARIS
+    )
+    last = CalendarIntervalTrigger(months=1, start_date="2026-12-31", timezone=PARIS)
+    found = import_job(first)
+
+    assert found.document is not None
+    assert ask_trigger(first, 10) == find_first(found.document, 10)
+    assert Verdict.EXACT is found.verdict
+    assert "last day instead" in import_job(last).notes[0]
+
+
+def test_date_trigger_is_a_due_date():
+    """
+    It has its offset; one that has passed is not imported.
+    """
+    coming = DateTrigger(datetime(2026, 12, 1, 9, tzinfo=PARIS))
+    passed = DateTrigger(datetime(2026, 11, 1, 9, tzinfo=PARIS))
+
+    found = import_job(coming)
+
+    assert get_when(found)["due_date"] == "2026-12-01T09:00:00+01:00"
+    assert "has passed" in import_job(passed).notes[0]
+
+
+def test_or_is_a_list_and_and_is_refused():
+    """
+    An action is due whenever one of its rules is.
+    """
+    parts = [CronTrigger(hour=7, timezone="UTC"), CronTrigger(hour=9, timezone="UTC")]
+    both = import_job(OrTrigger(parts))
+
+    assert len(get_when(both)) == 2
+    assert both.document is not None
+    assert ask_trigger(OrTrigger(parts), 10) == find_first(both.document, 10)
+    assert "in common" in import_job(AndTrigger(parts)).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"second": "*/15"}, "4 times a minute"),
+        ({"week": "1-10"}, "Weeks 1-10"),
+        ({"year": "2020"}, "passed"),
+    ],
+)
+def test_what_cannot_be_says_what_to_do(fields: dict[str, str], words: str):
+    """
+    What is finer than a minute, or no rule, is told.
+    """
+    found = import_job(CronTrigger(**fields, timezone="UTC"))
+
+    assert Verdict.CANNOT_BE is found.verdict
+    assert words in found.notes[0]
+
+
+def test_every_other_week_is_a_step_of_two_weeks():
+    """
+    Its weekday and time stay; what happens after a week 53 is told.
+    """
+    trigger = CronTrigger(week="*/2", day_of_week="mon", hour=9, timezone=PARIS)
+    found = import_job(trigger)
+
+    assert get_when(found) == {
+        "every": "P2W",
+        "anchor": "2026-11-30T09:00:00",
+        "timezone": "Europe/Paris",
+    }
+    assert "week 53" in found.notes[0]
+
+
+def test_task_is_the_function_with_its_arguments():
+    """
+    The colon of a reference becomes a dot, as Celery names tasks.
+    """
+    step = get_step(import_job(CronTrigger(hour=7, timezone="UTC")))
+
+    assert step["name"] == "shop.jobs.report"
+    assert (step["args"], step["kwargs"]) == (["fr"], {"limit": 5})
+
+
+def test_policies_are_kept():
+    """
+    Jitter, grace, coalescing, instances and pauses each have their field.
+    """
+    trigger = IntervalTrigger(hours=1, start_date=NOW, timezone="UTC", jitter=90)
+    found = import_job(
+        trigger,
+        misfire_grace_time=3600,
+        coalesce=False,
+        max_instances=3,
+        next_run_time=None,
+    )
+    assert found.document is not None
+    document = dict(found.document)
+
+    assert document["jitter"] == "PT2M"
+    assert document["catch_up"] == {"runs": "all", "within": "PT1H"}
+    assert document["overlap"] == "allow"
+    assert document["active"] is False
+    assert Verdict.DIFFERS is found.verdict
+
+
+def test_argument_that_json_has_not_is_named():
+    """
+    Dates and objects of the project cannot be sent as JSON.
+    """
+    trigger = CronTrigger(hour=7, timezone="UTC")
+
+    dated = import_job(trigger, args=(timedelta(1),))
+    owned = import_job(trigger, kwargs={"shop": Shop()})
+
+    assert "a timedelta" in dated.notes[0]
+    assert "Shop" in owned.notes[0]
+
+
+class Shop:
+    """Something of a project's own."""
