@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing_extensions import TypedDict
 
 from actions.posting.references import References, find_unknown
+from actions.previews.either_day import find_either_days
 from models.errors import Problem
 from models.scheduled_action import ScheduledActionModel
 
@@ -43,13 +44,14 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
         action: As the door read it.
 
     Returns:
-        First, steps whose mails nobody gets; then each name that the app does not have.
+        First, steps whose mails nobody gets; then rules that run on more days than
+        one may think, and each name that the app does not have.
     """
     silent = [
         Problem("/recipients", f"nobody is named, so {step} reaches nobody.", "")
         for step in action.mails_to_nobody
     ]
-    return [*silent, *find_unknown(known, action)]
+    return [*silent, *find_either_days(action), *find_unknown(known, action)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, make_schedule
+from actions.previews.either_day import find_either_days
 from actions.previews.preview_notes import (
     HORIZON,
     ReadRule,
@@ -208,6 +209,7 @@ def make_preview(
 
     start = start.astimezone(UTC)
     schedule = make_schedule(timing)
+    either = find_either_days(action)
     rules = [make_read_rule(model) for model in timing.when]
     found = _find_first(schedule, start, end, count)
     occurrences = _annotate(schedule, rules, found, action.uid, viewer_zone)
@@ -215,6 +217,7 @@ def make_preview(
         notes.append(_explain_nothing(schedule, timing, start, end))
     full = len(found) == count and found
     seen_until = found[-1] if full else (end or start + HORIZON)
+    notes += [f"{each.message} {each.hint}".rstrip() for each in either]
     notes += _describe_excluded(schedule, start, seen_until)
     notes += _describe_sending(schedule, found, action.uid)
     nights = find_touched_nights(schedule, rules, start)
