@@ -73,7 +73,9 @@ MEANT = [
 
 def find_offers(hint: str) -> list[str]:
     """Return what *hint* offers to copy: JSON objects, rules and a jitter."""
-    return re.findall(r"\{[^}]*\}|(?<=')[0-9*][^']* [^']*(?=')|PT[0-9HM]+(?=\" beside)", hint)
+    return re.findall(
+        r"\{[^}]*\}|(?<=')[0-9*][^']* [^']*(?=')|PT[0-9HM]+(?=\" beside)", hint
+    )
 
 
 def read(offer: str) -> None:
