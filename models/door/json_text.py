@@ -318,7 +318,7 @@ def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
 
     comment = _COMMENT.match(error.doc, error.pos)
     if comment is not None:
-        what, hint = "JSON has no comments", "Remove it, or say it in a note."
+        what, hint = "JSON has no comments", "Remove it."
     rest = error.doc[error.pos : error.pos + 20].split("\n", 1)[0]
     found = f"found {show(rest)}" if rest else "the line ends there"
     if error.pos >= len(error.doc):
