@@ -1,9 +1,10 @@
-"""The commands ``actions list``, ``show`` and ``delete``."""
+"""The commands ``actions list`` and ``show``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 from json import dumps
 from typing import Annotated
 
@@ -11,11 +12,10 @@ import typer
 from rich.syntax import Syntax
 from rich.text import Text
 
-from actions.lookup import find_action
 from actions.pausing.pause_state import APP, INSTALLATION, Pause
-from actions.posting.post import delete_action
+from actions.posting.doubts import find_silent_steps
 from actions.read_actions import LastRun, RevisionNote
-from cli.connection import get_actor, read_database, write_database
+from cli.connection import read_database
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import (
     describe_pause,
@@ -25,6 +25,7 @@ from cli.output import (
     print_fields,
     print_json,
     print_table,
+    print_warning,
     style_state,
 )
 from models.database.engine import read_clock
@@ -33,10 +34,10 @@ from models.operation_state import OperationState
 from models.units import format_age
 from overview.actions.shown import (
     DetailedAction,
+    ListedAction,
     ShownAction,
     fetch_detailed_action,
     fetch_listed_actions,
-    fetch_shown_action,
 )
 
 #: Next occurrences that ``show`` lists.
@@ -44,6 +45,9 @@ _SHOWN = 5
 
 #: Revisions that ``show`` lists, the latest first.
 _REVISIONS_SHOWN = 10
+
+#: Actions whose mails nobody gets that ``list`` names.
+_SILENT_SHOWN = 10
 
 _STYLES = {"active": "green", "paused": "yellow", "quarantined": "bold red"}
 
@@ -66,6 +70,7 @@ def list_actions(
         now = read_clock(connection)
     if json:
         print_json([each.as_json() for each in found])
+        _warn_of_silent(found)
         return
     print_table(
         ("uid", "app", "name", "state", "last", "next", "when"),
@@ -84,6 +89,21 @@ def list_actions(
         spare=("when", "app", "last", "name"),
         empty="No scheduled actions. Post one with: minutehand actions post FILE",
     )
+    _warn_of_silent(found)
+
+
+def _warn_of_silent(found: Sequence[ListedAction]) -> None:
+    """Name the first actions whose mails nobody gets."""
+    silent = (
+        f"{each.action.name} (uid {each.action.uid}): {problem.message}"
+        for each in found
+        if each.action.deleted_at is None
+        for problem in find_silent_steps(each.action.document)
+    )
+    for text in islice(silent, _SILENT_SHOWN):
+        print_warning(text)
+    if next(silent, None) is not None:
+        print_warning("There are more such actions; these are the first.")
 
 
 def show_action(
@@ -152,24 +172,6 @@ def _print_revisions(revisions: Sequence[RevisionNote]) -> None:
         ),
         empty="",
     )
-
-
-def delete(
-    action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
-) -> None:
-    """
-    Delete a scheduled action; its history is kept.
-
-    Its waiting operations are canceled when a worker takes them.
-    """
-    with write_database() as connection:
-        uid = find_action(connection, action, app=app).uid
-        delete_action(connection, uid, by=get_actor())
-        shown = fetch_shown_action(connection, uid)
-    if json:
-        print_json(shown.as_json())
-    else:
-        out().print(f"Deleted {shown.name} (uid {uid}).", markup=False)
 
 
 def _format_last(last: LastRun | None, now: datetime) -> Text:

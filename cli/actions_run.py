@@ -11,7 +11,7 @@ from cli.confirming import YesOption, confirm
 from cli.connection import get_actor, get_engine, read_database
 from cli.operations_watch import follow
 from cli.options import ActionArgument, AppOption, JsonOption
-from cli.output import out, print_json, print_note
+from cli.output import out, print_json, print_note, print_warning
 from dispatch.manual_runs import find_runnable, run_now
 from models.database.engine import Author
 from overview.operations.shown import fetch_shown_operation
@@ -82,6 +82,8 @@ def run(  # noqa: PLR0913 - the options of the command
         if not confirm(what, yes=yes):
             print_note("Nothing was recorded.")
             raise typer.Exit(1)
+    for problem in found.silent:
+        print_warning(str(problem))
     operation_id = run_now(
         get_engine(),
         found.uid,

@@ -18,17 +18,14 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
-from migrations.schema_revisions import check_schema
+from migrations.schema_revisions import explaining_schema
 from models.database.engine import Author, make_engine, reading, writing
 from models.database.sqlite_place import find_sqlite_file
-from models.errors import UnreachableError, UsageError
+from models.errors import UsageError
 from settings import Settings, read_settings
 
 #: Nobody waits longer for what a shell offers.
 _PEEK_WITHIN = timedelta(seconds=1)
-
-#: How the two databases report a table or column that no migration has made.
-_NO_TABLE = ("no such table", "no such column", "UndefinedTable", "UndefinedColumn")
 
 
 @cache
@@ -87,7 +84,7 @@ def peek_at_database() -> Iterator[sa.Connection]:
 def use_engine() -> Iterator[sa.Engine]:
     """Yield this call's engine, for functions that open their own transactions."""
     engine = get_engine()
-    with _explaining(engine):
+    with explaining_schema(engine):
         yield engine
 
 
@@ -95,7 +92,7 @@ def use_engine() -> Iterator[sa.Engine]:
 def read_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
     """Yield a read-only connection of *engine*, by default this call's own."""
     engine = engine or get_engine()
-    with _explaining(engine), reading(engine) as connection:
+    with explaining_schema(engine), reading(engine) as connection:
         yield connection
 
 
@@ -109,18 +106,5 @@ def write_database(engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
     """
     author = None if engine is not None else Author(get_actor())
     engine = engine or get_engine()
-    with _explaining(engine), writing(engine, author=author) as connection:
+    with explaining_schema(engine), writing(engine, author=author) as connection:
         yield connection
-
-
-@contextmanager
-def _explaining(engine: sa.Engine) -> Iterator[None]:
-    """Turn errors about missing tables into one about the schema's version."""
-    try:
-        yield
-    except (UnreachableError, sa.exc.ProgrammingError) as error:
-        text = f"{error} {type(getattr(error, 'orig', None)).__name__}"
-        if not any(each in text for each in _NO_TABLE):
-            raise
-        check_schema(engine)
-        raise UsageError(str(error)) from error

@@ -55,11 +55,15 @@ _APPS = Group(
 )
 
 _ACTIONS = Group(
-    "Scheduled actions: post, list, show, run, pause, resume, backfill, delete.",
+    "Scheduled actions: post, apply, list, show, run, pause, resume, backfill, delete.",
     {
         "post": Entry(
             "cli.actions_post:post",
             "Post or replace a scheduled action, or a list of them.",
+        ),
+        "apply": Entry(
+            "cli.actions_apply:apply",
+            "Make the actions of a small app what a folder says.",
         ),
         "list": Entry("cli.actions:list_actions", "List scheduled actions."),
         "show": Entry("cli.actions:show_action", "Show a scheduled action."),
@@ -74,7 +78,8 @@ _ACTIONS = Group(
             "Run past occurrences of an action after all.",
         ),
         "delete": Entry(
-            "cli.actions:delete", "Delete a scheduled action; its history is kept."
+            "cli.actions_delete:delete",
+            "Delete scheduled actions; their history is kept.",
         ),
     },
 )
@@ -226,6 +231,10 @@ COMMANDS = Group(
         "tick": Entry("cli.tick:tick", "Take the lease, tick once and exit."),
         "import": _IMPORT,
         "preview": Entry("cli.preview:preview", "Show when an action would run."),
+        "schema": Entry(
+            "cli.schema:schema",
+            "Print the JSON Schema of a scheduled action, for editors and programs.",
+        ),
         "apps": _APPS,
         "actions": _ACTIONS,
         "events": Group(

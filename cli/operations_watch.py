@@ -14,7 +14,7 @@ from cli.connection import read_database
 from cli.ids import read_operation_id
 from cli.operation_view import make_steps_table
 from cli.options import JsonOption, OperationArgument
-from cli.output import err, print_json, print_note, style_state
+from cli.output import err, print_json, print_note, print_warning, style_state
 from models.decision import get_action_name
 from models.operation_state import OperationState
 from overview.operations.shown import ShownOperation, fetch_shown_operation
@@ -49,9 +49,25 @@ def follow(operation_id: UUID, *, json: bool) -> int:
     """
     shown = _follow_on_terminal(operation_id) if err().is_terminal else None
     shown = shown or _follow_in_lines(operation_id)
+    for warning in find_warnings(shown):
+        print_warning(warning)
     if json:
         print_json(shown.as_json())
     return int(shown.state is not OperationState.SUCCEEDED)
+
+
+def find_warnings(shown: ShownOperation) -> list[str]:
+    """Return what its steps warn of, and which of them mailed to nobody."""
+    found: list[str] = []
+    for step in shown.steps:
+        result = step.result if isinstance(step.result, dict) else {}
+        warnings = result.get("warnings")
+        if isinstance(warnings, list):
+            found += [f"{step.name}: {each}" for each in warnings]
+        lost = result.get("failed") or result.get("uncertain")
+        if result.get("sent") == 0 and not lost:
+            found.append(f"{step.name}: nobody got a mail.")
+    return found
 
 
 def _read(operation_id: UUID) -> ShownOperation:

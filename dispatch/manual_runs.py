@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from actions.lookup import find_action, refuse_unknown_user
+from actions.posting.doubts import find_silent_steps
 from actions.posting.revisions import lock_action
 from models.database.engine import Author, read_clock, writing
 from models.database.journal import note_change
@@ -41,11 +42,14 @@ class Runnable:
     Args:
         is_for_all: Whether this run is for all recipients, although the action usually
             runs for the one user who triggers it: a reason to ask for confirmation.
+
+        silent: Its steps whose mails nobody gets.
     """
 
     uid: str
     name: str
     is_for_all: bool
+    silent: tuple[Problem, ...] = ()
 
 
 def find_runnable(
@@ -72,7 +76,8 @@ def find_runnable(
     if user_id is not None:
         refuse_unknown_user(connection, row.app, user_id)
     is_for_all = row.event is not None and user_id is None
-    return Runnable(row.uid, row.name, is_for_all)
+    silent = tuple(find_silent_steps(row.document))
+    return Runnable(row.uid, row.name, is_for_all, silent)
 
 
 def run_now(  # noqa: PLR0913 - all but two have a default

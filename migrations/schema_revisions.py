@@ -12,6 +12,8 @@ since workers need it, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +22,10 @@ import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.database.tables import installation
-from models.errors import UsageError
+from models.errors import UnreachableError, UsageError
+
+#: How the two databases report a table or column that no migration has made.
+_NO_TABLE = ("no such table", "no such column", "UndefinedTable", "UndefinedColumn")
 
 VERSIONS = Path(__file__).parent / "versions"
 
@@ -103,6 +108,19 @@ def check_schema(engine: sa.Engine) -> Schema:
         )
         raise UsageError(msg)
     return Schema(found, wanted)
+
+
+@contextmanager
+def explaining_schema(engine: sa.Engine) -> Iterator[None]:
+    """Turn errors about missing tables into one about the schema's version."""
+    try:
+        yield
+    except (UnreachableError, sa.exc.ProgrammingError) as error:
+        text = f"{error} {type(getattr(error, 'orig', None)).__name__}"
+        if not any(each in text for each in _NO_TABLE):
+            raise
+        check_schema(engine)
+        raise UsageError(str(error)) from error
 
 
 def _check_newer(connection: sa.Connection, found: str, known: tuple[str, ...]) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import (
     Field,
+    PrivateAttr,
     ValidationInfo,
     WrapValidator,
     field_validator,
     model_validator,
 )
 
-from models.errors import RuleError
+from models.errors import Problem, RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid
 from models.fields.instants import parse_due_date
@@ -50,6 +52,13 @@ LONGEST_JITTER = timedelta(hours=24)
 MOST_EXCEPTIONS = 1000
 
 _MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remarks:
+    """How a document was read; two that mean the same are equal all the same."""
+
+    problems: tuple[Problem, ...] = field(default=(), compare=False)
 
 
 class ScheduledActionModel(DocumentModel):
@@ -95,6 +104,17 @@ class ScheduledActionModel(DocumentModel):
         default=CatchUpModel(), examples=[{"runs": "latest", "within": "P1D"}]
     )
     overlap: Overlap | None = Field(default=None, examples=["skip"])
+
+    _remarks: _Remarks = PrivateAttr(default=_Remarks())
+
+    @property
+    def remarks(self) -> tuple[Problem, ...]:
+        """What in the document was read as something else than it says."""
+        return self._remarks.problems
+
+    def note_remarks(self, remarks: tuple[Problem, ...]) -> None:
+        """Keep what the door has to say of the document; it is not part of it."""
+        self._remarks = _Remarks(remarks)
 
     @property
     def mails_to_nobody(self) -> tuple[str, ...]:

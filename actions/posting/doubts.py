@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import TypedDict
 
+from actions.posting.fleet import find_failing
 from actions.posting.references import References, find_unknown
-from models.errors import Problem
+from actions.previews.either_day import find_either_days
+from models.door.documents import read_action_object
+from models.errors import InvalidDocumentError, Problem
+from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
 
 #: Of a list of actions, those after the action that reaches this many are not looked
@@ -43,13 +48,42 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
         action: As the door read it.
 
     Returns:
-        First, steps whose mails nobody gets; then each name that the app does not have.
+        First, how switches were read; steps whose mails nobody gets; then rules that
+        run on more days than one may think, each name that the app does not have, and
+        what must fail or wait as the workers are now.
     """
-    silent = [
+    return [
+        *action.remarks,
+        *_find_silent(action),
+        *find_either_days(action),
+        *find_unknown(known, action),
+        *find_failing(known.fleet, action),
+    ]
+
+
+def find_silent_steps(document: Mapping[str, Any]) -> list[Problem]:
+    """
+    Return the steps of a stored action whose mails nobody gets.
+
+    Args:
+        document: As it is stored; one that cannot be read any more has none.
+    """
+    who = document.get("recipients") or {}
+    if who.get("users") or who.get("groups"):
+        return []
+    if MAILING_STEPS.isdisjoint(document.get("operations", ())):
+        return []
+    try:
+        return _find_silent(read_action_object(document))
+    except InvalidDocumentError:
+        return []
+
+
+def _find_silent(action: ScheduledActionModel) -> list[Problem]:
+    return [
         Problem("/recipients", f"nobody is named, so {step} reaches nobody.", "")
         for step in action.mails_to_nobody
     ]
-    return [*silent, *find_unknown(known, action)]
 
 
 @dataclass(frozen=True, slots=True)

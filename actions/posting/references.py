@@ -13,6 +13,7 @@ from itertools import islice
 
 import sqlalchemy as sa
 
+from actions.posting.fleet import FleetWorker, fetch_fleet
 from actions.small_apps.list_apps import (
     fetch_domains,
     fetch_group_names,
@@ -37,7 +38,7 @@ _COMPARED = 1000
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a small app has that actions may name; lookups are fast."""
+    """What a small app has that actions may name, and the workers that run."""
 
     app: str
     domains: Collection[str]
@@ -45,6 +46,7 @@ class References:
     templates: Collection[str]
     groups: Collection[str]
     users: Collection[str]
+    fleet: tuple[FleetWorker, ...] = ()
 
 
 def fetch_references(
@@ -70,6 +72,7 @@ def fetch_references(
         templates=_index(names["templates"]),
         groups=_index([EVERYONE, *fetch_group_names(connection, app)]),
         users=_fetch_users(connection, app, sorted(wanted)),
+        fleet=fetch_fleet(connection),
     )
 
 

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, make_schedule
 from actions.previews.clock_words import join_words
+from actions.previews.either_day import find_either_days
 from actions.previews.left_out import describe_left_out
 from actions.previews.preview_notes import (
     HORIZON,
@@ -209,12 +210,14 @@ def make_preview(
     start = start.astimezone(UTC)
     schedule = make_schedule(timing)
     rules = [make_read_rule(rule) for rule in schedule.rules]
+    either = find_either_days(action)
     found = _find_first(schedule, start, end, count)
     occurrences = _annotate(schedule, found, action.uid, viewer_zone)
     if not found:
         notes.append(_explain_nothing(schedule, timing, start, end))
     full = len(found) == count and found
     seen_until = found[-1] if full else (end or start + HORIZON)
+    notes += [f"{each.message} {each.hint}".rstrip() for each in either]
     notes += describe_left_out(schedule, start, seen_until)
     notes += _describe_sending(schedule, found, action.uid)
     nights = find_touched_nights(schedule, rules, start)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Index
@@ -96,6 +97,10 @@ strangers = sa.Table(
     Column("worker", sa.Text, nullable=False),
     Column("seen_at", UtcDateTime, nullable=False),
 )
+
+#: A process without a sign for longer counts as gone. Three signs may be lost; somebody
+#: who looks after two minutes sees that it is gone.
+ALIVE_FOR = timedelta(seconds=90)
 
 #: Every scheduler and worker that runs; each renews its row, and maintenance prunes
 #: the rows of those that ended without deleting theirs.

@@ -123,6 +123,13 @@ def make_action_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **made,
+        "properties": {
+            "$schema": {
+                "type": "string",
+                "description": "Where this schema is, for editors; not stored.",
+            },
+            **made["properties"],
+        },
         "title": "Scheduled action",
     }
 

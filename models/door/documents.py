@@ -21,7 +21,9 @@ from models.door.json_text import (
     check_json,
     decode_json,
     make_pointer,
+    without_mark,
 )
+from models.door.switches import find_loose_switches
 from models.errors import InvalidDocumentError, Problem
 from models.event import CloudEventModel, UserEventModel
 from models.fields.strict_model import (
@@ -56,6 +58,9 @@ __all__ = [
 
 #: Bytes of a small app with all its users, or of many actions or events.
 LARGEST_BULK = 32 * LARGEST_TEXT
+
+#: The key with which documents tell editors how to check them.
+SCHEMA_KEY = "$schema"
 
 _Model = TypeVar("_Model", bound=DocumentModel)
 _Read = TypeVar("_Read")
@@ -92,9 +97,18 @@ def read_action_object(
     default_timezone: str = "UTC",
     task_rules: TaskRules | None = None,
 ) -> ScheduledActionModel:
-    """Return the action in the decoded JSON *value*; see ``read_action``."""
+    """
+    Return the action in the decoded JSON *value*; see ``read_action``.
+
+    A ``$schema`` is for editors, and neither read nor stored.
+    """
+    if isinstance(value, dict) and isinstance(value.get(SCHEMA_KEY), str):
+        value = {key: each for key, each in value.items() if key != SCHEMA_KEY}
     context = {DEFAULT_TIMEZONE: default_timezone, TASK_RULES: task_rules}
-    return read_value(ScheduledActionModel, value, "scheduled action", context)
+    action = read_value(ScheduledActionModel, value, "scheduled action", context)
+    assert isinstance(value, dict)  # all else was refused
+    action.note_remarks(tuple(find_loose_switches(value)))
+    return action
 
 
 def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:
@@ -297,6 +311,7 @@ def _find_place(value: object, path: Sequence[str | int]) -> tuple[float, ...]:
 
 def _decode_many(text: str | bytes) -> object:
     """Decode *text* as JSON or, if it is not JSON, as JSON lines."""
+    text = without_mark(text)
     try:
         return decode_json(text, largest=LARGEST_BULK)
     except InvalidDocumentError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
@@ -47,7 +48,7 @@ def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
     Return the value that *text* is the JSON of.
 
     Args:
-        text: JSON, as UTF-8 without a byte order mark if it is bytes.
+        text: JSON, as UTF-8 if it is bytes; a byte order mark is passed over.
 
         largest: Bytes accepted.
 
@@ -128,12 +129,20 @@ def find_line(text: str, position: int) -> tuple[int, int]:
     return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
+def without_mark(text: str | bytes) -> str | bytes:
+    """Return *text* without the byte order mark that some editors begin a file with."""
+    if isinstance(text, bytes):
+        return text.removeprefix(BOM_UTF8)
+    return text.removeprefix("\ufeff")
+
+
 def _read_text(text: str | bytes, largest: int) -> str:
-    """Return *text* decoded; refuse one that is too long, empty or has a BOM."""
+    """Return *text* decoded; refuse one that is too long or empty."""
     size = len(text if isinstance(text, bytes) else text.encode(errors="replace"))
     if size > largest:
         msg = f"It is {size} bytes long; at most {largest} are accepted."
         _refuse(msg, "Write less, or split it up.")
+    text = without_mark(text)
     if isinstance(text, bytes):
         try:
             text = text.decode()
@@ -142,9 +151,6 @@ def _read_text(text: str | bytes, largest: int) -> str:
             msg = f"It is not UTF-8: byte 0x{byte:02x} at position {at}."
             before = error.object[:at].decode()
             _refuse(msg, "Save the file as UTF-8.", find_line(before, len(before)))
-    if text.startswith("\ufeff"):
-        msg = "It begins with a byte order mark (U+FEFF)."
-        _refuse(msg, "Save the file as UTF-8 without a byte order mark.")
     if not text.strip():
         _refuse("It is empty.", "Write one JSON object.")
 
@@ -298,6 +304,10 @@ _DECODING = (
 )
 
 
+#: How comments begin in languages that have them.
+_COMMENT = re.compile(r"//|/\*|#|--")
+
+
 def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
     """Return *error* in our words: where, what was found, what to write instead."""
     what, hint = "it is not JSON", "Write one JSON object."
@@ -306,6 +316,9 @@ def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
             what, hint = ours, ours_hint
             break
 
+    comment = _COMMENT.match(error.doc, error.pos)
+    if comment is not None:
+        what, hint = "JSON has no comments", "Remove it."
     rest = error.doc[error.pos : error.pos + 20].split("\n", 1)[0]
     found = f"found {show(rest)}" if rest else "the line ends there"
     if error.pos >= len(error.doc):

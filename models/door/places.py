@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from models.door.json_text import find_line
+from models.door.json_text import find_line, without_mark
 from models.errors import Problem
 
 # Integers stay text: nobody counts with them, and Python refuses to read long ones.
@@ -80,7 +80,9 @@ def _find(text: str | bytes, pointer: str) -> tuple[str, int, bool, int] | None:
     where its key begins, or the value of a list.
     """
     try:
-        decoded = text.decode() if isinstance(text, bytes) else text
+        # a byte order mark is not a column of anybody's editor
+        plain = without_mark(text)
+        decoded = plain.decode() if isinstance(plain, bytes) else plain
         start = key_at = _skip_blank(decoded, 0)
         _SKIPPER.raw_decode(decoded, start)
         for part in pointer.split("/")[1:]:

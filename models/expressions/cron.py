@@ -1,8 +1,9 @@
 """
 Cron expressions: the minutes, hours and days that five fields ask for. Pure.
 
-cron_fields.py reads the text. Here the days that it asks for are worked out once for
-each shape that a month can have, so that finding a day costs a few bit operations.
+cron_fields.py reads the text, and cron_hints.py knows what was meant by one that is
+refused. Here the days that it asks for are worked out once for each shape that a month
+can have, so that finding a day costs a few bit operations.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from models.expressions.cron_fields import (
     parse_fields,
     quote,
 )
+from models.expressions.cron_hints import find_hint
 
 _WEEK = 7
 _SHORTEST_MONTH = 28
@@ -84,6 +86,25 @@ class CronExpression:
         Traceback (most recent call last):
         models.errors.RuleError: '61 * * * *' has minute 61; minutes go from 0 to 59.
         """
+        try:
+            return cls._parse(text)
+        except RuleError as error:
+            hint = find_hint(text, cls.accepts)
+            if not hint:
+                raise
+            raise RuleError(error.message, hint) from None
+
+    @classmethod
+    def accepts(cls, text: str) -> bool:
+        """Tell whether *text* is a cron rule that is due some day."""
+        try:
+            cls._parse(text)
+        except RuleError:
+            return False
+        return True
+
+    @classmethod
+    def _parse(cls, text: str) -> CronExpression:
         fields = parse_fields(text)
         minutes, hours, days, months, weekdays = fields.values
         starts = [word[0] for word in fields.words]

@@ -32,17 +32,26 @@ _QUOTED = 60
 
 _WEEK = 7
 
+#: The largest step that a hint repeats; so many months are a duration, too.
+_LARGEST_STEP = 1000
+
 _EXAMPLE = "Write minute, hour, day of month, month and day of week: '0 7 * * 1'."
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
-    """One of the five fields: what its values are called, and their bounds."""
+class Field:
+    """
+    One of the five fields: what its values are called, and their bounds.
+
+    Args:
+        every: The duration of that many of them.
+    """
 
     name: str
     plural: str
     low: int
     high: int
+    every: str
     names: tuple[str, ...] = ()
     named_from: int = 0
 
@@ -58,12 +67,12 @@ _MONTHS = (
 )
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
-_MINUTE = _Field("minute", "minutes", 0, 59)
-_HOUR = _Field("hour", "hours", 0, 23)
-_DAY = _Field("day of the month", "days of the month", 1, 31)
-_MONTH = _Field("month", "months", 1, 12, _MONTHS, 1)
-_WEEKDAY = _Field("day of the week", "days of the week", 0, 7, _WEEKDAYS)
-_FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
+_MINUTE = Field("minute", "minutes", 0, 59, "PT{}M")
+_HOUR = Field("hour", "hours", 0, 23, "PT{}H")
+_DAY = Field("day of the month", "days of the month", 1, 31, "P{}D")
+_MONTH = Field("month", "months", 1, 12, "P{}M", _MONTHS, 1)
+_WEEKDAY = Field("day of the week", "days of the week", 0, 7, "P{}D", _WEEKDAYS)
+FIELDS = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 #: Source: crontab(5). @hourly is the one that follows the clock.
 _MACROS = {
@@ -125,8 +134,8 @@ class _Parser:
 
     def parse(self) -> CronFields:
         words = self.split()
-        values = tuple(map(self.parse_field, words, _FIELDS))
-        return CronFields(tuple(map(_canonical_field, words, _FIELDS)), values)
+        values = tuple(map(self.parse_field, words, FIELDS))
+        return CronFields(tuple(map(_canonical_field, words, FIELDS)), values)
 
     def split(self) -> list[str]:
         """Return the five fields in capitals, with macros spelled out."""
@@ -152,7 +161,7 @@ class _Parser:
                 "sets a time zone inside the rule.",
                 "Write the zone into the field timezone, beside the rule.",
             )
-        if len(words) != len(_FIELDS):
+        if len(words) != len(FIELDS):
             self.refuse_count(words)
         return [word.upper() for word in words]
 
@@ -185,17 +194,11 @@ class _Parser:
     def refuse_count(self, words: list[str]) -> NoReturn:
         count = len(words)
         what = f"has {count} field{'' if count == 1 else 's'}; a cron rule has five."
-        if count < len(_FIELDS):
+        if count < len(FIELDS):
             self.refuse(what, _EXAMPLE)
-        if count == len(_FIELDS) + 1 and _TERM.match(words[-1].upper()):
-            self.refuse(
-                what,
-                "Leave out the seconds; for anything finer than a minute use "
-                '{"calendar": "*-*-* 07:00:30"}.',
-            )
         self.refuse(what, "Leave out seconds, years, user and command.")
 
-    def parse_field(self, part: str, spec: _Field) -> frozenset[Value]:
+    def parse_field(self, part: str, spec: Field) -> frozenset[Value]:
         """Return the values of a field: numbers, and marks of the day fields."""
         values: set[Value] = set()
         for term in part.split(","):
@@ -207,7 +210,7 @@ class _Parser:
             values |= self.parse_term(term, spec)
         return frozenset(values)
 
-    def parse_term(self, term: str, spec: _Field) -> set[Value]:
+    def parse_term(self, term: str, spec: Field) -> set[Value]:
         if spec is _DAY and term in {LAST_DAY, LAST_WORKDAY}:
             return {term}
 
@@ -241,7 +244,7 @@ class _Parser:
             return {number % _WEEK for number in numbers}
         return set(numbers)
 
-    def parse_range(self, match: re.Match[str], spec: _Field) -> tuple[int, int]:
+    def parse_range(self, match: re.Match[str], spec: Field) -> tuple[int, int]:
         """Return first and last value of a term, before its step."""
         if match["first"] == "*":
             return spec.low, spec.high
@@ -263,7 +266,7 @@ class _Parser:
             )
         return first, last
 
-    def parse_step(self, digits: str | None, spec: _Field) -> int:
+    def parse_step(self, digits: str | None, spec: Field) -> int:
         if digits is None:
             return 1
 
@@ -275,14 +278,15 @@ class _Parser:
             )
         if step > spec.count:
             # "*/90" would mean minute 0 of each hour, which is not what anybody means.
+            even = spec.every.format(step if step <= _LARGEST_STEP else 90)
             self.refuse(
                 f"has step {step} for {spec.plural}, of which there are {spec.count}.",
                 "A step starts again with each hour, day, month or year; for even "
-                'steps use an interval: {"every": "PT90M"}.',
+                f'steps use an interval: {{"every": "{even}"}}.',
             )
         return step
 
-    def parse_value(self, word: str, spec: _Field) -> int:
+    def parse_value(self, word: str, spec: Field) -> int:
         """Return the number or name *word*."""
         if not word.isdecimal():
             if word in spec.names:
@@ -302,7 +306,7 @@ class _Parser:
             )
         return value
 
-    def refuse_term(self, term: str, spec: _Field) -> NoReturn:
+    def refuse_term(self, term: str, spec: Field) -> NoReturn:
         """Say why *term* is not a value of its field, as precisely as possible."""
         what = f"has {term!r} as {spec.name}"
         if term.startswith("?"):
@@ -324,8 +328,8 @@ class _Parser:
             )
         if spec is _DAY and term.startswith("L"):
             self.refuse(
-                f"{what}; days counted from the end are not supported.",
-                'Write L or LW, or use {"calendar": "*-*~3 07:00"}.',
+                f"{what}; only calendar rules count days from the end of a month.",
+                'Write L or LW, or use {"calendar": "*-*~03 07:00"}.',
             )
         last_of_name = term.endswith("L") and term[:-1] in spec.names
         if spec is _WEEKDAY and (term.startswith("L") or last_of_name):
@@ -341,7 +345,7 @@ class _Parser:
             "write *, lists 1,2, ranges 1-5 and steps */5.",
         )
 
-    def refuse_name(self, term: str, spec: _Field, what: str) -> NoReturn:
+    def refuse_name(self, term: str, spec: Field, what: str) -> NoReturn:
         near = difflib.get_close_matches(term[:3], spec.names, n=1)
         known = f"{spec.names[0]} to {spec.names[-1]} or {spec.low} to {spec.high}"
         hint = f"Did you mean {near[0]}? " if near and term.isalpha() else ""
@@ -351,7 +355,7 @@ class _Parser:
         )
 
 
-def _canonical_field(part: str, spec: _Field) -> str:
+def _canonical_field(part: str, spec: Field) -> str:
     """Write numbers for names and drop leading zeros; the meaning stays the same."""
 
     def number(match: re.Match[str]) -> str:

@@ -16,22 +16,10 @@ from datetime import timedelta
 
 import httpx2
 
-#: Well-known prefix of addresses that stand for IPv4 ones (RFC 6052).
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-
-#: Everything that is routed on the IPv6 internet. ``is_global`` does not know all that
-#: lies outside (site-local, IPv4-compatible, prefixes of local translators).
-_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
-
-#: For documentation (RFC 9637); Python 3.11 considers it global.
-_DOCUMENTATION = ipaddress.ip_network("3fff::/20")
-
-#: Relays from IPv6 to IPv4, which no longer exist (RFC 7526).
-_RELAYS = ipaddress.ip_network("192.88.99.0/24")
+from models.fields.addresses import is_public
 
 _LAST_PORT = 65535
 
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
 
 
@@ -43,32 +31,6 @@ def resolve_host(host: str, port: int) -> tuple[str, ...]:
     """Return every address of *host*, each once, in the resolver's order."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def is_public(address: IpAddress) -> bool:
-    """
-    Return whether *address* belongs to the public internet.
-
-    An IPv6 address that carries an IPv4 address is judged by the latter: that is where
-    the packets go.
-    """
-    if isinstance(address, ipaddress.IPv4Address):
-        public = address.is_global and not address.is_multicast
-        return public and address not in _RELAYS
-
-    carried = address.ipv4_mapped or address.sixtofour
-    if carried is None and address.teredo is not None:
-        carried = address.teredo[1]
-    if carried is None and address in _NAT64:
-        carried = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    if carried is not None:
-        return is_public(carried)
-
-    return (
-        address in _GLOBAL_UNICAST
-        and address.is_global
-        and address not in _DOCUMENTATION
-    )
 
 
 def make_client(timeout: timedelta) -> httpx2.Client:

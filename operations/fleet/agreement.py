@@ -19,6 +19,7 @@ AGREED = {
     Role.WORKER: (
         *("broker_url", "queue_prefix", "timezone", "workspace", "retention"),
         *("operation_lease", "operation_heartbeat", "webhook_secret"),
+        "webhook_allowed_hosts",
     ),
 }
 
@@ -44,6 +45,8 @@ def _describe(value: object, shown: object) -> str:
         return f"digest {digest.hexdigest()}"
     if isinstance(shown, bool):
         return str(shown).lower()
+    if isinstance(shown, list):
+        return ", ".join(map(str, shown)) or "none"
     text = "not set" if shown is None else str(shown)
     scheme, separator, rest = text.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else text

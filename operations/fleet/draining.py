@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now
 from models.database.journal import note_change
-from models.database.tables import processes
+from models.database.tables import ALIVE_FOR, processes
 from models.errors import ConflictError, NotFoundError
-from operations.fleet.processes import ALIVE_FOR, Role
+from operations.fleet.processes import Role
 
 #: The first schema whose workers know how to.
 _KNOWN_SINCE = "0003"

@@ -20,14 +20,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import Clock, db_now, read_clock, read_host_clock
-from models.database.tables import processes
+from models.database.tables import ALIVE_FOR, processes
 
 #: Between two signs of life.
 RENEW_EVERY = timedelta(seconds=20)
-
-#: A process without a sign for longer counts as gone. Three signs may be lost; somebody
-#: who looks after two minutes sees that it is gone.
-ALIVE_FOR = timedelta(seconds=90)
 
 #: How long the rows of killed processes are kept, for people.
 KEPT_FOR = timedelta(days=1)

@@ -27,6 +27,7 @@ from models.database.engine import (
     make_rows_json,
 )
 from models.database.tables import (
+    ALIVE_FOR,
     LIVE_OR_CLAIMED,
     PENDING,
     PENDING_MANUAL,
@@ -39,7 +40,7 @@ from models.database.tables import (
     processes,
 )
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
-from operations.fleet.processes import ALIVE_FOR, Role
+from operations.fleet.processes import Role
 from operations.paused_queues import PAUSED
 
 #: Number of slots that is assumed while no worker has recorded its own.

@@ -20,9 +20,8 @@ import sqlalchemy as sa
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from models.database.engine import writing
-from models.database.tables import processes, templates
+from models.database.tables import ALIVE_FOR, processes, templates
 from models.operation_state import Queue
-from operations.fleet.processes import ALIVE_FOR
 from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.mail_server import MailServer, run_mail_server

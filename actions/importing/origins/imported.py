@@ -217,7 +217,7 @@ def _look_ahead(draft: Draft, action: ScheduledActionModel, defaults: Defaults) 
         raise CannotBeError(msg)
     if draft.other_clock is None:
         return
-    rules = [make_read_rule(rule) for rule in timing.when]
+    rules = [make_read_rule(rule) for rule in schedule.rules]
     nights = find_touched_nights(schedule, rules, defaults.now)
     if nights:
         told = "; ".join(dict.fromkeys(night.describe() for night in nights))

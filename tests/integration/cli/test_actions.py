@@ -13,14 +13,59 @@ def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
     """
     call("actions", "post", write_action(shop), "--app", "shop")
     seen = []
-    for command in ("pause", "resume", "delete"):
-        answer = call("actions", command, "hello", "--json")
+    for command in (["pause"], ["resume"], ["delete", "--yes"]):
+        answer = call("actions", *command, "hello", "--json")
         seen.append((answer.code, answer.data["state"], len(answer.data["next"])))
 
     assert [(0, "paused", 0), (0, "active", 1), (0, "deleted", 0)] == seen
     assert [] == call("actions", "list", "--json").data
     assert "deleted" == call("actions", "show", "hello", "--json").data["state"]
     assert 4 == call("actions", "delete", "hello").code
+
+
+def test_deleting_asks_and_takes_several(call: Call, shop: Path):
+    """
+    Without a terminal ``--yes`` decides; of several, all go or none.
+    """
+    for uid in ("one", "two", "three"):
+        call("actions", "post", write_action(shop, uid=uid, name=uid), "--app", "shop")
+
+    asked = call("actions", "delete", "one")
+    unknown = call("actions", "delete", "one", "nothing", "--yes")
+    tried = call("actions", "delete", "one", "two", "--dry-run")
+    done = call("actions", "delete", "one", "two", "one", "--yes", "--json")
+    rest = call("actions", "delete", "--all", "--app", "shop", "--yes")
+    every = call("actions", "delete", "--all", "--yes")
+
+    assert 2 == asked.code
+    assert "Delete 'one' (uid one) of 'shop'?" in asked.err
+    assert "--yes" in asked.err
+    assert 4 == unknown.code
+    assert "Would delete one" in tried.out
+    assert ["one", "two"] == [each["uid"] for each in done.data]
+    assert "Deleted three (uid three).\n" == rest.out
+    assert 2 == every.code
+    assert [] == call("actions", "list", "--json").data
+
+
+def test_mails_to_nobody_are_told_where_one_looks_first(call: Call, shop: Path):
+    """
+    By the post, the list and the run.
+    """
+    path = write_action(shop, recipients={})
+
+    told = [
+        call("actions", "post", path, "--app", "shop"),
+        call("actions", "list"),
+        call("actions", "list", "--json"),
+        call("actions", "run", "hello"),
+    ]
+
+    for answer in told:
+        assert 0 == answer.code
+        assert "nobody is named, so send_email reaches nobody" in " ".join(
+            answer.err.split()
+        )
 
 
 def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):

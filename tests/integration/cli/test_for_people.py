@@ -190,7 +190,7 @@ def test_deleted_action_is_listed_if_asked_for(call: Call, shop: Path):
     """
     call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
 
-    deleted = call("actions", "delete", "hello").out
+    deleted = call("actions", "delete", "hello", "--yes").out
 
     assert "Deleted hello (uid hello).\n" == deleted
     assert "No scheduled actions." in call("actions", "list").err

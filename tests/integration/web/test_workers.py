@@ -12,8 +12,9 @@ from starlette.testclient import TestClient
 from actions.leader import Leader
 from actions.pausing.queues import fetch_queue_pause, pause_queue
 from models.database.engine import reading, writing
+from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
-from operations.fleet.processes import ALIVE_FOR, fetch_processes
+from operations.fleet.processes import fetch_processes
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
 from tests.integration.web.conftest import OWN, Browser, enter, new_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from cli.operations_watch import describe
+from cli.operations_watch import describe, find_warnings
 from models.operation_state import OperationState, StepState
 from overview.operations.shown import ShownOperation, ShownStep
 from tests.shown import make_shown_operation
@@ -50,3 +50,17 @@ def test_step_that_failed_says_why():
     lines = describe(make_shown("failed", failed))
 
     assert ["  refresh: failed: no domain 'b'", "hello: failed"] == lines
+
+
+def test_mail_to_nobody_is_told():
+    """
+    A step that succeeded without a mail may not be what its author meant.
+    """
+    result = {"sent": 0, "failed": [], "uncertain": [], "warnings": ["No group 'x'."]}
+    silent = replace(STARTED, name="send_email", result=result)
+    doubtful = replace(silent, result={**result, "warnings": [], "uncertain": ["ada"]})
+
+    assert ["send_email: No group 'x'.", "send_email: nobody got a mail."] == (
+        find_warnings(make_shown("succeeded", STARTED, silent))
+    )
+    assert [] == find_warnings(make_shown("succeeded", doubtful))

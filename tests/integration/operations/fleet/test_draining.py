@@ -8,10 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import Author, reading, writing
+from models.database.tables import ALIVE_FOR
 from models.errors import ConflictError, NotFoundError
 from models.paging import Page
 from operations.fleet.draining import drain_worker, find_worker, resume_worker
-from operations.fleet.processes import ALIVE_FOR, Role, fetch_processes, record_sign
+from operations.fleet.processes import Role, fetch_processes, record_sign
 from overview.changes import ChangeFilter, fetch_changes
 from tests.presence import give_sign, make_worker
 

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from actions.pausing.queues import pause_queue
 from models.database.engine import reading, writing
+from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from operations.fleet.draining import drain_worker
-from operations.fleet.processes import ALIVE_FOR
 from overview.doctor.checks.work import look_at_queues
 from overview.doctor.finding import View
 from overview.installation.queues import ShownQueue, fetch_queues

@@ -124,23 +124,23 @@ def test_days_of_a_month(days: str, expected: list[int]):
         ("0 0 * 13 *", "has month 13; months go from 1 to 12.", ""),
         ("0 0 * * 8", "has day of the week 8; days of the week go from 0 to 7.", ""),
         ("0 7 * *", "has 4 fields; a cron rule has five.", "Write minute, hour"),
-        ("* * * * * *", "has 6 fields; a cron rule has five.", "calendar"),
+        ("* * * * * *", "has 6 fields; a cron rule has five.", "seconds: '* * * * *'."),
         ("0 0 7 * * 1 2027", "has 7 fields; a cron rule has five.", "Leave out"),
-        ("0 7 * * 1 root /bin/true", "has 7 fields", "Leave out"),
+        ("0 7 * * 1 root /bin/true", "has 7 fields", "user and command: '0 7 * * 1'"),
         ("", "is empty.", "Write minute, hour"),
         ("   ", "is empty.", "Write minute, hour"),
         ("R * * * *", "random", "jitter"),
         ("R(0-9) * * * *", "random", "jitter"),
         ("H 7 * * *", "cron has no 'H'.", "jitter"),
         ("H/15 7 * * *", "cron has no 'H'.", "jitter"),
-        ("0 7 ? * 1", "cron has no '?'.", "Write '*'."),
+        ("0 7 ? * 1", "cron has no '?'.", "Write '0 7 * * 1'."),
         ("0 7 15W * *", "the nearest working day is not supported.", "LW"),
-        ("0 7 L-3 * *", "days counted from the end", "Write L or LW"),
+        ("0 7 L-3 * *", "count days from the end", "*-*~04 07:00:00"),
         ("0 7 * * L", "needs its number.", "Write 5L"),
-        ("0 7 * * FRIL", "needs its number.", "Write 5L"),
-        ("0 7 * * 5-1", "runs backwards.", "To wrap around, write 5-6,0-1."),
-        ("0 7 * * FRI-SUN", "runs backwards.", "To wrap around, write 5-6,0."),
-        ("0 22-2 * * *", "runs backwards.", "To wrap around, write 22-23,0-2."),
+        ("0 7 * * FRIL", "needs its number.", "Write '0 7 * * 5L'."),
+        ("0 7 * * 5-1", "runs backwards.", "Write '0 7 * * 5-6,0-1'."),
+        ("0 7 * * FRI-SUN", "runs backwards.", "Write '0 7 * * 5-6,0'."),
+        ("0 22-2 * * *", "runs backwards.", "Write '0 22-23,0-2 * * *'."),
         ("*/0 * * * *", "has step 0 for minutes; a step is 1 or more.", "'*/5'"),
         ("*/90 * * * *", "has step 90 for minutes, of which there are 60.", "PT90M"),
         ("10-10/5 * * * *", "a range of one value has no steps.", "or 10/5"),
@@ -151,7 +151,7 @@ def test_days_of_a_month(days: str, expected: list[int]):
         ("0 0 30,31 FEB *", "is never due: there is no day 30 in month 2.", "write L"),
         ("0 0 */31 * 1#2", "no date matches both of its day fields.", "both"),
         ("@reboot", "is due when a machine starts", "'@daily'"),
-        ("@every 5m", "is not a cron rule.", "interval"),
+        ("@every 5m", "is not a cron rule.", "PT5M"),
         ("@dayly", "is not a macro of cron.", "Did you mean '@daily'?"),
         ("@x", "is not a macro of cron.", "@hourly"),
         ("@daily root", "has more than @daily in it.", "alone"),
@@ -167,8 +167,8 @@ def test_days_of_a_month(days: str, expected: list[int]):
         ("*/2/3 * * * *", "has '*/2/3' as minute", "Minutes go from 0 to 59"),
         ("0 0 L/2 * *", "has 'L/2' as day of the month", "Write L"),
         ("0 7 * * 1\0", "has the character '\\x00'.", "plain text"),
-        ("0 7\n* * 1", "has the character '\\n'.", "plain text"),
-        ("0 7\N{NO-BREAK SPACE}* * 1", "has the character '\\xa0'.", "plain text"),
+        ("0 7\n* * 1", "has the character '\\n'.", "Write '0 7 * * 1'."),
+        ("0 7\N{NO-BREAK SPACE}* * 1", "has the character '\\xa0'.", "Write '0 7"),
         ("\N{ARABIC-INDIC DIGIT THREE} 7 * * 1", "has the character", "plain text"),
         ("0 7 * * 1" + " " * 1000, "is too long: 1009 characters.", "1000"),
         ("9" * 999 + " 7 * * 1", "is too long", "1000"),
@@ -188,7 +188,7 @@ def test_mistake_is_refused_with_the_way_out(text: str, message: str, hint: str)
 
 
 @pytest.mark.parametrize(
-    "text", ["0 0 7 * * 1", "@every 90m", "*/90 * * * *", "0 7 L-3 * *"]
+    "text", ["30 0 7 * * 1", "@every 90m", "*/90 * * * *", "0 7 L-3 * *"]
 )
 def test_other_rule_that_a_hint_shows_can_be_copied(text: str):
     """

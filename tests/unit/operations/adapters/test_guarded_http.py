@@ -7,10 +7,10 @@ import ipaddress
 import httpx2
 import pytest
 
+from models.fields.addresses import is_public
 from operations.adapters.guarded_http import (
     ForbiddenUrlError,
     HostGuard,
-    is_public,
 )
 
 

@@ -1,0 +1,344 @@
+"""
+Make the actions of a small app what a set of documents says: a folder in git.
+
+An action is the one that a document names by uid, or else by its name. What two people
+apply at the same time is applied one after the other: the second finds what the first
+has left, and nothing is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from actions.lookup import fetch_app
+from actions.posting.applied import (
+    AppliedActions,
+    AppliedEntry,
+    Document,
+    FileChange,
+    place_in_files,
+)
+from actions.posting.naming import Taken, refuse_repeated
+from actions.posting.post import SYSTEM_APP, Posted, delete_action, post_actions
+from actions.posting.references import fetch_references
+from actions.read_actions import fetch_rows, find_next
+from models.database.journal import rolled_back
+from models.database.tables import scheduled_actions, small_apps
+from models.door.differences import find_differences
+from models.door.documents import action_document, read_action
+from models.door.places import locate
+from models.errors import (
+    ConflictError,
+    InvalidDocumentError,
+    NotFoundError,
+    Problem,
+    UsageError,
+)
+from models.fields.strict_model import MOST_PROBLEMS
+from models.fields.task_rules import TaskRules
+
+_kept = scheduled_actions.c
+
+#: Names that a refusal lists.
+_LISTED = 5
+
+
+def read_documents(
+    texts: Mapping[str, bytes],
+    *,
+    default_timezone: str,
+    task_rules: TaskRules | None = None,
+) -> tuple[Document, ...]:
+    """
+    Return the actions that *texts* describe, one each.
+
+    Args:
+        texts: JSON objects by the names of their files.
+
+        default_timezone: The zone of rules that name none.
+
+        task_rules: As for ``read_action``.
+
+    Raises:
+        InvalidDocumentError: With the problems of all files; pointers begin with the
+            file, line and column.
+    """
+    read: list[Document] = []
+    problems: list[Problem] = []
+    for source, text in texts.items():
+        try:
+            action = read_action(
+                text, default_timezone=default_timezone, task_rules=task_rules
+            )
+            read.append(Document(source, action))
+        except InvalidDocumentError as error:
+            for each in error.problems:
+                place = locate(each, text)
+                where = source if place is None else f"{source}:{place[0]}:{place[1]}"
+                pointer = f"{where} {each.pointer}".rstrip()
+                problems.append(replace(each, pointer=pointer))
+        if len(problems) >= MOST_PROBLEMS:
+            break
+    if problems:
+        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
+    return tuple(read)
+
+
+def apply_actions(  # noqa: PLR0913 - all but three have a default
+    connection: sa.Connection,
+    app: str,
+    documents: Sequence[Document],
+    *,
+    prune: bool = False,
+    may_prune: Collection[str] | None = None,
+    lookback: timedelta,
+    by: str | None = None,
+    note: str | None = None,
+    dry_run: bool = False,
+) -> AppliedActions:
+    """
+    Create and replace the actions of *app* that differ from *documents*; all or none.
+
+    What does not differ gets no new revision, unless it is in quarantine.
+
+    Args:
+        connection: In a transaction of its own.
+
+        app: Uid of a small app; not the scheduler's own.
+
+        documents: One for each action.
+
+        prune: Whether to delete the actions that no document has. Operations that
+            wait are canceled when a worker takes them, as after any deletion.
+
+        may_prune: Uids that may be pruned; others are a conflict. None: all may.
+
+        lookback: As for ``post_action``.
+
+        by: Who applies them.
+
+        note: Why, in their words.
+
+        dry_run: Whether to roll everything back in the end.
+
+    Raises:
+        NotFoundError: No such small app.
+
+        UsageError: *app* is the scheduler's own.
+
+        ConflictError: A name or uid is taken, or something else would be pruned than
+            *may_prune* says.
+
+        InvalidDocumentError: As ``post_actions``; pointers begin with the file.
+    """
+    if app == SYSTEM_APP:
+        msg = f"small app {app!r} is the scheduler's own; its actions have no files."
+        raise UsageError(msg)
+    fetch_app(connection, app)
+    with _naming(documents):
+        refuse_repeated([each.action for each in documents])
+    with rolled_back(connection) if dry_run else nullcontext():
+        stored = _lock_app(connection, app)
+        plan = _make_plan(stored, documents)
+        gone = [row for row in stored if row.uid not in plan.claimed]
+        if prune:
+            _refuse_others(gone, may_prune)
+            gone = [row for row in gone if _prune(connection, row.uid, by, note)]
+        _make_room(connection, plan)
+        posted = _post(connection, app, plan, lookback=lookback, by=by, note=note)
+        rows = fetch_rows(connection, [each.uid for each in posted.values()])
+    entries = [
+        _make_entry(each, plan, posted, rows, is_stored=not dry_run)
+        for each in documents
+    ]
+    if prune:
+        entries += [
+            AppliedEntry(None, FileChange.PRUNED, row.uid, row.name, row.revision + 1)
+            for row in gone
+        ]
+    return AppliedActions(
+        app,
+        dry_run,
+        tuple(entries),
+        () if prune else tuple(row.name for row in gone),
+        tuple(documents),
+        fetch_references(connection, app, [each.action for each in documents]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """
+    Which action each document is, by the document's file.
+
+    Args:
+        old: The rows of those that are stored.
+
+        pointers: What differs in those that are to be stored.
+
+        changed: The documents that are to be stored.
+    """
+
+    old: Mapping[str, sa.Row[Any]]
+    pointers: Mapping[str, tuple[str, ...]]
+    changed: tuple[Document, ...]
+
+    @property
+    def claimed(self) -> set[str]:
+        return {row.uid for row in self.old.values()}
+
+
+def _lock_app(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
+    """Return the actions of *app*, which nobody posts to meanwhile."""
+    # Not FOR UPDATE: recording operations refers to the row of the app, and goes on.
+    connection.execute(
+        sa.select(small_apps.c.uid)
+        .where(small_apps.c.uid == app)
+        .with_for_update(key_share=True)
+    )
+    return list(
+        connection.execute(
+            sa.select(scheduled_actions)
+            .where(_kept.app == app, _kept.deleted_at.is_(None))
+            .order_by(_kept.name)
+        )
+    )
+
+
+def _make_plan(stored: Sequence[sa.Row[Any]], documents: Sequence[Document]) -> _Plan:
+    by_uid = {row.uid: row for row in stored}
+    by_name = {row.name: row for row in stored}
+    named = {each.action.uid for each in documents if each.action.uid}
+    old: dict[str, sa.Row[Any]] = {}
+    pointers: dict[str, tuple[str, ...]] = {}
+    changed: list[Document] = []
+    for each in documents:
+        row = by_uid.get(each.action.uid or "")
+        if row is None and each.action.uid is None:
+            row = by_name.get(each.action.name)
+            # the file of the other says that it has another name now
+            row = None if row is not None and row.uid in named else row
+        if row is None:
+            changed.append(each)
+            continue
+        old[each.source] = row
+        written = {"uid": row.uid, **action_document(each.action)}
+        found = find_differences({"uid": row.uid, **row.document}, written)
+        pointers[each.source] = tuple(one.pointer for one in found)
+        if found or row.quarantined_at is not None:
+            changed.append(each)
+    return _Plan(old, pointers, tuple(changed))
+
+
+def _refuse_others(
+    gone: Sequence[sa.Row[Any]], may_prune: Collection[str] | None
+) -> None:
+    """Refuse to prune what was not there, or had a file, when somebody looked."""
+    if may_prune is None:
+        return
+    others = [row.name for row in gone if row.uid not in may_prune]
+    if others:
+        listed = ", ".join(map(repr, others[:_LISTED]))
+        msg = (
+            f"other actions would be pruned than you have seen: {listed}. Look again"
+            " with --dry-run."
+        )
+        raise ConflictError(msg)
+
+
+def _prune(
+    connection: sa.Connection, uid: str, by: str | None, note: str | None
+) -> bool:
+    """Delete an action; tell whether it was still there."""
+    try:
+        delete_action(connection, uid, by=by, note=note)
+    except NotFoundError:
+        return False  # somebody else was faster, which is as well
+    return True
+
+
+def _make_room(connection: sa.Connection, plan: _Plan) -> None:
+    """Free the names of actions that get another, since others may want them."""
+    wanted = {each.action.name for each in plan.changed}
+    for each in plan.changed:
+        row = plan.old.get(each.source)
+        if row is None or row.name == each.action.name or row.name not in wanted:
+            continue
+        # Nobody sees it: the post that follows gives it its own name.
+        connection.execute(
+            sa.update(scheduled_actions)
+            .where(_kept.uid == row.uid)
+            .values(name=f"{row.uid} is being renamed")
+        )
+
+
+def _post(
+    connection: sa.Connection,
+    app: str,
+    plan: _Plan,
+    *,
+    lookback: timedelta,
+    by: str | None,
+    note: str | None,
+) -> dict[str, Posted]:
+    """Store the documents that differ, and return what became of each, by file."""
+    actions = [each.action for each in plan.changed]
+    if not actions:
+        return {}
+    taken = Taken(connection, app, actions)
+    conflicts = [
+        f"{each.source}: {found.message}"
+        for each in plan.changed
+        if (found := taken.find_conflict(each.action, replace=True)) is not None
+    ]
+    if conflicts:
+        raise ConflictError("\n".join(conflicts[:MOST_PROBLEMS]))
+    with _naming(plan.changed):
+        posted = post_actions(
+            connection, app, actions, replace=True, lookback=lookback, by=by, note=note
+        )
+    sources = (each.source for each in plan.changed)
+    return dict(zip(sources, posted, strict=True))
+
+
+@contextmanager
+def _naming(documents: Sequence[Document]) -> Iterator[None]:
+    """Put the files in place of the numbers with which pointers begin."""
+    try:
+        yield
+    except InvalidDocumentError as error:
+        raise InvalidDocumentError(
+            tuple(place_in_files(error.problems, documents))
+        ) from None
+
+
+def _make_entry(
+    document: Document,
+    plan: _Plan,
+    posted: Mapping[str, Posted],
+    rows: Mapping[str, sa.Row[Any]],
+    *,
+    is_stored: bool,
+) -> AppliedEntry:
+    source, name = document.source, document.action.name
+    found = posted.get(source)
+    if found is None:
+        row = plan.old[source]
+        unchanged = FileChange.UNCHANGED
+        return AppliedEntry(source, unchanged, row.uid, name, row.revision)
+    return AppliedEntry(
+        source,
+        FileChange.CREATED if found.created else FileChange.CHANGED,
+        found.uid if is_stored or not found.created else None,
+        name,
+        found.revision,
+        plan.pointers.get(source, ()),
+        tuple(find_next(rows[found.uid], count=1)),
+        found.superseded,
+    )

@@ -1,0 +1,371 @@
+"""
+What to write instead of a rule that another scheduler would take. Pure.
+
+People bring rules of Quartz, Spring, AWS, Jenkins and Go libraries, which look alike
+and mean other things: a field of seconds or years, Sunday as 1, a hash for a number.
+What is offered here was read before it is shown, so no hint is itself refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from models.errors import RuleError
+from models.expressions.calendar import CalendarExpression
+from models.expressions.cron_fields import FIELDS, Field, quote
+from models.fields.zone import load_zone
+
+#: Tells whether a text is a cron rule that is due some day.
+Accepts = Callable[[str], bool]
+
+#: Characters of a rule that is looked at, and of one that is offered.
+_LONGEST = 120
+
+_FIELD_COUNT = len(FIELDS)
+_HOUR, _DAY, _MONTH, _WEEKDAY = 1, 2, 3, 4
+_WEEK = 7
+
+_YEAR = re.compile(r"\*|(?:19|20|21)[0-9]{2}(?:[-,/][0-9,/-]*)?")
+#: What a field of a rule may look like, in any dialect; a user or command does not.
+_NAMES = "|".join(name for each in FIELDS for name in each.names)
+_LIKE_FIELD = re.compile(
+    r"[0-9*?][0-9*?A-Z,/#()-]*|[HR](?:[(/].*)?|L(?:W|-[0-9]+|[A-Z]{3})?"
+    rf"|(?:{_NAMES})(?:[-,#L].*)?"
+)
+
+_AWS = re.compile(r"\s*CRON\((.*)\)\s*")
+_ZONED = re.compile(r"\s*(?:CRON_)?TZ=(\S+)\s+(.+)", re.IGNORECASE)
+_RATE = re.compile(r"\s*(?:@EVERY\s+(.+)|RATE\((.+)\))\s*")
+_ELAPSED = re.compile(
+    r"([0-9]{1,6})\s*(D|DAYS?|H|HRS?|HOURS?|M|MINS?|MINUTES?|S|SECS?|SECONDS?)(?![A-Z])"
+)
+_SECONDS_OF = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
+
+_RANGE = re.compile(r"([0-9]+|[A-Z]{3})-([0-9]+|[A-Z]{3})(?:/([0-9]+))?")
+_FROM_END = re.compile(r"L-([0-9]{1,2})")
+_HASH = re.compile(r"[HR](?:\(([0-9]{1,2})-([0-9]{1,2})\))?(?:/([0-9]{1,2}))?")
+_LAST_OF_NAME = re.compile(r"([A-Z]{3})L|L([A-Z]{3})")
+_NUMBER_OF_DAY = re.compile(r"(?<![/#0-9])[1-7](?![0-9])")
+
+#: Minutes of one value of the fields that a hash may stand in.
+_SPREAD = (1, 60)
+
+_WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_MONDAY_FIRST = (1, 2, 3, 4, 5, 6, 0)
+
+
+def find_hint(text: str, accepts: Accepts) -> str:
+    """
+    Return what to write instead of the refused rule *text*; "" if nobody can tell.
+
+    Args:
+        text: As its author wrote it.
+
+        accepts: Asked of each cron rule before it is offered.
+    """
+    if len(text) > _LONGEST:
+        return ""
+    said = text.upper()
+    rate = _RATE.fullmatch(said)
+    if rate is not None:
+        return _offer_interval(rate[1] or rate[2])
+    zoned = _ZONED.fullmatch(text)
+    if zoned is not None:
+        return _offer_zone(zoned[1], zoned[2], accepts)
+    aws = _AWS.fullmatch(said)
+    words = (said if aws is None else aws[1]).split()
+    offers = [offer for each in _find_readings(words) if (offer := each.offer(accepts))]
+    hint = "; or ".join(offers)
+    return f"{hint[:1].upper()}{hint[1:]}." if offers else ""
+
+
+def find_both_days(canonical: str) -> str | None:
+    """
+    Return how to ask for days that match both day fields; None if they do already.
+
+    As in Debian's cron, a day needs to match one of the two unless either begins with
+    a star, which is seldom what is meant by "0 9 1-7 * 1".
+
+    Args:
+        canonical: A rule, in canonical form.
+
+    Returns:
+        A rule in quotes, or JSON; "" if there is no such rule.
+    """
+    words = canonical.split()
+    day, weekday = words[_DAY], words[_WEEKDAY]
+    if day.startswith("*") or weekday.startswith("*"):
+        return None
+    weeks = re.fullmatch(r"([0-9]+)-([0-9]+)", day)
+    if weeks is not None and re.fullmatch(r"[0-7]", weekday):
+        first, last = int(weeks[1]), int(weeks[2])
+        if last - first == _WEEK - 1 and first % _WEEK == 1:
+            words[_DAY], words[_WEEKDAY] = "*", f"{weekday}#{first // _WEEK + 1}"
+            return quote(" ".join(words))
+    return _make_calendar(words, both=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """
+    What the words of a rule may mean in another dialect.
+
+    Args:
+        words: Its five fields, in capitals.
+
+        said: What to do with the rest, such as "leave out the seconds".
+
+        second: The field of seconds. None: there is none.
+
+        year: The field of years. None: there is none.
+
+        from_one: Whether Sunday is 1, and not 0 or 7.
+
+        where: In which dialects, if the rule does not tell.
+    """
+
+    words: Sequence[str]
+    said: str = "Write"
+    second: str | None = None
+    year: str | None = None
+    from_one: bool = False
+    where: str = ""
+
+    def offer(self, accepts: Accepts) -> str:
+        """Return what to write; "" if it would be refused, too."""
+        mended = _Mended()
+        words = [
+            mended.mend(word, place, from_one=self.from_one)
+            for place, word in enumerate(self.words)
+        ]
+        rule = " ".join(words)
+        exact = _make_calendar(words, self.second, self.year)
+        if len(rule) > _LONGEST or not accepts(rule):
+            from_end = _FROM_END.fullmatch(words[_DAY])
+            return f"Write {exact}" if exact and from_end else ""
+        offered = f"{self.said} {quote(rule)}{self.where}".lstrip()
+        if mended.minutes:
+            hours, minutes = divmod(mended.minutes, 60)
+            jitter = "PT" + (f"{hours}H" if hours else "")
+            jitter += f"{minutes}M" if minutes else ""
+            offered += f', and "jitter": "{jitter}" beside "when" to spread the load'
+        keeps = (self.second or "0").isdecimal() and int(self.second or "0") > 0
+        if exact and (keeps or (self.year or "*") != "*"):
+            offered += f"; or write {exact}"
+        return offered
+
+
+def _find_readings(words: list[str]) -> Iterator[_Reading]:
+    """Yield what *words* may mean, the likeliest first."""
+    count = len(words)
+    if count == _FIELD_COUNT:
+        yield _Reading(words)
+    elif count > _FIELD_COUNT and not _LIKE_FIELD.fullmatch(words[_FIELD_COUNT]):
+        yield _Reading(words[:_FIELD_COUNT], "Leave out user and command:")
+    elif count == _FIELD_COUNT + 1:
+        yield from _find_readings_of_six(words)
+    elif count == _FIELD_COUNT + 2 and _YEAR.fullmatch(words[-1]):
+        said = "Leave out seconds and year:"
+        yield _Reading(words[1:-1], said, words[0], words[-1], from_one=True)
+
+
+def _find_readings_of_six(words: list[str]) -> Iterator[_Reading]:
+    """Yield readings with seconds before, or a year behind."""
+    said = "Leave out the seconds:"
+    marks = {place for place, word in enumerate(words) if word == "?"}
+    year = words[-1]
+    if _YEAR.fullmatch(year) and not marks & {_DAY + 1, _WEEKDAY + 1}:
+        with_year = _Reading(
+            words[:-1], "Leave out the year:", year=year, from_one=bool(marks)
+        )
+        if marks or year != "*":
+            yield with_year
+            return
+        yield _Reading(words[1:], said, words[0])
+        if words[_WEEKDAY] != "*":
+            yield _Reading(words[:-1], "if the last field is a year, leave it out:")
+        return
+    weekday = words[-1]
+    if not marks or not _NUMBER_OF_DAY.search(weekday) or "0" in weekday:
+        yield _Reading(words[1:], said, words[0])
+        return
+    quartz = " (if Sunday is 1, as in Quartz)"
+    yield _Reading(words[1:], said, words[0], from_one=True, where=quartz)
+    spring = " (if it is 0 or 7, as in Spring)"
+    yield _Reading(words[1:], "", words[0], where=spring)
+
+
+@dataclass(slots=True)
+class _Mended:
+    """Puts fields of other dialects into ours, and counts the jitter they ask for."""
+
+    minutes: int = field(default=0)
+
+    def mend(self, word: str, place: int, *, from_one: bool) -> str:
+        """Return the field *word*, as we write it; unknown terms stay as they are."""
+        if word == "?" and place in {_DAY, _WEEKDAY}:
+            return "*"
+        terms = word.split(",")
+        if place == _WEEKDAY:
+            terms = [_mend_weekday(term, from_one=from_one) for term in terms]
+        if place <= _HOUR:
+            terms = [self._mend_hash(term, place) for term in terms]
+        return ",".join(_unwrap(term, FIELDS[place]) for term in terms)
+
+    def _mend_hash(self, term: str, place: int) -> str:
+        found = _HASH.fullmatch(term)
+        if found is None:
+            return term
+        spec = FIELDS[place]
+        first, last = (
+            (int(found[1]), int(found[2])) if found[1] else (spec.low, spec.high)
+        )
+        step = int(found[3]) if found[3] else None
+        if step is None:
+            self.minutes += (last - first) * _SPREAD[place]
+            return str(first)
+        self.minutes += (step - 1) * _SPREAD[place]
+        return f"{first}-{last}/{step}" if found[1] else f"*/{step}"
+
+
+def _mend_weekday(term: str, *, from_one: bool) -> str:
+    """Return a term of the day of the week with Sunday as 0, and FRIL as 5L."""
+    last = _LAST_OF_NAME.fullmatch(term)
+    if last is not None:
+        name = last[1] or last[2]
+        names = FIELDS[_WEEKDAY].names
+        return f"{names.index(name)}L" if name in names else term
+    if not from_one:
+        return term
+    if term == "L":
+        return "6"
+    return _NUMBER_OF_DAY.sub(lambda found: str(int(found[0]) - 1), term)
+
+
+def _unwrap(term: str, spec: Field) -> str:
+    """Return a range that runs backwards as two, or with a step as its values."""
+    found = _RANGE.fullmatch(term)
+    if found is None:
+        return term
+    first, last = _get_number(found[1], spec), _get_number(found[2], spec)
+    if first is None or last is None or first <= last:
+        return term
+    count = spec.count
+    if found[3]:
+        values = range(first, last + count + 1)[:: max(int(found[3]), 1)]
+        return ",".join(str((each - spec.low) % count + spec.low) for each in values)
+    top = spec.low + count - 1
+    tail = f"{first}-{top}" if first < top else f"{first}"
+    return f"{tail},{spec.low}-{last}" if last > spec.low else f"{tail},{last}"
+
+
+def _get_number(word: str, spec: Field) -> int | None:
+    """Return the number or name *word*; None if it is neither, or out of bounds."""
+    if word in spec.names:
+        return spec.names.index(word) + spec.named_from
+    if word.isdecimal() and spec.low <= int(word) <= spec.high:
+        return int(word)
+    return None
+
+
+def _offer_zone(name: str, rule: str, accepts: Accepts) -> str:
+    """Return *rule* with its zone beside it; "" if one of them is refused, too."""
+    try:
+        load_zone(name)
+    except RuleError:
+        return ""
+    if not accepts(rule):
+        return ""
+    return f'Write {{"cron_rule": "{rule.strip()}", "timezone": "{name}"}}.'
+
+
+def _offer_interval(said: str) -> str:
+    """Return the interval that "5m" or "1 hour" asks for; "" if it is neither."""
+    parts = _ELAPSED.findall(said)
+    if not parts or _ELAPSED.sub("", said).strip():
+        return ""
+    total = sum(int(count) * _SECONDS_OF[unit[0]] for count, unit in parts)
+    hours, rest = divmod(total, 3600)
+    minutes, seconds = divmod(rest, 60)
+    if total < 60:
+        return 'Once a minute is the most: write {"every": "PT1M"}.'
+    if hours > 800_000:
+        return ""
+    text = "".join(
+        f"{count}{unit}"
+        for count, unit in ((hours, "H"), (minutes, "M"), (seconds, "S"))
+        if count
+    )
+    return f'Write an interval: {{"every": "PT{text}"}}.'
+
+
+def _make_calendar(
+    words: Sequence[str],
+    second: str | None = None,
+    year: str | None = None,
+    *,
+    both: bool = False,
+) -> str:
+    """
+    Return a calendar rule with the meaning of *words*, as JSON; "" if there is none.
+
+    Args:
+        words: The five fields of a cron rule; the day may be such as "L-2".
+
+        second: The field of seconds.
+
+        year: The field of years.
+
+        both: Whether days are meant that match both day fields.
+    """
+    day, weekday = words[_DAY], words[_WEEKDAY]
+    if day != "*" and weekday != "*" and not both:
+        return ""
+    from_end = _FROM_END.fullmatch(day)
+    if day == "L" or from_end is not None:
+        days = f"~{1 + int(from_end[1] if from_end else 0):02}"
+    else:
+        days = "-" + _as_spans(day, FIELDS[_DAY])
+    minute, hour, month = (_as_spans(words[n], FIELDS[n]) for n in (0, 1, 3))
+    seconds = _as_spans(second or "0", FIELDS[0])
+    text = f"{year or '*'}-{month}{days} {hour}:{minute}:{seconds}".replace("?", "*")
+    if weekday != "*":
+        text = f"{_as_weekdays(weekday)} {text}"
+    try:
+        CalendarExpression.parse(text)
+    except RuleError:
+        return ""
+    return f'{{"calendar": "{text}"}}'
+
+
+def _as_spans(word: str, spec: Field) -> str:
+    """Return a field of a cron rule as systemd writes it; as it is if nobody can."""
+
+    def number(found: re.Match[str]) -> str:
+        value = _get_number(found[0], spec)
+        return found[0] if value is None else f"{value:02}"
+
+    terms = []
+    for term in word.split(","):
+        begin, slash, step = term.partition("/")
+        if begin == "*" and slash:
+            begin = f"{spec.low:02}"
+        begin = re.sub(r"[0-9]+|[A-Z]{3}", number, begin).replace("-", "..")
+        terms.append(f"{begin}{slash}{step}")
+    return ",".join(terms)
+
+
+def _as_weekdays(word: str) -> str:
+    """Return days of the week as systemd names them; "?" if they are not plain."""
+    chosen: set[int] = set()
+    for term in word.split(","):
+        begin, _, end = term.partition("-")
+        first, last = (
+            _get_number(each, FIELDS[_WEEKDAY]) for each in (begin, end or begin)
+        )
+        if first is None or last is None or last < first:
+            return "?"
+        chosen |= {each % _WEEK for each in range(first, last + 1)}
+    return ",".join(_WEEKDAYS[each] for each in _MONDAY_FIRST if each in chosen)

@@ -1,0 +1,90 @@
+"""A folder that is applied: by two at once, and beside somebody's prune."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.posting.applied import AppliedActions, Document, FileChange
+from actions.posting.apply import apply_actions
+from models.database.engine import reading, writing
+from models.database.tables import scheduled_actions
+from models.door.documents import read_action_object
+from models.errors import ConflictError
+from tests.scheduling import add_app, make_document, post
+
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    add_app(engine)
+
+
+def make_documents(*names: str) -> list[Document]:
+    """Return one document for each name."""
+    return [
+        Document(f"{name}.json", read_action_object(make_document(name=name)))
+        for name in names
+    ]
+
+
+def apply_names(
+    engine: sa.Engine, *names: str, may_prune: frozenset[str] | None = None
+) -> AppliedActions:
+    """Make the actions of the app those of *names*."""
+    with writing(engine) as connection:
+        return apply_actions(
+            connection,
+            "app",
+            make_documents(*names),
+            prune=True,
+            may_prune=may_prune,
+            lookback=timedelta(minutes=5),
+        )
+
+
+def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
+    """
+    Whoever comes second finds what the first has left; nobody meets a conflict.
+    """
+    post(engine, name="old")
+    barrier = threading.Barrier(4)
+    found: list[AppliedActions] = []
+
+    def run() -> None:
+        barrier.wait()
+        found.append(apply_names(engine, "a", "b", "c"))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [0, 0, 0, 3] == sorted(each.count(FileChange.CREATED) for each in found)
+    assert [0, 0, 0, 1] == sorted(each.count(FileChange.PRUNED) for each in found)
+    with reading(engine) as connection:
+        kept = scheduled_actions.c
+        names = connection.execute(
+            sa.select(kept.name, kept.revision).where(kept.deleted_at.is_(None))
+        ).all()
+    assert [("a", 1), ("b", 1), ("c", 1)] == sorted(map(tuple, names))
+
+
+def test_what_nobody_has_seen_is_not_pruned(engine: sa.Engine) -> None:
+    """
+    An action that was posted since the question was asked is a conflict.
+    """
+    seen = post(engine, name="seen")
+    post(engine, name="unseen")
+
+    with pytest.raises(ConflictError, match="'unseen'"):
+        apply_names(engine, "a", may_prune=frozenset({seen.uid}))
+
+    with reading(engine) as connection:
+        gone = sa.select(sa.func.count()).where(
+            scheduled_actions.c.deleted_at.is_not(None)
+        )
+        assert 0 == connection.execute(gone).scalar_one()

@@ -1,0 +1,155 @@
+"""What is offered for rules of other schedulers means the same, and is accepted."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.door.documents import read_action
+from models.errors import RuleError
+from models.expressions.cron import CronExpression
+from models.expressions.cron_hints import find_both_days
+from tests.unit.models.documents import action
+from tests.unit.models.expressions.cron_rules import cron_rules, words_like_rules
+
+#: A rule of another dialect, and what to write instead: rules, jitter or JSON.
+MEANT = [
+    # a range with a step that wraps around
+    ("0 22-6/2 * * *", ["0 22,0,2,4,6 * * *"]),
+    ("50-10/5 * * * *", ["50,55,0,5,10 * * * *"]),
+    ("0 0 * NOV-FEB/2 *", ["0 0 * 11,1 *"]),
+    ("0 7 * * FRI-MON/2", ["0 7 * * 5,0"]),
+    ("0 7 * * FRI-SUN", ["0 7 * * 5-6,0"]),
+    # a year: the sixth field, or AWS, where Sunday is 1
+    ("0 7 * * 1 2026", ["0 7 * * 1", '{"calendar": "Mon 2026-*-* 07:00:00"}']),
+    ("0 7 * * 1 *", ["7 * * 1 *", "0 7 * * 1"]),
+    ("0 7 * * MON-FRI *", ["0 7 * * MON-FRI"]),
+    ("0 12 * * ? *", ["0 12 * * *"]),
+    ("cron(0 12 * * ? *)", ["0 12 * * *"]),
+    ("cron(0 8 ? * 2-6 *)", ["0 8 * * 1-5"]),
+    ("cron(0 8 ? * 6#3 *)", ["0 8 * * 5#3"]),
+    ("cron(15 10 ? * 6L 2030-2031)", ["15 10 * * 5L"]),
+    ("rate(5 minutes)", ['{"every": "PT5M"}']),
+    ("rate(1 day)", ['{"every": "PT24H"}']),
+    # seconds first: Quartz, Spring
+    ("0 0 7 * * 1", ["0 7 * * 1"]),
+    ("30 0 12 * * *", ["0 12 * * *", '{"calendar": "*-*-* 12:00:30"}']),
+    ("0 0 12 ? * MON-FRI", ["0 12 * * MON-FRI"]),
+    ("0 0 12 ? * 2-6", ["0 12 * * 1-5", "0 12 * * 2-6"]),
+    ("0 15 10 L-2 * ?", ['{"calendar": "*-*~03 10:15:00"}']),
+    ("0 0 9 LW * ?", ["0 9 LW * *"]),
+    ("0 0 22-6/2 ? * SAT", ["0 22,0,2,4,6 * * SAT"]),
+    ("0 15 10 ? * 6L 2030", ["15 10 * * 5L"]),
+    # the end of a month
+    ("0 7 L-1 * *", ['{"calendar": "*-*~02 07:00:00"}']),
+    ("*/15 8-18 L-1 3,6 *", ['{"calendar": "*-03,06~02 08..18:00/15:00"}']),
+    ("0 7 * * FRIL", ["0 7 * * 5L"]),
+    ("0 7 * * LFRI", ["0 7 * * 5L"]),
+    # intervals of Go libraries
+    ("@every 5m", ['{"every": "PT5M"}']),
+    ("@every 1h30m", ['{"every": "PT1H30M"}']),
+    ("@every 5 minutes", ['{"every": "PT5M"}']),
+    ("@every 30s", ['{"every": "PT1M"}']),
+    # a hash of Jenkins
+    ("H 4 * * *", ["0 4 * * *", "PT59M"]),
+    ("H H(0-7) * * *", ["0 0 * * *", "PT7H59M"]),
+    ("H/15 * * * *", ["*/15 * * * *", "PT14M"]),
+    ("H(0-29)/10 * * * *", ["0-29/10 * * * *", "PT9M"]),
+    # a crontab of the system
+    ("0 7 * * 1 root /bin/true", ["0 7 * * 1"]),
+    ("0 7 * * 1 root", ["0 7 * * 1"]),
+    ("*/90 * * * *", ['{"every": "PT90M"}']),
+    (
+        "CRON_TZ=Europe/Paris 0 7 * * 1",
+        ['{"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}'],
+    ),
+    ("0 */30 * * *", ['{"every": "PT30H"}']),
+]
+
+
+def find_offers(hint: str) -> list[str]:
+    """Return what *hint* offers to copy: JSON objects, rules and a jitter."""
+    return re.findall(
+        r"\{[^}]*\}|(?<=')[0-9*][^']* [^']*(?=')|PT[0-9HM]+(?=\" beside)", hint
+    )
+
+
+def read(offer: str) -> None:
+    """Read *offer* as whoever copies it would post it."""
+    if offer.startswith("PT"):
+        read_action(action(jitter=offer))
+    elif offer.startswith("{"):
+        read_action(action(when=json.loads(offer)))
+    else:
+        read_action(action(when={"cron_rule": offer}))
+
+
+@pytest.mark.parametrize(("text", "offers"), MEANT)
+def test_other_dialect_is_spelled_out(text: str, offers: list[str]) -> None:
+    """
+    The hint has the rule as it is written here, and each is accepted.
+    """
+    with pytest.raises(RuleError) as caught:
+        CronExpression.parse(text)
+
+    assert offers == find_offers(caught.value.hint)
+    for each in offers:
+        read(each)
+
+
+def test_year_is_called_a_year() -> None:
+    """
+    Whoever wrote a year is not told to leave out the seconds.
+    """
+    with pytest.raises(RuleError) as caught:
+        CronExpression.parse("cron(0 12 * * ? *)")
+
+    assert "Leave out the year: '0 12 * * *'." == caught.value.hint
+
+
+@given(
+    st.one_of(
+        words_like_rules(),
+        # a good rule with one word more, or one changed
+        st.builds("{} {}".format, st.sampled_from(["0", "*", "30", "?"]), cron_rules()),
+        st.builds("{} {}".format, cron_rules(), st.sampled_from(["*", "?", "2027"])),
+        cron_rules().map(lambda rule: rule.replace("*", "?")),
+        cron_rules().map(lambda rule: rule.replace("0", "H", 1)),
+        cron_rules().map(lambda rule: re.sub(r"(\d+)-(\d+)", r"\2-\1", rule)),
+    )
+)
+def test_no_hint_is_itself_refused(text: str) -> None:
+    """
+    Whatever a refusal offers can be posted.
+    """
+    try:
+        CronExpression.parse(text)
+    except RuleError as error:
+        for offer in find_offers(error.hint):
+            read(offer)
+
+
+@pytest.mark.parametrize(
+    ("rule", "instead"),
+    [
+        ("0 9 1-7 * 1", "'0 9 * * 1#1'"),
+        ("0 9 8-14 * 1", "'0 9 * * 1#2'"),
+        ("0 9 2-8 * 1", '{"calendar": "Mon *-*-02..08 09:00:00"}'),
+        ("0 0 13 * 5", '{"calendar": "Fri *-*-13 00:00:00"}'),
+        ("0 0 13 * 5L", ""),
+        ("0 9 * * 1", None),
+        ("0 9 */2 * 1", None),
+        ("0 9 1-7 * *", None),
+    ],
+)
+def test_days_that_match_both_fields(rule: str, instead: str | None) -> None:
+    """
+    A first Monday is asked for as 1#1; a Friday the thirteenth needs a calendar rule.
+    """
+    assert instead == find_both_days(rule)
+    for each in find_offers(instead or ""):
+        read(each)
