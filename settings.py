@@ -475,7 +475,23 @@ class Settings(BaseSettings):
             default_queue=self.task_queue,
             connections=tuple(self.task_connections),
             has_broker=not self.broker_url.startswith("memory"),
+            with_exchanges=frozenset(
+                name
+                for name, url in {
+                    None: self.broker_url,
+                    **self.task_connections,
+                }.items()
+                if url.startswith("amqp")
+            ),
         )
+
+    def _find_exchanges(self) -> frozenset[str | None]:
+        """Return the connections that lead to RabbitMQ; None is our own broker."""
+        brokers: dict[str | None, str] = {
+            None: self.broker_url,
+            **self.task_connections,
+        }
+        return frozenset(k for k, url in brokers.items() if url.startswith("amqp"))
 
     def _check_connections(self) -> None:
         """Refuse to let small apps query our own database; workers check again."""

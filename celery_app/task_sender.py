@@ -10,9 +10,9 @@ queue, RabbitMQ returns the message, and the step says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +21,10 @@ from celery.exceptions import CeleryError
 from celery.utils.nodenames import anon_nodename
 from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError, OperationalError
-from pydantic import JsonValue
 
 from celery_app.app import make_config
 from models.errors import PlatformError, RuleError, StepError
+from operations.foreign_tasks import ForeignTask
 from settings import Settings
 
 #: Errors that a connection may raise, besides those of its transport.
@@ -32,6 +32,9 @@ _ERRORS = (KombuError, CeleryError, OSError)
 
 #: AMQP's code for a message that found no queue.
 _NO_ROUTE = 312
+
+#: AMQP's code for an exchange that does not exist.
+_NOT_FOUND = 404
 
 
 #: The part of our configuration that says how to reach a broker; nothing about queues.
@@ -42,17 +45,6 @@ _OF_A_CONNECTION = (
     "broker_connection_timeout",
     "broker_transport_options",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A task to be sent."""
-
-    name: str
-    args: Sequence[JsonValue]
-    kwargs: Mapping[str, JsonValue]
-    queue: str
-    id: str
 
 
 class CeleryTaskSender:
@@ -71,25 +63,20 @@ class CeleryTaskSender:
         for name in settings.task_connections:
             self._links[name] = Link(settings, name)
 
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        *,
-        queue: str | None,
-        connection: str | None,
-        task_id: str,
-    ) -> str:
-        """Send task *name* under *task_id*; return the queue it was sent to."""
+    def send(self, task: ForeignTask) -> ForeignTask:
+        """Send *task*; return it with its queue."""
         try:
             # Checked again: the settings may have changed since the action was posted.
-            self._rules.check_connection(connection)
-            meant = self._rules.read_queue(queue)
+            self._rules.check_connection(task.connection)
+            if task.exchange is None:
+                task = replace(task, queue=self._rules.read_queue(task.queue))
+            else:
+                self._rules.check_exchange(task.exchange)
+                self._rules.check_that_it_has_exchanges(task.connection)
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
-        self._links[connection].send(_Task(name, args, kwargs, meant, task_id))
-        return meant
+        self._links[task.connection].send(task)
+        return task
 
 
 class Link:
@@ -113,7 +100,7 @@ class Link:
         self._lock = threading.Lock()
         self._open: tuple[Celery, Any] | None = None
 
-    def send(self, task: _Task) -> None:
+    def send(self, task: ForeignTask) -> None:
         """
         Send *task* over the open connection, or over a new one.
 
@@ -165,6 +152,8 @@ class Link:
         config = make_config(self._settings.model_copy(update={"broker_url": url}))
         app = Celery("minutehand-tasks", set_as_current=False)
         app.conf.update({key: config[key] for key in _OF_A_CONNECTION})
+        # Their workers look for a message where its priority puts it.
+        app.conf.broker_transport_options.pop("priority_steps", None)
         return app
 
     def _connect(self) -> tuple[Celery, Any]:
@@ -184,26 +173,44 @@ class Link:
         assert self._open is not None  # there is at least one URL
         return self._open
 
-    def _publish(self, app: Celery, connection: Any, task: _Task) -> None:
+    def _publish(self, app: Celery, connection: Any, task: ForeignTask) -> None:
         body = app.amqp.as_task_v2(
             task.id,
             task.name,
             args=list(task.args),
             kwargs=dict(task.kwargs),
+            expires=None if task.expires_at is None else task.expires_at.isoformat(),
             origin=anon_nodename(),
         )
+        # Celery would take an empty key, or a direct exchange, for the name of a queue.
+        place: dict[str, Any] = (
+            {"queue": KombuQueue(task.queue)}
+            if task.exchange is None
+            else {
+                "exchange": task.exchange,
+                "exchange_type": "topic",
+                "routing_key": task.routing_key or "",
+            }
+        )
+        if task.priority is not None:
+            place["priority"] = task.priority
         app.amqp.send_task_message(
             app.amqp.Producer(connection, auto_declare=False),
             task.name,
             body,
-            queue=KombuQueue(task.queue),
+            **place,
+            headers=dict(task.headers),
             declare=[],
             retry=False,
             mandatory=True,
         )
 
-    def _explain(self, error: BaseException, task: _Task) -> str:
-        if getattr(error, "reply_code", None) == _NO_ROUTE:
+    def _explain(self, error: BaseException, task: ForeignTask) -> str:
+        code = getattr(error, "reply_code", None)
+        if task.exchange is not None and code in {_NO_ROUTE, _NOT_FOUND}:
+            wrong = "does not exist" if code == _NOT_FOUND else "leads to no queue"
+            return f"{task.place} {wrong} ({self.title}): bind it, or name a queue"
+        if code == _NO_ROUTE:
             return (
                 f"{self.title} has no queue {task.queue!r}: start a worker that takes "
                 f"it (celery worker -Q {task.queue}), or name another queue"

@@ -24,6 +24,7 @@ from sqlalchemy import Connection
 from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
 from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
+from operations.foreign_tasks import ForeignTask
 from operations.mail.message import Mail, Rendered, Sending, Template
 from operations.operation_log import LogLevel
 from operations.recipients import User
@@ -319,34 +320,12 @@ class Webhooks(Protocol):
 class TaskSender(Protocol):
     """Sends tasks of the users' own Celery applications."""
 
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        *,
-        queue: str | None,
-        connection: str | None,
-        task_id: str,
-    ) -> str:
+    def send(self, task: ForeignTask) -> ForeignTask:
         """
-        Send task *name* to *queue*.
-
-        Args:
-            name: Name of the task.
-
-            args: Positional arguments of the task.
-
-            kwargs: Keyword arguments of the task.
-
-            queue: A queue of the user's application. None: ``MINUTEHAND_TASK_QUEUE``.
-
-            connection: Name of the broker's connection. None: our own broker.
-
-            task_id: Id of the task.
+        Send *task*.
 
         Returns:
-            The queue to which the task was sent.
+            The task as it was sent: with the queue of the settings if it named none.
 
         Raises:
             StepError: Temporary: the broker did not accept it in time, or has no such

@@ -54,8 +54,13 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "name": "Full name of the task.",
         "args": "Its positional arguments.",
         "kwargs": "Its keyword arguments.",
+        "headers": "More headers of its message.",
+        "exchange": "An exchange of RabbitMQ, instead of a queue.",
+        "routing_key": "For the exchange.",
         "queue": "A queue that your workers take. Left out: that of the settings.",
         "connection": "Name of another broker in the settings. Left out: our own.",
+        "priority": "0 to 255, as the broker understands it.",
+        "expires": "ISO 8601 duration since it is sent; nobody begins it later.",
     },
     "RecipientFilterModel": {
         "users": "Ids or addresses of users.",

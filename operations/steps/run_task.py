@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from models.fields.elapsed import parse_elapsed
 from models.occurrence import str_to_uuid
-from models.operation import RunTaskModel
+from models.run_task import RunTaskModel
+from operations.foreign_tasks import ForeignTask
 from operations.ports import StepContext, StepResult
 
 
@@ -19,26 +21,49 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
     Send the task *asked* for, at least once, always under the same id.
 
     Returns:
-        ``task_id``, ``name``, ``queue`` and ``connection`` (None: our own broker) of
-        the task. What became of the task itself is not known here.
+        ``task_id``, ``name``, ``queue`` (or ``exchange`` and ``routing_key``) and
+        ``connection`` (None: our own broker) of the task. What became of the task
+        itself is not known here.
 
     Raises:
         StepError: Temporary: the broker did not accept the task. Permanent: the
             worker's settings forbid the queue or the connection.
     """
-    task_id = str(make_task_id(context.operation_id))
-    queue = context.ports.tasks.send(
-        asked.name,
-        asked.args,
-        asked.kwargs,
+    sent = context.ports.tasks.send(make_task(context, asked))
+    context.say(f"sent {sent.name} to {sent.place}, task id {sent.id}")
+    return describe(sent)
+
+
+def make_task(context: StepContext, asked: RunTaskModel) -> ForeignTask:
+    """Return the task that *asked* means in this operation."""
+    expires_at = None
+    if asked.expires is not None:
+        expires_at = context.now + parse_elapsed(asked.expires)
+    return ForeignTask(
+        name=asked.name,
+        id=str(make_task_id(context.operation_id)),
+        args=asked.args,
+        kwargs=asked.kwargs,
         queue=asked.queue,
+        exchange=asked.exchange,
+        routing_key=asked.routing_key,
         connection=asked.connection,
-        task_id=task_id,
+        priority=asked.priority,
+        expires_at=expires_at,
+        headers=asked.headers,
     )
-    context.say(f"sent {asked.name} to queue {queue}, task id {task_id}")
+
+
+def describe(task: ForeignTask) -> StepResult:
+    """Return where *task* was sent, for the result of the step."""
+    place = (
+        {"queue": task.queue}
+        if task.exchange is None
+        else {"exchange": task.exchange, "routing_key": task.routing_key or ""}
+    )
     return {
-        "task_id": task_id,
-        "name": asked.name,
-        "queue": queue,
-        "connection": asked.connection,
+        "task_id": task.id,
+        "name": task.name,
+        **place,
+        "connection": task.connection,
     }

@@ -17,6 +17,7 @@ from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back, let_go, renew
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
+from operations.foreign_tasks import ForeignTask
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,
@@ -220,14 +221,14 @@ class CancelingTasks:
     retry: bool
     breaks: bool
 
-    def send(self, *_arguments: object, **_options: object) -> str:
+    def send(self, task: ForeignTask) -> ForeignTask:
         """Send nothing."""
         do_cancel(self.engine)
         if self.retry:
             do_reopen(self.engine)
         if self.breaks:
             raise RuntimeError("nobody expected this")
-        return "nowhere"
+        return task
 
 
 def run_canceled(

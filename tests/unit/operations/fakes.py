@@ -32,6 +32,7 @@ from operations.domains import (
     Reading,
     Version,
 )
+from operations.foreign_tasks import ForeignTask
 from operations.mail.message import Mail, Outcome, Rendered, Sending, Template
 from operations.mail.template import MailTemplate
 from operations.operation_log import LogLevel
@@ -375,29 +376,16 @@ class FakeTaskSender:
     """Keeps what it was sent; raises *error* first if there is one."""
 
     error: StepError | None = None
-    sent: list[tuple[str, tuple[JsonValue, ...], dict[str, JsonValue]]] = field(
-        default_factory=list
-    )
-    queues: list[tuple[str | None, str | None]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
+    sent: list[ForeignTask] = field(default_factory=list)
 
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        *,
-        queue: str | None,
-        connection: str | None,
-        task_id: str,
-    ) -> str:
+    def send(self, task: ForeignTask) -> ForeignTask:
         """Keep the task; the queue of the settings is "default"."""
         if self.error is not None:
             raise self.error
-        self.sent.append((name, tuple(args), dict(kwargs)))
-        self.queues.append((connection, queue))
-        self.ids.append(task_id)
-        return queue or "default"
+        if task.exchange is None and task.queue is None:
+            task = replace(task, queue="default")
+        self.sent.append(task)
+        return task
 
 
 @dataclass

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 
 from models.errors import StepError
-from models.operation import CallWebhookModel, OperationModel, RunTaskModel
+from models.operation import CallWebhookModel, OperationModel
 from models.recipients import RecipientFilterModel
+from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
 from operations.mail.message import Outcome, Sending
 from operations.ports import Retention
@@ -101,9 +102,10 @@ def test_task_is_sent_as_asked_under_a_derived_id(world: World):
     result = run_task(world.make_context(), TASK)
     run_task(world.make_context(attempt=2), TASK)
 
-    assert ("my.report", (1,), {"a": "b"}) == world.tasks.sent[0]
-    assert [("shop", "mine")] * 2 == world.tasks.queues
-    assert [str(make_task_id(OPERATION))] * 2 == world.tasks.ids
+    first, second = world.tasks.sent
+    assert ("my.report", (1,), {"a": "b"}) == (first.name, first.args, first.kwargs)
+    assert ("shop", "mine") == (first.connection, first.queue)
+    assert str(make_task_id(OPERATION)) == first.id == second.id
     assert {
         "task_id": str(make_task_id(OPERATION)),
         "name": "my.report",
