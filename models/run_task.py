@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, TypeVar, cast
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator
 
@@ -16,7 +16,14 @@ from models.fields.field_types import (
     RuleText,
     parsed_by,
 )
-from models.fields.strict_model import DocumentModel, show
+from models.fields.placeholders import check_placeholders, find_names, find_texts
+from models.fields.strict_model import (
+    Complaint,
+    DocumentModel,
+    refuse,
+    refuse_all,
+    show,
+)
 from models.fields.task_rules import TASK_RULES, TaskRules
 
 #: How each header of ours begins, on the messages of tasks and of their answers.
@@ -42,6 +49,8 @@ _HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 
 #: A header's value: text, a number or a boolean; the door bounds numbers to 64 bits.
 HeaderValue = JsonValue
+
+_Value = TypeVar("_Value")
 
 
 class RunTaskModel(DocumentModel):
@@ -96,6 +105,31 @@ class RunTaskModel(DocumentModel):
             _check_header_name(name)
             _check_header_value(name, value)
         return headers
+
+    @field_validator("args", "kwargs", "headers")
+    @classmethod
+    def _check_placeholders(cls, value: _Value, info: ValidationInfo) -> _Value:
+        """Refuse a placeholder that nobody knows, in what people write."""
+        # What is stored is read without a context, and may be older than they are.
+        if info.context is None:
+            return value
+        details = []
+        for path, text in find_texts(cast("JsonValue", value)):
+            try:
+                check_placeholders(text)
+            except RuleError as error:
+                complaint = Complaint(error.message, error.hint)
+                details.append(refuse(complaint, loc=path, value=text))
+        if details:
+            raise refuse_all(cls.__name__, details)
+        return value
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The names of the placeholders in what the task is given."""
+        given = [list(self.args), self.kwargs, self.headers]
+        texts = (text for _path, text in find_texts(cast("JsonValue", given)))
+        return frozenset(name for text in texts for name in find_names(text))
 
     @field_validator("exchange")
     @classmethod

@@ -274,6 +274,9 @@ class Directory(Protocol):
     def fetch_users(self, app: str) -> tuple[User, ...]:
         """Return every user of *app* with their groups, ordered by id."""
 
+    def get_user(self, app: str, user_id: str) -> User | None:
+        """Return the user *user_id* of *app*."""
+
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template *name* of *app*."""
 
@@ -412,6 +415,8 @@ class StepContext:
 
         occurrence: Aware UTC. None: a manual run.
 
+        scheduled_for: Aware UTC: the occurrence; of a manual run, when it was recorded.
+
         user_id: The triggering user. None: no user triggered the operation.
 
         trigger: What made the operation.
@@ -446,6 +451,7 @@ class StepContext:
     action_uid: str
     action_name: str
     occurrence: datetime | None
+    scheduled_for: datetime
     user_id: str | None
     trigger: Trigger
     triggered_by: str

@@ -448,6 +448,7 @@ class Attempt:
             action_uid=claim.action_uid,
             action_name=action.name,
             occurrence=None if claim.trigger == Trigger.MANUAL else claim.occurrence,
+            scheduled_for=claim.occurrence,
             user_id=claim.user_id,
             trigger=Trigger(claim.trigger),
             triggered_by=claim.triggered_by,

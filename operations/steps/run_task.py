@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from models.errors import RuleError, StepError
 from models.fields.elapsed import parse_elapsed
+from models.fields.placeholders import fill
 from models.occurrence import str_to_uuid
 from models.run_task import RunTaskModel
 from operations.foreign_tasks import ForeignTask
 from operations.ports import StepContext, StepResult
+from operations.task_values import make_headers, make_values
 
 
 def make_task_id(operation_id: UUID) -> UUID:
@@ -27,7 +30,8 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
 
     Raises:
         StepError: Temporary: the broker did not accept the task. Permanent: the
-            worker's settings forbid the queue or the connection.
+            worker's settings forbid the queue or the connection, or a text has a
+            placeholder that has no value.
     """
     sent = context.ports.tasks.send(make_task(context, asked))
     context.say(f"sent {sent.name} to {sent.place}, task id {sent.id}")
@@ -35,22 +39,35 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
 
 
 def make_task(context: StepContext, asked: RunTaskModel) -> ForeignTask:
-    """Return the task that *asked* means in this operation."""
+    """
+    Return the task that *asked* means in this operation.
+
+    Raises:
+        StepError: Permanent: a text has a placeholder that has no value.
+    """
+    values = make_values(context, asked.placeholders)
+    try:
+        args = [fill(each, values) for each in asked.args]
+        kwargs = {key: fill(each, values) for key, each in asked.kwargs.items()}
+        headers = {key: fill(each, values) for key, each in asked.headers.items()}
+    except RuleError as error:
+        raise StepError(str(error), permanent=True) from None
     expires_at = None
     if asked.expires is not None:
         expires_at = context.now + parse_elapsed(asked.expires)
     return ForeignTask(
         name=asked.name,
         id=str(make_task_id(context.operation_id)),
-        args=asked.args,
-        kwargs=asked.kwargs,
+        args=args,
+        kwargs=kwargs,
         queue=asked.queue,
         exchange=asked.exchange,
         routing_key=asked.routing_key,
         connection=asked.connection,
         priority=asked.priority,
         expires_at=expires_at,
-        headers=asked.headers,
+        headers={k: v for k, v in headers.items() if v is not None}
+        | make_headers(context),
     )
 
 

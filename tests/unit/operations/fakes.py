@@ -339,6 +339,11 @@ class FakeDirectory:
             return ()
         return tuple(sorted(self.users, key=lambda user: user.id))
 
+    def get_user(self, app: str, user_id: str) -> User | None:
+        """Return the user."""
+        users = (each for each in self.fetch_users(app) if each.id == user_id)
+        return next(users, None)
+
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template."""
         return self.templates.get(name) if self._has(app) else None
@@ -577,6 +582,7 @@ class World:
             action_uid="weekly",
             action_name="weekly update",
             occurrence=NOW,
+            scheduled_for=NOW,
             user_id=self.user_id,
             trigger=Trigger.SCHEDULE if self.user_id is None else Trigger.EVENT,
             triggered_by='Scheduled action "weekly update"',

@@ -132,6 +132,29 @@ STEPS = [
     Bad(steps(run_task={"task": "t"}), "/operations/run_task/task", "'task'", "kwargs"),
     *(
         Bad(
+            steps(run_task={"name": "t", **task}), f"/operations/run_task{where}", *said
+        )
+        for task, where, *said in [
+            (
+                {"kwargs": {"a": [{"b": "{{ ocurrence }}"}]}},
+                "/kwargs/a/0/b",
+                "'{{ ocurrence }}' is not a known placeholder",
+                "Did you mean 'occurrence'?",
+            ),
+            ({"args": [1, "x {{user.id"]}, "/args/1", "without an end", "{{ '{{' }}"),
+            ({"args": ["{{ 1 + 1 }}"]}, "/args/0", "not a known", "app.uid"),
+            ({"args": ["{{ }}"]}, "/args/0", "not a known", "app.uid"),
+            ({"headers": {"a": "{{ user }}"}}, "/headers/a", "not a known", "user.id"),
+        ]
+    ),
+    Bad(
+        steps(run_task={"name": "t", "args": ["{{ user.id }}"]}),
+        "/when",
+        "no user triggers",
+        "follows an event",
+    ),
+    *(
+        Bad(
             steps(run_task={"name": "t", key: value}),
             f"/operations/run_task/{key}",
             *said,
