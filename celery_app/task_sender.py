@@ -10,7 +10,7 @@ queue, RabbitMQ returns the message, and the step says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -23,8 +23,10 @@ from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError, OperationalError
 
 from celery_app.app import make_config
-from models.errors import PlatformError, RuleError, StepError
-from operations.foreign_tasks import ForeignTask
+from celery_app.routing import find_answer_queue
+from celery_app.task_answers import declare_answers, make_links, take_answers
+from models.errors import MinutehandError, PlatformError, RuleError, StepError
+from operations.foreign_tasks import Answer, ForeignTask
 from settings import Settings
 
 #: Errors that a connection may raise, besides those of its transport.
@@ -56,9 +58,23 @@ class CeleryTaskSender:
     that use the same connection wait, until its deadline.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        settings: Settings,
+        read_installation: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """
+        Open nothing yet.
+
+        Args:
+            settings: Have the connections.
+
+            read_installation: Returns the installation's id, which is part of the name
+                of the queue where answers come. Called when one is first waited for.
+        """
         self._rules = settings.task_rules
+        self._prefix = settings.queue_prefix
+        self._read_installation = read_installation
         self._links: dict[str | None, Link] = {None: Link(settings, None)}
         for name in settings.task_connections:
             self._links[name] = Link(settings, name)
@@ -75,8 +91,28 @@ class CeleryTaskSender:
                 self._rules.check_that_it_has_exchanges(task.connection)
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
-        self._links[task.connection].send(task)
+        answers = None if task.token is None else self._answers
+        self._links[task.connection].send(task, answers)
         return task
+
+    def receive(
+        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """Take answers off a broker; see ports.TaskSender."""
+        try:
+            self._rules.check_connection(connection)
+        except RuleError as error:
+            raise StepError(str(error), permanent=True) from None
+        return self._links[connection].receive(self._answers, keep, limit=limit)
+
+    @cached_property
+    def _answers(self) -> str:
+        """The queue where answers come, on each broker that tasks are sent to."""
+        installation = self._read_installation()
+        if installation is None:
+            msg = "the database has no id of this installation. Run: minutehand migrate"
+            raise PlatformError(msg)
+        return find_answer_queue(self._prefix, installation)
 
 
 class Link:
@@ -100,9 +136,14 @@ class Link:
         self._lock = threading.Lock()
         self._open: tuple[Celery, Any] | None = None
 
-    def send(self, task: ForeignTask) -> None:
+    def send(self, task: ForeignTask, answers: str | None = None) -> None:
         """
         Send *task* over the open connection, or over a new one.
+
+        Args:
+            task: To send.
+
+            answers: The queue for the answer. None: nobody waits for one.
 
         Raises:
             PlatformError: The broker was away, or did not answer in time.
@@ -114,17 +155,43 @@ class Link:
                 # The broker may have closed an idle connection. Then the task is sent
                 # again on a new one, under the same id.
                 with suppress(*self.errors):
-                    self._publish(*self._open, task)
+                    self._publish(*self._open, task, answers)
                     return
                 self._close()
             try:
-                self._publish(*self._connect(), task)
+                self._publish(*self._connect(), task, answers)
             except self.errors as error:
                 self._close()
                 told = self._explain(error, task)
                 if isinstance(error, self._absence):
                     raise PlatformError(told) from error
                 raise StepError(told, permanent=False) from error
+
+    def receive(
+        self, answers: str, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """
+        Give *keep* what is in the queue *answers*, and take it off.
+
+        Raises:
+            PlatformError: The broker was away, or did not answer in time.
+        """
+        with self._lock:
+            try:
+                if self._open is not None:
+                    # The broker may have closed an idle connection.
+                    with suppress(*self.errors):
+                        return take_answers(self._open[1], answers, keep, limit=limit)
+                    self._close()
+                return take_answers(self._connect()[1], answers, keep, limit=limit)
+            except MinutehandError:
+                self._close()  # what was not kept goes back into the queue
+                raise
+            except self.errors as error:
+                self._close()
+                said = str(error).strip() or type(error).__name__
+                msg = f"{self.title} does not give the answers of tasks: {said}"
+                raise PlatformError(msg) from error
 
     @contextmanager
     def connecting(self) -> Iterator[tuple[Celery, Any]]:
@@ -173,7 +240,14 @@ class Link:
         assert self._open is not None  # there is at least one URL
         return self._open
 
-    def _publish(self, app: Celery, connection: Any, task: ForeignTask) -> None:
+    def _publish(
+        self, app: Celery, connection: Any, task: ForeignTask, answers: str | None
+    ) -> None:
+        links: dict[str, Any] = {}
+        if answers is not None:
+            # Otherwise RabbitMQ would drop an answer that finds no queue.
+            declare_answers(connection, answers)
+            links = make_links(task, answers)
         body = app.amqp.as_task_v2(
             task.id,
             task.name,
@@ -181,6 +255,7 @@ class Link:
             kwargs=dict(task.kwargs),
             expires=None if task.expires_at is None else task.expires_at.isoformat(),
             origin=anon_nodename(),
+            **links,
         )
         # Celery would take an empty key, or a direct exchange, for the name of a queue.
         place: dict[str, Any] = (

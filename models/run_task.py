@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Annotated, TypeVar, cast
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator
@@ -32,6 +33,9 @@ OUR_HEADERS = "minutehand-"
 #: Headers of one task, and characters of the text of one.
 MOST_HEADERS = 50
 LONGEST_HEADER = 4096
+
+#: How long the end of a task is waited for, unless its action says otherwise.
+WITHIN = timedelta(hours=1)
 
 #: Celery's own headers (as_task_v2), kombu's (compression), and those by which RabbitMQ
 #: would deliver a copy to a queue that no rule has checked (cc, bcc).
@@ -74,6 +78,14 @@ class RunTaskModel(DocumentModel):
 
         expires: ISO 8601 duration since the task is sent; a worker that takes it later
             drops it.
+
+        wait: Whether the operation ends as the task does. None: it does not; a door
+            that knows the settings writes True.
+
+        within: ISO 8601 duration since the task is sent; if nothing has told of its end
+            by then, the operation fails. None: ``WITHIN``.
+
+        returned: Whether what the task returns is told, too.
     """
 
     name: Name = Field(examples=["myproject.tasks.report"])
@@ -97,6 +109,11 @@ class RunTaskModel(DocumentModel):
     expires: Annotated[RuleText, parsed_by(parse_elapsed)] | None = Field(
         default=None, examples=["PT1H"]
     )
+    wait: bool | None = Field(default=None, examples=[True], validate_default=True)
+    within: Annotated[RuleText, parsed_by(parse_elapsed)] | None = Field(
+        default=None, examples=["PT1H"]
+    )
+    returned: bool = True
 
     @field_validator("headers")
     @classmethod
@@ -176,6 +193,25 @@ class RunTaskModel(DocumentModel):
             if info.data.get("exchange") is not None:
                 rules.check_that_it_has_exchanges(name)
         return name
+
+    @field_validator("wait")
+    @classmethod
+    def _read_wait(cls, wait: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001 - as pydantic calls it
+        """Write down what counts for a new document; a stored one stays as it is."""
+        return True if wait is None and _get_rules(info) is not None else wait
+
+    @field_validator("within")
+    @classmethod
+    def _check_within(cls, within: str | None, info: ValidationInfo) -> str | None:
+        if within is not None and info.data.get("wait") is False:
+            msg = f"{show(within)} has no effect: the operation does not wait."
+            raise RuleError(msg, 'Leave "within" out, or write "wait": true.')
+        return within
+
+    @property
+    def longest_wait(self) -> timedelta:
+        """How long the end of the task is waited for."""
+        return WITHIN if self.within is None else parse_elapsed(self.within)
 
 
 def _get_rules(info: ValidationInfo) -> TaskRules | None:

@@ -24,7 +24,7 @@ from sqlalchemy import Connection
 from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
 from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
-from operations.foreign_tasks import ForeignTask
+from operations.foreign_tasks import TaskSender, Waits
 from operations.mail.message import Mail, Rendered, Sending, Template
 from operations.operation_log import LogLevel
 from operations.recipients import User
@@ -320,22 +320,6 @@ class Webhooks(Protocol):
         """
 
 
-class TaskSender(Protocol):
-    """Sends tasks of the users' own Celery applications."""
-
-    def send(self, task: ForeignTask) -> ForeignTask:
-        """
-        Send *task*.
-
-        Returns:
-            The task as it was sent: with the queue of the settings if it named none.
-
-        Raises:
-            StepError: Temporary: the broker did not accept it in time, or has no such
-                queue. Permanent: the settings forbid this queue or connection.
-        """
-
-
 class Prune(Protocol):
     """Removes old rows in batches; each call is one short transaction."""
 
@@ -443,6 +427,8 @@ class StepContext:
 
         ports: The ports of the worker.
 
+        waits: What the step waits for.
+
         details: Data that was recorded with the operation, such as a notice's facts.
     """
 
@@ -467,6 +453,7 @@ class StepContext:
     guard: Guard
     deliveries: Deliveries
     ports: Ports
+    waits: Waits
     details: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

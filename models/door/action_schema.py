@@ -61,6 +61,9 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "connection": "Name of another broker in the settings. Left out: our own.",
         "priority": "0 to 255, as the broker understands it.",
         "expires": "ISO 8601 duration since it is sent; nobody begins it later.",
+        "wait": "Whether the operation ends as the task does. Left out: it does.",
+        "within": "ISO 8601 duration; how long to wait. Left out: PT1H.",
+        "returned": "Whether to keep what the task returns, which must be JSON.",
     },
     "RecipientFilterModel": {
         "users": "Ids or addresses of users.",

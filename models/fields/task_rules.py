@@ -17,6 +17,9 @@ from models.operation_state import Queue
 #: The key of the rules in the context of a validation.
 TASK_RULES = "task_rules"
 
+#: Begins the name of the queue of answers if our other queues have no prefix.
+ANSWERS_WITHOUT_PREFIX = "minutehand"
+
 
 @dataclass(frozen=True, slots=True)
 class TaskRules:
@@ -121,4 +124,6 @@ class TaskRules:
         """Tell whether *queue* is, or looks like, one that our workers consume."""
         if self.own_prefix:
             return f"{queue}.".startswith(f"{self.own_prefix}.")
-        return queue in set(Queue)
+        return queue in set(Queue) or queue.startswith(
+            f"{ANSWERS_WITHOUT_PREFIX}.answers"
+        )

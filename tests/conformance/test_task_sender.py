@@ -13,8 +13,7 @@ from pydantic import JsonValue
 
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
-from operations.foreign_tasks import ForeignTask
-from operations.ports import TaskSender
+from operations.foreign_tasks import ForeignTask, TaskSender
 from settings import read_settings
 from tests.servers import find_free_port
 from tests.unit.operations.fakes import FakeTaskSender

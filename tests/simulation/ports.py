@@ -20,7 +20,7 @@ from models.database.engine import writing
 from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
 from operations.domains import Domain, Draft, Fingerprint, Move, Reading
-from operations.foreign_tasks import ForeignTask
+from operations.foreign_tasks import Answer, ForeignTask
 from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
@@ -208,6 +208,13 @@ class SimulatedCalls:
         if self.server.rng.random() < 0.02 * self.server.trouble:
             raise RuntimeError("simulated: a step that breaks")
         return replace(task, queue=task.queue or "default")
+
+    def receive(
+        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """Give no answer."""
+        del connection, keep, limit
+        return 0
 
 
 def make_ports(

@@ -132,19 +132,22 @@ STEPS = [
     Bad(steps(run_task={"task": "t"}), "/operations/run_task/task", "'task'", "kwargs"),
     *(
         Bad(
-            steps(run_task={"name": "t", **task}), f"/operations/run_task{where}", *said
+            steps(run_task={"name": "t", key: value}),
+            f"/operations/run_task/{key}{where}",
+            *said,
         )
-        for task, where, *said in [
+        for key, value, where, *said in [
             (
-                {"kwargs": {"a": [{"b": "{{ ocurrence }}"}]}},
-                "/kwargs/a/0/b",
+                "kwargs",
+                {"a": [{"b": "{{ ocurrence }}"}]},
+                "/a/0/b",
                 "'{{ ocurrence }}' is not a known placeholder",
                 "Did you mean 'occurrence'?",
             ),
-            ({"args": [1, "x {{user.id"]}, "/args/1", "without an end", "{{ '{{' }}"),
-            ({"args": ["{{ 1 + 1 }}"]}, "/args/0", "not a known", "app.uid"),
-            ({"args": ["{{ }}"]}, "/args/0", "not a known", "app.uid"),
-            ({"headers": {"a": "{{ user }}"}}, "/headers/a", "not a known", "user.id"),
+            ("args", [1, "x {{user.id"], "/1", "without an end", "{{ '{{' }}"),
+            ("args", ["{{ 1 + 1 }}"], "/0", "not a known", "app.uid"),
+            ("args", ["{{ }}"], "/0", "not a known", "app.uid"),
+            ("headers", {"a": "{{ user }}"}, "/a", "not a known", "user.id"),
         ]
     ),
     Bad(

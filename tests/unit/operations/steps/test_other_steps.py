@@ -103,7 +103,7 @@ def test_task_is_sent_as_asked_under_a_derived_id(world: World):
     run_task(world.make_context(attempt=2), TASK)
 
     first, second = world.tasks.sent
-    assert ("my.report", (1,), {"a": "b"}) == (first.name, first.args, first.kwargs)
+    assert ("my.report", [1], {"a": "b"}) == (first.name, first.args, first.kwargs)
     assert ("shop", "mine") == (first.connection, first.queue)
     assert str(make_task_id(OPERATION)) == first.id == second.id
     assert {
