@@ -219,7 +219,7 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
             every_s=0.2,
             what="a worker that answers",
         )
-        task = {"name": "shop.reprot", "queue": "reports", "connection": "crm"}
+        task = {"name": "shop.missing", "queue": "reports", "connection": "crm"}
         text = write_action(
             shop,
             name="typo",
@@ -230,7 +230,7 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
         assert 0 == call("actions", "post", text, "--app", "shop").code
         unknown = find_detail(call("doctor", "--json"), "task queue reports")
 
-    assert "knows the task shop.reprot: import" in unknown
+    assert "knows the task shop.missing: import" in unknown
     assert (0, "look") == (before.code, list_found(before)["task queue reports"])
     told = find_detail(before, "task queue reports")
     assert "connection 'crm'" in told
