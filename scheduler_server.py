@@ -19,6 +19,9 @@ These are the steps of a wake, what can go wrong at each, and who repairs it:
 7. Between ticks, once a second: send what waits, rescue operations that lost their
    worker or their message, and have failures reported.
 
+Beside it, a thread reads what tasks of users' own answer (celery_app/answer_reader.py);
+it decides nothing, and a broker of somebody's that hangs holds up nobody else.
+
 While the database is away, nothing happens and nothing is lost: what is due stays due.
 
     python scheduler_server.py            run until stopped
@@ -38,6 +41,7 @@ import structlog
 
 from actions.leader import LeadershipLostError
 from actions.tick import TickReport, run_tick
+from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
 from celery_app.worker_start import keep_trying
 from dispatch.clocks import follow_clock_set_back
@@ -146,7 +150,10 @@ def run(
     leader, leading = scheduler.leader, scheduler.leading
     presence = make_presence(scheduler.settings, scheduler.engine)
     try:
-        with giving_metrics(scheduler.settings, leads=lambda: leader.fence is not None):
+        with (
+            giving_metrics(scheduler.settings, leads=lambda: leader.fence is not None),
+            reading_answers(scheduler.settings),
+        ):
             while not stop.is_set():
                 pause_s = scheduler.wake()
                 presence.keep()

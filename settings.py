@@ -458,7 +458,14 @@ class Settings(BaseModel):
             default_queue=self.task_queue,
             connections=tuple(self.task_connections),
             has_broker=not self.broker_url.startswith("memory"),
+            with_exchanges=self._find_exchanges(),
         )
+
+    def _find_exchanges(self) -> frozenset[str | None]:
+        """Return the connections that lead to RabbitMQ; None is our own broker."""
+        named = self.task_connections.items()
+        found = frozenset(name for name, url in named if url.startswith("amqp"))
+        return found | {None} if self.broker_url.startswith("amqp") else found
 
     def _check_connections(self) -> None:
         """Refuse to let small apps query our own database; workers check again."""

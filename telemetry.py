@@ -162,6 +162,14 @@ class Event(StrEnum):
         "step_failed",
         "A step failed: why, and whether the operation will be tried again.",
     )
+    OPERATION_WAITS = (
+        "operation_waits",
+        "An operation waits for the end of a task that it sent; no worker is held.",
+    )
+    ANSWERS_UNREAD = (
+        "answers_unread",
+        "Answers of tasks cannot be read from a broker; they stay there.",
+    )
     OPERATION_POSTPONED = (
         "operation_postponed",
         "An operation waits for a server it needs; this does not count as an attempt.",

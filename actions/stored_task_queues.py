@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -22,12 +24,15 @@ class TaskQueue:
         actions: How many actions.
 
         example: Uid of one of them.
+
+        names: The tasks that are sent there.
     """
 
     connection: str | None
     queue: str | None
     actions: int
     example: str
+    names: tuple[str, ...] = ()
 
 
 def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
@@ -35,15 +40,37 @@ def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
     kept = scheduled_actions.c
     task = kept.document["operations"]["run_task"]
     place = task["connection"].as_string(), task["queue"].as_string()
+    name = task["name"].as_string()
     rows = connection.execute(
-        sa.select(*place, sa.func.count(), sa.func.min(kept.uid))
+        sa.select(
+            place[0].label("connection"),
+            place[1].label("queue"),
+            name.label("name"),
+            sa.func.count().label("actions"),
+            sa.func.min(kept.uid).label("example"),
+        )
         .where(
             kept.active,
             kept.deleted_at.is_(None),
             kept.paused_at.is_(None),
-            task["name"].as_string().is_not(None),
+            name.is_not(None),
+            # which queues an exchange leads to, its broker knows
+            task["exchange"].as_string().is_(None),
         )
-        .group_by(*place)
+        .group_by(*place, name)
     )
-    found = [TaskQueue(*row) for row in rows]
-    return sorted(found, key=lambda each: (each.connection or "", each.queue or ""))
+    found: defaultdict[tuple[str, str], list[sa.Row[Any]]] = defaultdict(list)
+    for row in rows:
+        found[row.connection or "", row.queue or ""].append(row)
+    return [_gather(found[place]) for place in sorted(found)]
+
+
+def _gather(rows: list[sa.Row[Any]]) -> TaskQueue:
+    """Return the queue that all *rows* are of, each with another task."""
+    return TaskQueue(
+        connection=rows[0].connection,
+        queue=rows[0].queue,
+        actions=sum(row.actions for row in rows),
+        example=min(row.example for row in rows),
+        names=tuple(sorted(row.name for row in rows)),
+    )

@@ -189,7 +189,7 @@ def make_worker(settings: Settings) -> Worker:
             secret=None if secret is None else secret.get_secret_value(),
             allowed_hosts=settings.webhook_allowed_hosts,
         ),
-        tasks=CeleryTaskSender(settings),
+        tasks=CeleryTaskSender(settings, partial(_read_installation, engine)),
         prune=DatabasePrune(engine),
         retention=Retention(operations=settings.retention, mails=settings.keep_mails),
     )

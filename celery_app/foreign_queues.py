@@ -7,7 +7,7 @@ RabbitMQ knows the consumers of a queue. Redis does not, so there we ask the wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -21,6 +21,9 @@ from settings import Settings
 
 #: How long workers have to answer; one that runs tasks in its main thread may be late.
 _ANSWERS_WITHIN_S = 1.5
+
+#: Unknown tasks that a message names.
+_MOST_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +82,93 @@ def _look_at_connection(
     try:
         with link.connecting() as (app, connection):
             counts = _count_consumers(app, connection, list(asked))
+            served = {queue for queue, (consumers, _) in counts.items() if consumers}
+            known = _fetch_known(app, connection, served)
     except link.errors as error:
         said = str(error).strip().rstrip(".") or type(error).__name__
         detail = f"{said}. Start the broker, or correct MINUTEHAND_TASK_CONNECTIONS."
         yield QueueFinding(link.title, detail, is_well=False, is_reachable=False)
         return
     for queue, each in asked.items():
-        yield _judge(link.title, queue, each, *counts[queue])
+        unknown = [name for name in each.names if name not in known.get(queue, {name})]
+        if unknown:
+            yield QueueFinding(
+                f"task queue {queue}",
+                f"{_describe_unknown(link.title, queue, unknown)}, such as the action"
+                f" {each.example}",
+                is_well=False,
+            )
+        else:
+            yield _judge(link.title, queue, each, *counts[queue])
+
+
+def describe_silence(
+    settings: Settings, name: str | None, queue: str | None, task: str
+) -> str | None:
+    """
+    Say why a task that was sent may never answer, as far as its broker can tell.
+
+    Args:
+        settings: Have the connection, and the deadline of each call.
+
+        name: Name of the connection. None: our own broker.
+
+        queue: Where it was sent. None: to an exchange.
+
+        task: Its name.
+
+    Returns:
+        None if its queue has a worker that knows the task, or nobody can tell.
+    """
+    if queue is None:
+        return None
+    link = Link(settings, name)
+    try:
+        with link.connecting() as (app, connection):
+            (consumers, waiting) = _count_consumers(app, connection, [queue])[queue]
+            if consumers == 0:
+                left = "" if not waiting else f", where {waiting:,} wait"
+                return (
+                    f"no worker that answers takes queue {queue} ({link.title}){left}."
+                    f" Start one: celery -A PROJECT worker -Q {queue}"
+                )
+            known = _fetch_known(app, connection, {queue})
+            if task not in known.get(queue, {task}):
+                return _describe_unknown(link.title, queue, [task])
+    except link.errors:
+        return None
+    return None
+
+
+def _describe_unknown(title: str, queue: str, tasks: Sequence[str]) -> str:
+    listed = ", ".join(tasks[:_MOST_LISTED])
+    return (
+        f"no worker that takes queue {queue} ({title}) knows the task {listed}: import"
+        " its module there, or correct the name"
+    )
+
+
+def _fetch_known(
+    app: Celery, connection: Any, queues: Collection[str]
+) -> dict[str, set[str]]:
+    """
+    Return the tasks that the workers of each of *queues* know, both ways asked of them.
+
+    A queue is left out if none of its workers answers: then nobody can tell.
+    """
+    if not queues:
+        return {}
+    inspect = app.control.inspect(timeout=_ANSWERS_WITHIN_S, connection=connection)
+    taken = inspect.active_queues() or {}
+    # "name [rate_limit=10/m]": what is asked for stands behind the name
+    registered = inspect.registered() or {}
+    known: dict[str, set[str]] = {}
+    for worker, entries in registered.items():
+        names = {entry.partition(" [")[0] for entry in entries}
+        for queue in (each["name"] for each in taken.get(worker, ())):
+            if queue in queues:
+                known.setdefault(queue, set()).update(names)
+    return known
 
 
 def _judge(

@@ -17,6 +17,7 @@ from kombu import Exchange
 from kombu import Queue as KombuQueue
 from kombu.utils.functional import maybe_list
 
+from models.fields.task_rules import ANSWERS_WITHOUT_PREFIX
 from models.operation_state import LANES, Queue
 
 EXECUTE_SCHEDULED_ACTION = "execute_scheduled_action"
@@ -56,6 +57,18 @@ def find_broker_names(queue: Queue, prefix: str) -> tuple[str, ...]:
     """
     name = f"{prefix}.{queue.value}" if prefix else queue.value
     return name, *(f"{name}.behind-{lane}" for lane in range(1, LANES[queue]))
+
+
+def find_answer_queue(prefix: str, installation: str) -> str:
+    """
+    Return the queue where the answers of users' own tasks come, on whatever broker.
+
+    Args:
+        prefix: As above. The name has one in any case, by which ``TaskRules`` knows it.
+
+        installation: Its id: of several with the same prefix, each has its own queue.
+    """
+    return f"{prefix or ANSWERS_WITHOUT_PREFIX}.answers.{installation}"
 
 
 def make_names(prefix: str) -> dict[str, Any]:

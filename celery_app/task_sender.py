@@ -10,9 +10,9 @@ queue, RabbitMQ returns the message, and the step says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +21,12 @@ from celery.exceptions import CeleryError
 from celery.utils.nodenames import anon_nodename
 from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError, OperationalError
-from pydantic import JsonValue
 
 from celery_app.app import make_config
-from models.errors import PlatformError, RuleError, StepError
+from celery_app.routing import find_answer_queue
+from celery_app.task_answers import declare_answers, make_links, take_answers
+from models.errors import MinutehandError, PlatformError, RuleError, StepError
+from operations.foreign_tasks import Answer, ForeignTask
 from settings import Settings
 
 #: Errors that a connection may raise, besides those of its transport.
@@ -32,6 +34,9 @@ _ERRORS = (KombuError, CeleryError, OSError)
 
 #: AMQP's code for a message that found no queue.
 _NO_ROUTE = 312
+
+#: AMQP's code for an exchange that does not exist.
+_NOT_FOUND = 404
 
 
 #: The part of our configuration that says how to reach a broker; nothing about queues.
@@ -44,17 +49,6 @@ _OF_A_CONNECTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A task to be sent."""
-
-    name: str
-    args: Sequence[JsonValue]
-    kwargs: Mapping[str, JsonValue]
-    queue: str
-    id: str
-
-
 class CeleryTaskSender:
     """
     Sends tasks of users' own Celery applications; see ports.TaskSender.
@@ -64,32 +58,61 @@ class CeleryTaskSender:
     that use the same connection wait, until its deadline.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        settings: Settings,
+        read_installation: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """
+        Open nothing yet.
+
+        Args:
+            settings: Have the connections.
+
+            read_installation: Returns the installation's id, which is part of the name
+                of the queue where answers come. Called when one is first waited for.
+        """
         self._rules = settings.task_rules
+        self._prefix = settings.queue_prefix
+        self._read_installation = read_installation
         self._links: dict[str | None, Link] = {None: Link(settings, None)}
         for name in settings.task_connections:
             self._links[name] = Link(settings, name)
 
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        *,
-        queue: str | None,
-        connection: str | None,
-        task_id: str,
-    ) -> str:
-        """Send task *name* under *task_id*; return the queue it was sent to."""
+    def send(self, task: ForeignTask) -> ForeignTask:
+        """Send *task*; return it with its queue."""
         try:
             # Checked again: the settings may have changed since the action was posted.
-            self._rules.check_connection(connection)
-            meant = self._rules.read_queue(queue)
+            self._rules.check_connection(task.connection)
+            if task.exchange is None:
+                task = replace(task, queue=self._rules.read_queue(task.queue))
+            else:
+                self._rules.check_exchange(task.exchange)
+                self._rules.check_that_it_has_exchanges(task.connection)
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
-        self._links[connection].send(_Task(name, args, kwargs, meant, task_id))
-        return meant
+        answers = None if task.token is None else self._answers
+        self._links[task.connection].send(task, answers)
+        return task
+
+    def receive(
+        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """Take answers off a broker; see ports.TaskSender."""
+        try:
+            self._rules.check_connection(connection)
+        except RuleError as error:
+            raise StepError(str(error), permanent=True) from None
+        return self._links[connection].receive(self._answers, keep, limit=limit)
+
+    @cached_property
+    def _answers(self) -> str:
+        """The queue where answers come, on each broker that tasks are sent to."""
+        installation = self._read_installation()
+        if installation is None:
+            msg = "the database has no id of this installation. Run: minutehand migrate"
+            raise PlatformError(msg)
+        return find_answer_queue(self._prefix, installation)
 
 
 class Link:
@@ -113,9 +136,14 @@ class Link:
         self._lock = threading.Lock()
         self._open: tuple[Celery, Any] | None = None
 
-    def send(self, task: _Task) -> None:
+    def send(self, task: ForeignTask, answers: str | None = None) -> None:
         """
         Send *task* over the open connection, or over a new one.
+
+        Args:
+            task: To send.
+
+            answers: The queue for the answer. None: nobody waits for one.
 
         Raises:
             PlatformError: The broker was away, or did not answer in time.
@@ -127,17 +155,43 @@ class Link:
                 # The broker may have closed an idle connection. Then the task is sent
                 # again on a new one, under the same id.
                 with suppress(*self.errors):
-                    self._publish(*self._open, task)
+                    self._publish(*self._open, task, answers)
                     return
                 self._close()
             try:
-                self._publish(*self._connect(), task)
+                self._publish(*self._connect(), task, answers)
             except self.errors as error:
                 self._close()
                 told = self._explain(error, task)
                 if isinstance(error, self._absence):
                     raise PlatformError(told) from error
                 raise StepError(told, permanent=False) from error
+
+    def receive(
+        self, answers: str, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """
+        Give *keep* what is in the queue *answers*, and take it off.
+
+        Raises:
+            PlatformError: The broker was away, or did not answer in time.
+        """
+        with self._lock:
+            try:
+                if self._open is not None:
+                    # The broker may have closed an idle connection.
+                    with suppress(*self.errors):
+                        return take_answers(self._open[1], answers, keep, limit=limit)
+                    self._close()
+                return take_answers(self._connect()[1], answers, keep, limit=limit)
+            except MinutehandError:
+                self._close()  # what was not kept goes back into the queue
+                raise
+            except self.errors as error:
+                self._close()
+                said = str(error).strip() or type(error).__name__
+                msg = f"{self.title} does not give the answers of tasks: {said}"
+                raise PlatformError(msg) from error
 
     @contextmanager
     def connecting(self) -> Iterator[tuple[Celery, Any]]:
@@ -165,6 +219,8 @@ class Link:
         config = make_config(self._settings.model_copy(update={"broker_url": url}))
         app = Celery("minutehand-tasks", set_as_current=False)
         app.conf.update({key: config[key] for key in _OF_A_CONNECTION})
+        # Their workers look for a message where its priority puts it.
+        app.conf.broker_transport_options.pop("priority_steps", None)
         return app
 
     def _connect(self) -> tuple[Celery, Any]:
@@ -184,26 +240,52 @@ class Link:
         assert self._open is not None  # there is at least one URL
         return self._open
 
-    def _publish(self, app: Celery, connection: Any, task: _Task) -> None:
+    def _publish(
+        self, app: Celery, connection: Any, task: ForeignTask, answers: str | None
+    ) -> None:
+        links: dict[str, Any] = {}
+        if answers is not None:
+            # Otherwise RabbitMQ would drop an answer that finds no queue.
+            declare_answers(connection, answers)
+            links = make_links(task, answers)
         body = app.amqp.as_task_v2(
             task.id,
             task.name,
             args=list(task.args),
             kwargs=dict(task.kwargs),
+            expires=None if task.expires_at is None else task.expires_at.isoformat(),
             origin=anon_nodename(),
+            **links,
         )
+        # Celery would take an empty key, or a direct exchange, for the name of a queue.
+        place: dict[str, Any] = (
+            {"queue": KombuQueue(task.queue)}
+            if task.exchange is None
+            else {
+                "exchange": task.exchange,
+                "exchange_type": "topic",
+                "routing_key": task.routing_key or "",
+            }
+        )
+        if task.priority is not None:
+            place["priority"] = task.priority
         app.amqp.send_task_message(
             app.amqp.Producer(connection, auto_declare=False),
             task.name,
             body,
-            queue=KombuQueue(task.queue),
+            **place,
+            headers=dict(task.headers),
             declare=[],
             retry=False,
             mandatory=True,
         )
 
-    def _explain(self, error: BaseException, task: _Task) -> str:
-        if getattr(error, "reply_code", None) == _NO_ROUTE:
+    def _explain(self, error: BaseException, task: ForeignTask) -> str:
+        code = getattr(error, "reply_code", None)
+        if task.exchange is not None and code in {_NO_ROUTE, _NOT_FOUND}:
+            wrong = "does not exist" if code == _NOT_FOUND else "leads to no queue"
+            return f"{task.place} {wrong} ({self.title}): bind it, or name a queue"
+        if code == _NO_ROUTE:
             return (
                 f"{self.title} has no queue {task.queue!r}: start a worker that takes "
                 f"it (celery worker -Q {task.queue}), or name another queue"

@@ -8,8 +8,10 @@ StepError, never by a class name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,27 @@ class PostponedError(MinutehandError):
         super().__init__(message)
         self.delay = delay
         self.reason = reason
+
+
+class AwaitedError(MinutehandError):
+    """
+    A step has begun what goes on elsewhere; its operation waits without a worker.
+
+    Args:
+        what: What is waited for, for people.
+
+        deadline: Aware UTC; then the step is run again, if nothing has come before.
+
+        result: What is known by now, as the result of the step.
+    """
+
+    def __init__(
+        self, what: str, *, deadline: datetime, result: Mapping[str, Any]
+    ) -> None:
+        """Keep until when to wait."""
+        super().__init__(what)
+        self.deadline = deadline
+        self.result = result
 
 
 class PlatformError(StepError):

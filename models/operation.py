@@ -10,26 +10,18 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    JsonValue,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
     WrapValidator,
-    field_validator,
     model_validator,
 )
 
 from models.errors import RuleError
-from models.fields.field_types import (
-    MOST_NAMES,
-    DomainName,
-    Name,
-    QueueName,
-    drop_repeated,
-)
+from models.fields.field_types import MOST_NAMES, DomainName, Name, drop_repeated
 from models.fields.strict_model import OURS, DocumentModel, get_keys, show
-from models.fields.task_rules import TASK_RULES, TaskRules
 from models.operation_state import Queue
+from models.run_task import RunTaskModel
 
 #: What people write for "every domain there is" instead of true.
 EVERY_DOMAIN = "all"
@@ -115,48 +107,6 @@ class CallWebhookModel(DocumentModel):
     url: Annotated[str, Field(max_length=2000), AfterValidator(check_url)] = Field(
         examples=["https://example.com/hook"]
     )
-
-
-class RunTaskModel(DocumentModel):
-    """
-    Send a task of the user's own Celery application by name.
-
-    Args:
-        queue: A queue that workers of that application consume. None: the default of
-            the settings; a door that knows the settings fills it in, or refuses None.
-
-        connection: Name of the broker. None: our own.
-    """
-
-    name: Name = Field(examples=["myproject.tasks.report"])
-    args: tuple[JsonValue, ...] = Field(default=(), examples=[[]])
-    kwargs: dict[str, JsonValue] = Field(default_factory=dict, examples=[{}])
-    queue: QueueName | None = Field(
-        default=None, examples=["reports"], validate_default=True
-    )
-    connection: Name | None = Field(
-        default=None, examples=["shop"], validate_default=True
-    )
-
-    @field_validator("queue")
-    @classmethod
-    def _read_queue(cls, queue: str | None, info: ValidationInfo) -> str | None:
-        rules = _get_rules(info)
-        return queue if rules is None else rules.read_queue(queue)
-
-    @field_validator("connection")
-    @classmethod
-    def _check_connection(cls, name: str | None, info: ValidationInfo) -> str | None:
-        rules = _get_rules(info)
-        if rules is not None:
-            rules.check_connection(name)
-        return name
-
-
-def _get_rules(info: ValidationInfo) -> TaskRules | None:
-    """Return the installation's rules for tasks, if the door knows them."""
-    rules: TaskRules | None = (info.context or {}).get(TASK_RULES)
-    return rules
 
 
 def _read_switch(value: object, _: object) -> Literal[True] | None:

@@ -77,6 +77,7 @@ class Reason(StrEnum):
     PROCESS_KILLED = "process killed"
     MAIL_SERVER_AWAY = "mail server away"
     PLATFORM = "platform"
+    TASK = "waits for a task"
     TIME_LIMIT = "time limit"
     CANCELED = "canceled"
     ACTION_DELETED = "action deleted"
@@ -104,6 +105,12 @@ OPEN_STEPS = frozenset({StepState.PENDING, StepState.RUNNING})
 
 _S = OperationState
 
+
+def is_awaiting(reason: str | None) -> bool:
+    """Tell whether *reason*, of a pending operation, says that a task is waited for."""
+    return reason is not None and reason.startswith(Reason.TASK)
+
+
 #: Every allowed move. None is the state before the row exists.
 TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
     None: frozenset({_S.PENDING, _S.SKIPPED, _S.MISSED}),
@@ -111,7 +118,8 @@ TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
     _S.PENDING: frozenset({_S.QUEUED, _S.RUNNING, _S.CANCELED}),
     # back to pending: the broker lost the message, or another heavy operation runs
     _S.QUEUED: frozenset({_S.PENDING, _S.RUNNING, _S.CANCELED}),
-    # back to pending: a retry with back-off, a lost worker, or a warm shutdown;
+    # back to pending: a retry with back-off, a task that is waited for, a lost worker,
+    # or a warm shutdown;
     # to running: another worker takes over when the lease has run out
     _S.RUNNING: frozenset(
         {_S.PENDING, _S.RUNNING, _S.SUCCEEDED, _S.FAILED, _S.CANCELED, _S.SKIPPED}

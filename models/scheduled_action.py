@@ -20,6 +20,7 @@ from models.errors import Problem, RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid
 from models.fields.instants import parse_due_date
+from models.fields.placeholders import OF_EVENTS
 from models.fields.strict_model import (
     Complaint,
     DocumentModel,
@@ -129,6 +130,23 @@ class ScheduledActionModel(DocumentModel):
     def excepted_weekdays(self) -> tuple[int, ...]:
         """The weekdays that *except* names; Monday is 0."""
         return _join_weekdays(self.except_)
+
+    @field_validator("when")
+    @classmethod
+    def _check_placeholders(cls, when: WhenModel, info: ValidationInfo) -> WhenModel:
+        """Refuse a placeholder for a user or an event where there never is one."""
+        asked = info.data.get("operations")
+        if info.context is None or asked is None or isinstance(when, EventModel):
+            return when
+        task = asked.run_task
+        names = () if task is None else sorted(task.placeholders)
+        vain = [name for name in names if name.startswith(OF_EVENTS)]
+        if vain:
+            msg = f"run_task has '{{{{ {vain[0]} }}}}', but no user triggers this rule."
+            hint = 'Leave it out, or write a rule that follows an event: {"on": ...}.'
+            raise RuleError(msg, hint)
+
+        return when
 
     @field_validator("starts_at", "ends_at", mode="before")
     @classmethod

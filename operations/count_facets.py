@@ -25,6 +25,7 @@ from operations.list_operations import (
     begins_with,
     find_base,
     find_place,
+    is_tried_before,
     match,
 )
 
@@ -193,7 +194,7 @@ def _count_groups(
     )
     columns = latest.c
     is_retrying = sa.and_(
-        columns.state == OperationState.PENDING, columns.reason.is_not(None)
+        columns.state == OperationState.PENDING, is_tried_before(columns.reason)
     )
     head = sa.case(
         (columns.reason.is_(None), None),

@@ -272,7 +272,7 @@ def match(columns: _Columns, wanted: OperationFilter) -> Conditions:
         found.append(has_cause(columns, wanted.cause))
     if wanted.is_retrying:
         found.append(columns.state == OperationState.PENDING)
-        found.append(columns.reason.is_not(None))
+        found.append(is_tried_before(columns.reason))
     if wanted.is_uncertain:
         found.append(columns.id.in_(_UNCERTAIN))
     return found
@@ -280,6 +280,11 @@ def match(columns: _Columns, wanted: OperationFilter) -> Conditions:
 
 #: Operations with uncertain mails, of which there are few.
 _UNCERTAIN = sa.select(deliveries.c.operation_id).where(UNCERTAIN.of("deliveries"))
+
+
+def is_tried_before(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Match the reasons of what waits for another attempt, not for a task's end."""
+    return sa.and_(column.is_not(None), ~begins_with(column, Reason.TASK))
 
 
 def begins_with(

@@ -24,6 +24,7 @@ from sqlalchemy import Connection
 from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
 from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
+from operations.foreign_tasks import TaskSender, Waits
 from operations.mail.message import Mail, Rendered, Sending, Template
 from operations.operation_log import LogLevel
 from operations.recipients import User
@@ -273,6 +274,9 @@ class Directory(Protocol):
     def fetch_users(self, app: str) -> tuple[User, ...]:
         """Return every user of *app* with their groups, ordered by id."""
 
+    def get_user(self, app: str, user_id: str) -> User | None:
+        """Return the user *user_id* of *app*."""
+
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template *name* of *app*."""
 
@@ -313,44 +317,6 @@ class Webhooks(Protocol):
         Returns:
             SENT for 2xx; REFUSED if repeating it cannot help (forbidden URL, 3xx, 4xx);
             DEFERRED or UNREACHABLE if the cause may pass.
-        """
-
-
-class TaskSender(Protocol):
-    """Sends tasks of the users' own Celery applications."""
-
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        *,
-        queue: str | None,
-        connection: str | None,
-        task_id: str,
-    ) -> str:
-        """
-        Send task *name* to *queue*.
-
-        Args:
-            name: Name of the task.
-
-            args: Positional arguments of the task.
-
-            kwargs: Keyword arguments of the task.
-
-            queue: A queue of the user's application. None: ``MINUTEHAND_TASK_QUEUE``.
-
-            connection: Name of the broker's connection. None: our own broker.
-
-            task_id: Id of the task.
-
-        Returns:
-            The queue to which the task was sent.
-
-        Raises:
-            StepError: Temporary: the broker did not accept it in time, or has no such
-                queue. Permanent: the settings forbid this queue or connection.
         """
 
 
@@ -433,6 +399,8 @@ class StepContext:
 
         occurrence: Aware UTC. None: a manual run.
 
+        scheduled_for: Aware UTC: the occurrence; of a manual run, when it was recorded.
+
         user_id: The triggering user. None: no user triggered the operation.
 
         trigger: What made the operation.
@@ -459,6 +427,8 @@ class StepContext:
 
         ports: The ports of the worker.
 
+        waits: What the step waits for.
+
         details: Data that was recorded with the operation, such as a notice's facts.
     """
 
@@ -467,6 +437,7 @@ class StepContext:
     action_uid: str
     action_name: str
     occurrence: datetime | None
+    scheduled_for: datetime
     user_id: str | None
     trigger: Trigger
     triggered_by: str
@@ -482,6 +453,7 @@ class StepContext:
     guard: Guard
     deliveries: Deliveries
     ports: Ports
+    waits: Waits
     details: Mapping[str, JsonValue] = field(default_factory=dict)
 
 

@@ -90,6 +90,11 @@ def explain_reason(reason: Reason) -> str:  # noqa: C901, PLR0911, PLR0912 - a l
                 " mounted, a grant is missing, or memory is short; the operation waits"
                 " until that is mended"
             )
+        case Reason.TASK:
+            return (
+                "it has sent a task of the user's own, and waits for its end; no worker"
+                " is held meanwhile"
+            )
         case Reason.TIME_LIMIT:
             return "it ran longer than its queue allows"
         case Reason.CANCELED:
@@ -119,8 +124,8 @@ def explain_state(state: OperationState) -> str:  # noqa: PLR0911 - a list
     match state:
         case OperationState.PENDING:
             return (
-                "recorded; waiting for its time, for the broker, or for another"
-                " operation that must end first"
+                "recorded; waiting for its time, for the broker, for another operation"
+                " that must end first, or for the end of a task"
             )
         case OperationState.QUEUED:
             return "handed to the broker, but not yet taken by a worker"

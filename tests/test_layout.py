@@ -204,7 +204,8 @@ def test_celery_app_is_about_celery() -> None:
         and not find_imports(path) & OF_CELERY
     }
 
-    assert others <= {"celery_app/confirms.py"}  # py-amqp's channel is handed in
+    # a channel of py-amqp or kombu is handed in
+    assert others <= {"celery_app/confirms.py", "celery_app/task_answers.py"}
 
 
 def test_only_the_command_line_imports_the_scheduler() -> None:

@@ -32,7 +32,7 @@ from actions.explaining.recorded import (
 from actions.occurrences import parse_timing
 from actions.when.searching import find_last, find_occurrences
 from models.errors import RuleError
-from models.operation_state import OperationState, Reason, Trigger
+from models.operation_state import OperationState, Reason, Trigger, is_awaiting
 from models.revision import Change
 
 _MINUTE = timedelta(minutes=1)
@@ -204,6 +204,8 @@ def explain_operation(history: History, operation: RecordedOperation) -> Answer:
             cause = history.hindrances.get(operation.id, cause)
             verdict = Verdict.WAITING
             text = f"it is recorded{who} and waits to be sent{why}: {cause}"
+            if is_awaiting(operation.reason):
+                text = f"it {operation.reason}{who}: {cause}"
         case OperationState.QUEUED:
             verdict = Verdict.WAITING
             taken = _explain_queue(history, operation)

@@ -245,7 +245,7 @@ def patch_text(  # noqa: PLR0913 - those of replace_text
     row = lock_action(connection, uid, app=app)
     refuse_stale(connection, uid, expected_revision)
     action = read_action_object(
-        apply_merge_patch(row.document, patch),
+        apply_merge_patch(_keep_waiting_as_it_is(row.document), patch),
         default_timezone=_get_zone(connection, owner, terms),
         task_rules=terms.task_rules,
     )
@@ -287,7 +287,7 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
     """
     owner = get_app_of(connection, uid, app=app)
     action = read_action_object(
-        fetch_document(connection, uid, revision),
+        _keep_waiting_as_it_is(fetch_document(connection, uid, revision)),
         default_timezone=_get_zone(connection, owner, terms),
         task_rules=terms.task_rules,
     )
@@ -304,6 +304,20 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
         editor=Editor(editor.by, note),
         change=Change.ROLLED_BACK,
     )
+
+
+def _keep_waiting_as_it_is(document: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """
+    Return *document* with what its task has always meant written out.
+
+    For new documents the default is to wait for the end of the task. A stored one
+    without a word about it does not, and a change of something else must not change it.
+    """
+    steps = document["operations"]
+    task = steps.get("run_task") if isinstance(steps, dict) else None
+    if not isinstance(steps, dict) or not isinstance(task, dict) or "wait" in task:
+        return document
+    return {**document, "operations": {**steps, "run_task": {**task, "wait": False}}}
 
 
 def fetch_document(

@@ -20,6 +20,7 @@ from models.operation_state import (
     TROUBLED_STATES,
     UNSUCCESSFUL_STATES,
     OperationState,
+    Reason,
 )
 
 metadata = sa.MetaData(
@@ -401,6 +402,12 @@ PENDING = Rows("{0}state = 'pending'")
 PENDING_MANUAL = Rows(f"{PENDING.condition} AND {{0}}trigger = 'manual'")
 PENDING_SCHEDULED = Rows(f"{PENDING.condition} AND {{0}}trigger <> 'manual'")
 
+#: Of these, what has sent a task of the user's own, and waits for its end.
+AWAITING = Rows(
+    f"{PENDING.condition} AND substr({{0}}reason, 1, {len(Reason.TASK)})"
+    f" = '{Reason.TASK}'"
+)
+
 #: Still to be done; an overlap is counted against these.
 LIVE = Rows(f"{{0}}state IN ({_list(LIVE_STATES)})")
 
@@ -529,6 +536,39 @@ operation_steps = sa.Table(
     Column("memo", Json),
     Column("result", Json),
     Column("error", sa.Text),
+)
+
+#: Waits that nothing has answered.
+OPEN_WAITS = Rows("{0}answered_at IS NULL")
+
+#: Tasks of users' own whose end operations wait for: the last one that each sent.
+task_waits = sa.Table(
+    "task_waits",
+    metadata,
+    Column(
+        "operation_id",
+        sa.ForeignKey("operations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    # in each answer; another one if the task is sent anew
+    Column("token", Identifier, nullable=False),
+    # the broker's; null: our own
+    Column("connection", sa.Text),
+    # null: an exchange knows
+    Column("queue", sa.Text),
+    Column("task", sa.Text, nullable=False),
+    Column("deadline", UtcDateTime, nullable=False),
+    # null: not sent, or a worker died between sending and writing
+    Column("sent_at", UtcDateTime),
+    Column("answered_at", UtcDateTime),
+    # how the task ended, and what it returned
+    Column("answer", Json),
+    # why perhaps nobody will answer; empty: nothing seems wrong; null: nobody looked
+    Column("remark", sa.Text),
+    # reading an answer: for whom it is
+    Index("uq_task_waits_token", "token", unique=True),
+    # schedulers: where answers may come from; doctor: what was never answered
+    _partial("ix_task_waits_open", "deadline", where=OPEN_WAITS),
 )
 
 #: Mails that may or may not have been sent.

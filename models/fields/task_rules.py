@@ -17,6 +17,9 @@ from models.operation_state import Queue
 #: The key of the rules in the context of a validation.
 TASK_RULES = "task_rules"
 
+#: Begins the name of the queue of answers if our other queues have no prefix.
+ANSWERS_WITHOUT_PREFIX = "minutehand"
+
 
 @dataclass(frozen=True, slots=True)
 class TaskRules:
@@ -34,12 +37,16 @@ class TaskRules:
 
         has_broker: Whether our own broker reaches other processes; one in memory does
             not.
+
+        with_exchanges: The connections that have exchanges: those to RabbitMQ. None in
+            it is our own broker.
     """
 
     own_prefix: str
     default_queue: str | None = None
     connections: tuple[str, ...] = ()
     has_broker: bool = True
+    with_exchanges: frozenset[str | None] = frozenset()
 
     def read_queue(self, queue: str | None) -> str:
         """
@@ -88,8 +95,35 @@ class TaskRules:
             known or "An operator names connections in MINUTEHAND_TASK_CONNECTIONS.",
         )
 
+    def check_exchange(self, exchange: str) -> None:
+        """
+        Refuse an exchange of ours, whose queues our own workers take.
+
+        Raises:
+            RuleError: It is one of ours.
+        """
+        if self.is_own(exchange):
+            msg = f"{show(exchange)} is an exchange of Minutehand's own."
+            raise RuleError(msg, "Write an exchange of your own project.")
+
+    def check_that_it_has_exchanges(self, connection: str | None) -> None:
+        """
+        Refuse a connection that has no exchanges; None is our own broker.
+
+        Raises:
+            RuleError: It does not lead to RabbitMQ.
+        """
+        if connection in self.with_exchanges:
+            return
+        named = "Minutehand's own broker" if connection is None else show(connection)
+        msg = f"{named} is not RabbitMQ, and only RabbitMQ has exchanges."
+        hint = 'Leave out "exchange" and "routing_key", and name a queue.'
+        raise RuleError(msg, hint)
+
     def is_own(self, queue: str) -> bool:
         """Tell whether *queue* is, or looks like, one that our workers consume."""
         if self.own_prefix:
             return f"{queue}.".startswith(f"{self.own_prefix}.")
-        return queue in set(Queue)
+        return queue in set(Queue) or queue.startswith(
+            f"{ANSWERS_WITHOUT_PREFIX}.answers"
+        )

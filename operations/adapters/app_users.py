@@ -265,6 +265,12 @@ class RealDirectory:
         with reading(self._engine) as connection:
             return fetch_users(connection, app)
 
+    def get_user(self, app: str, user_id: str) -> User | None:
+        """Return the user *user_id* of *app*."""
+        with reading(self._engine) as connection:
+            found = fetch_users(connection, app, [user_id])
+        return found[0] if found else None
+
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template *name* of *app*."""
         statement = sa.select(templates).where(

@@ -16,8 +16,8 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 
-from models.database.engine import db_now, execute_at_once, writing
-from models.database.tables import NO_CLAIM, operations
+from models.database.engine import UtcDateTime, db_now, execute_at_once, writing
+from models.database.tables import NO_CLAIM, operations, task_waits
 from models.errors import CanceledError, ClaimLostError
 from models.operation import OperationModel
 from models.operation_state import OperationState, Queue, Reason
@@ -304,6 +304,42 @@ def postpone(
         send_at=db_now(delay),
         reason=reason,
         error=error,
+    )
+
+
+def await_task(
+    connection: sa.Connection, claim: Claim, *, deadline: datetime, what: str
+) -> bool:
+    """
+    Make the operation pending until what it waits for is answered, or *deadline*.
+
+    No attempt counts. What was answered while the worker held it goes on at once.
+
+    Args:
+        connection: In a transaction in which ``guard`` was called.
+
+        claim: It ends here.
+
+        deadline: Aware UTC.
+
+        what: What is waited for, for people.
+
+    Returns:
+        False if it is no longer ours, and nothing changed.
+    """
+    answered = sa.exists().where(
+        task_waits.c.operation_id == claim.operation_id,
+        task_waits.c.answered_at.is_not(None),
+    )
+    until = sa.literal(deadline, UtcDateTime)
+    return _leave(
+        connection,
+        claim,
+        state=OperationState.PENDING,
+        attempt=operations.c.attempt - 1,
+        send_at=sa.case((answered, db_now()), else_=until),
+        reason=f"{Reason.TASK}: {what}",
+        error=None,
     )
 
 

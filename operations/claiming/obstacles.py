@@ -14,9 +14,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from models.database.tables import users
+from models.database.tables import operation_steps, task_waits, users
 from models.event import EventName
-from models.operation_state import OperationState, Reason, Trigger
+from models.operation_state import OperationState, Reason, StepState, Trigger
 from operations.claiming.claimed import Claim
 
 #: Key in the details of an operation that runs again only to send some mails: the state
@@ -68,6 +68,15 @@ def find_obstacle(
     """
     if RETURN_KEY in claim.details:
         return None
+    found = _find_obstacle(connection, claim)
+    if found is not None and _has_sent_task(connection, claim):
+        return None  # what became of the task is told all the same
+    return found
+
+
+def _find_obstacle(
+    connection: sa.Connection, claim: Claim
+) -> tuple[OperationState, str] | None:
     if claim.action_active is None:
         return OperationState.CANCELED, Reason.ACTION_DELETED
     if not claim.action_active and claim.trigger != Trigger.MANUAL:
@@ -78,6 +87,19 @@ def find_obstacle(
             f"{Reason.NO_LONGER_TRUE}: the user was seen again",
         )
     return None
+
+
+def _has_sent_task(connection: sa.Connection, claim: Claim) -> bool:
+    sent = sa.exists().where(
+        task_waits.c.operation_id == claim.operation_id,
+        task_waits.c.sent_at.is_not(None),
+        # canceled and retried: then it would be sent anew
+        operation_steps.c.operation_id == task_waits.c.operation_id,
+        operation_steps.c.name == "run_task",
+        operation_steps.c.state == StepState.PENDING,
+        operation_steps.c.started_at.is_not(None),
+    )
+    return bool(connection.execute(sa.select(sent)).scalar())
 
 
 def _waits_for_absence(document: Mapping[str, Any]) -> bool:

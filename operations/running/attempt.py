@@ -22,6 +22,7 @@ from pydantic import JsonValue
 
 from models.database.engine import reading, writing
 from models.errors import (
+    AwaitedError,
     CanceledError,
     ClaimLostError,
     PostponedError,
@@ -31,11 +32,15 @@ from models.errors import (
     UnreachableError,
 )
 from models.operation import RefreshModel
-from models.operation_state import OperationState, Reason, StepState, Trigger
+from models.operation_state import (
+    OperationState,
+    Reason,
+    StepState,
+)
 from models.scheduled_action import ScheduledActionModel
-from models.when import EventModel
 from operations.back_off import make_pause
 from operations.claiming.claim import (
+    await_task,
     finish,
     guard,
     let_go,
@@ -45,12 +50,12 @@ from operations.claiming.claim import (
 )
 from operations.claiming.claimed import Claim
 from operations.claiming.obstacles import RETURN_KEY, find_obstacle
-from operations.mail.delivery_marks import DeliveryMarks
 from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
-from operations.ports import Ports, StepContext, StepFunction
+from operations.ports import Ports, StepFunction
 from operations.running.past_attempts import Outcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
 from operations.running.spoken_lines import SpokenLines, describe_crash
+from operations.running.step_context import make_context
 from operations.running.step_records import (
     KeptStep,
     end_resend,
@@ -267,7 +272,18 @@ class Attempt:
         """
         self._step, self._step_began_at = step.name, self._read_clock()
         self.check_time()
-        context = self._make_context(action, step)
+        self._memo = memo = dict(step.memo)
+        context = make_context(
+            self.engine,
+            self.claim,
+            self.ports,
+            action,
+            step,
+            memo,
+            say=self.say,
+            progress=_Progress(self, step.name),
+            write_log=self.write_log,
+        )
         arguments = action.operations.arguments_of(step.name)
         if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})
@@ -284,6 +300,8 @@ class Attempt:
         except PostponedError as error:
             self.check_time()
             return self._postpone(step.name, error)
+        except AwaitedError as error:
+            return self._await(step.name, error)
         except StepSkippedError as error:
             return self._finish(
                 OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
@@ -386,6 +404,21 @@ class Attempt:
             )
         return OperationState.PENDING
 
+    def _await(self, name: str, awaited: AwaitedError) -> OperationState:
+        """Make the operation pending until it is told how something ended."""
+        log.info(Event.OPERATION_WAITS, step=name, what=str(awaited))
+        with writing(self.engine) as connection:
+            guard(connection, self.claim)
+            self.write_log(connection)
+            suspend_step(connection, self.claim, name, result=dict(awaited.result))
+            await_task(
+                connection,
+                self.claim,
+                deadline=awaited.deadline,
+                what=shorten(str(awaited), LONGEST_ERROR),
+            )
+        return OperationState.PENDING
+
     def _wait_for_platform(self, step: KeptStep, text: str) -> OperationState:
         """Make the operation pending until the platform may work again."""
         waits = step.memo.get(_WAITS, 0)
@@ -424,52 +457,6 @@ class Attempt:
             skip_open_steps(connection, self.claim.operation_id)
             finish(connection, self.claim, state, reason=reason)
         return state
-
-    def _make_context(
-        self, action: ScheduledActionModel, step: KeptStep
-    ) -> StepContext:
-        claim = self.claim
-        self._memo = memo = dict(step.memo)
-
-        def keep(key: str, value: JsonValue) -> None:
-            memo[key] = value
-            with writing(self.engine) as connection:
-                guard(connection, claim)
-                remember(connection, claim, step.name, memo)
-                self.write_log(connection)
-
-        def hold(connection: sa.Connection) -> None:
-            guard(connection, claim)
-
-        event = action.when.event if isinstance(action.when, EventModel) else None
-        return StepContext(
-            operation_id=claim.operation_id,
-            app=claim.app,
-            action_uid=claim.action_uid,
-            action_name=action.name,
-            occurrence=None if claim.trigger == Trigger.MANUAL else claim.occurrence,
-            user_id=claim.user_id,
-            trigger=Trigger(claim.trigger),
-            triggered_by=claim.triggered_by,
-            attempt=claim.attempt,
-            now=claim.claimed_at,
-            event=event,
-            event_at=claim.event_at,
-            recipients=action.recipients,
-            memo=memo,
-            remember=keep,
-            progress=_Progress(self, step.name),
-            say=self.say,
-            guard=hold,
-            deliveries=DeliveryMarks(
-                self.engine,
-                claim,
-                step.name,
-                keeps_content=self.ports.retention.mails,
-            ),
-            ports=self.ports,
-            details=claim.details,
-        )
 
 
 @lru_cache(maxsize=256)

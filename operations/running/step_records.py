@@ -136,10 +136,17 @@ def finish_step(
 
 
 def suspend_step(
-    connection: sa.Connection, claim: Claim, name: str, error: str
+    connection: sa.Connection,
+    claim: Claim,
+    name: str,
+    error: str | None = None,
+    *,
+    result: JsonValue = None,
 ) -> None:
     """Mark a step as waiting to run again; call ``guard`` first."""
-    _write_step(connection, claim, name, state=StepState.PENDING, error=error)
+    _write_step(
+        connection, claim, name, state=StepState.PENDING, error=error, result=result
+    )
 
 
 def finish_last_step(

@@ -28,6 +28,7 @@ from models.database.engine import (
 )
 from models.database.tables import (
     ALIVE_FOR,
+    AWAITING,
     LIVE_OR_CLAIMED,
     PENDING,
     PENDING_MANUAL,
@@ -89,7 +90,8 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
     same_under_way = sa.exists().where(
         other.c.action_uid == operations.c.action_uid,
         other.c.user_id.is_not_distinct_from(operations.c.user_id),
-        UNDER_WAY.of("other"),
+        # what waits for its task occupies no slot, but has not ended
+        sa.or_(UNDER_WAY.of("other"), AWAITING.of("other")),
         LIVE_OR_CLAIMED.of("other"),  # which has the index
     )
     return sa.select(
@@ -113,7 +115,7 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
             operations.c.queue != Queue.HEAVY,
             operations.c.app.not_in(heavy_apps),
         ),
-        sa.or_(operations.c.overlap != Overlap.QUEUE, ~same_under_way),
+        sa.or_(operations.c.overlap != Overlap.QUEUE, AWAITING.of(), ~same_under_way),
     )
 
 

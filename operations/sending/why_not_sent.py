@@ -14,10 +14,11 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
-from models.database.tables import UNDER_WAY, operations
-from models.operation_state import OperationState, Overlap, Queue
+from models.database.tables import AWAITING, UNDER_WAY, operations
+from models.operation_state import OperationState, Overlap, Queue, is_awaiting
 from operations.paused_queues import Rest, fetch_resting
 from operations.sending.order import Message, fetch_sendable
+from operations.task_waits import fetch_waits
 
 #: Operations that are examined for overdue ones.
 _LOOKED_AT = 1000
@@ -95,7 +96,9 @@ def _find_hindrance(
     if rest := resting.get(Queue(row.queue)):
         return describe_rest(Queue(row.queue), rest)
     if row.send_at > read_clock(connection):
-        return f"it is to be sent at {row.send_at:%F %T}Z"
+        waits = is_awaiting(row.reason)
+        at = f"it is to be sent at {row.send_at:%F %T}Z"
+        return _describe_wait(connection, row) if waits else at
     if row.claim_token is not None:
         return "it was canceled and retried, and its former worker has not stopped yet"
     other = operations.c
@@ -110,11 +113,23 @@ def _find_hindrance(
         query = sa.select(other.id).where(
             other.action_uid == row.action_uid,
             other.user_id.is_not_distinct_from(row.user_id),
-            *under_way,
+            other.id != row.id,
+            sa.or_(UNDER_WAY.of(), AWAITING.of()),
         )
         if first := connection.execute(query.limit(1)).scalar():
             return f"operation {first} of the same action has not ended"
     return None
+
+
+def _describe_wait(connection: sa.Connection, row: sa.Row[Any]) -> str:
+    """Say what a task of the user's own is waited for, and until when."""
+    wait = fetch_waits(connection, [row.id]).get(row.id)
+    since = "" if wait is None or wait.sent_at is None else f" at {wait.sent_at:%F %T}Z"
+    remark = f"; {wait.remark}" if wait is not None and wait.remark else ""
+    return (
+        f"its task was sent{since}, and is given until {row.send_at:%F %T}Z to end"
+        f"{remark}"
+    )
 
 
 def fetch_unsent(connection: sa.Connection, *, older_than: timedelta) -> list[Message]:

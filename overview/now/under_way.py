@@ -17,7 +17,7 @@ from models.database.engine import UtcDateTime, read_clock
 from models.database.tables import LIVE, operation_steps, operations
 from models.decision import get_action_name
 from models.operation_state import OperationState, Queue, StepState, Trigger
-from operations.list_operations import belongs_to, fetch_steps
+from operations.list_operations import belongs_to, fetch_steps, is_tried_before
 from operations.running.estimates import RUNS
 from overview.operations.operation_json import ProgressJson
 
@@ -173,7 +173,11 @@ def fetch_under_way(
     """
     kept = operations.c
     runs = kept.state == OperationState.RUNNING
-    retries = sa.and_(kept.state == OperationState.PENDING, kept.attempt > 0)
+    retries = sa.and_(
+        kept.state == OperationState.PENDING,
+        kept.attempt > 0,
+        is_tried_before(kept.reason),
+    )
     rows = connection.execute(
         sa.select(operations)
         .where(LIVE.of(), sa.or_(runs, retries), *belongs_to(app))

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from actions.leader import fetch_leader, fetch_leaderships, get_send_failure
 from models.database.tables import (
+    AWAITING,
     LIVE_OR_CLAIMED,
     UNCERTAIN,
     UNDER_WAY,
@@ -26,9 +27,16 @@ from models.database.tables import (
     deliveries,
     operations,
 )
-from models.operation_state import OperationState, Overlap, Queue, Reason
+from models.operation_state import (
+    OperationState,
+    Overlap,
+    Queue,
+    Reason,
+    is_awaiting,
+)
 from models.units import show_instant
 from operations.fleet.processes import fetch_processes
+from operations.task_waits import fetch_waits
 from overview.installation.figures import find_takers
 from overview.operations.why_not import ALONE, Beside, Place, Recorded
 
@@ -88,6 +96,10 @@ def fetch_beside(
     ]
     if missed:
         _add_outages(connection, missed, found)
+    awaiting = [r.id for r in by_state[OperationState.PENDING] if is_awaiting(r.reason)]
+    if awaiting:
+        for id_, wait in fetch_waits(connection, awaiting).items():
+            found[id_] = replace(found[id_], remark=wait.remark)
     for id_, count in count_uncertain_mails(connection, [r.id for r in rows]).items():
         found[id_] = replace(found[id_], uncertain=count)
     return dict(found)
@@ -116,7 +128,7 @@ def _add_hindrances(
     waiting = connection.execute(
         sa.select(
             *(_kept.id, _kept.app, _kept.action_uid, _kept.user_id, _kept.queue),
-            *(_kept.overlap, _kept.claim_token, _kept.send_at),
+            *(_kept.overlap, _kept.claim_token, _kept.send_at, _kept.reason),
         ).where(_kept.id.in_([row.id for row in due]))
     ).all()
     heavy = {row.app for row in waiting if row.queue == Queue.HEAVY}
@@ -131,7 +143,7 @@ def _add_hindrances(
         (row.action_uid, row.user_id): row
         for row in _fetch_under_way(
             connection,
-            UNDER_WAY.of(),
+            sa.or_(UNDER_WAY.of(), AWAITING.of()),
             LIVE_OR_CLAIMED.of(),  # which has the index
             _kept.action_uid.in_(single),
             any_of=single,
@@ -145,7 +157,8 @@ def _add_hindrances(
             continue
         other = of_app.get(row.app) if row.queue == Queue.HEAVY else None
         words = f"another heavy run of {row.app} has not ended"
-        if other is None and row.overlap == Overlap.QUEUE:
+        is_free = is_awaiting(row.reason)  # it was sent before
+        if other is None and row.overlap == Overlap.QUEUE and not is_free:
             other = of_action.get((row.action_uid, row.user_id))
             words = "another run of the action has not ended"
         if other is not None:

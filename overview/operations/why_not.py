@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from typing_extensions import TypedDict
 
-from models.operation_state import OperationState, Reason
+from models.operation_state import OperationState, Reason, is_awaiting
 from operations.notices.grouping import find_cause
 from overview.reasons import explain_reason, read_reason
 
@@ -116,6 +116,8 @@ class Beside:
 
         outage: From when to when nobody led, aware UTC, for a missed one.
 
+        remark: Why perhaps nobody will tell how its task ended.
+
         uncertain: Its mails that may or may not have been sent.
 
         by: Who canceled it.
@@ -129,6 +131,7 @@ class Beside:
     outage: tuple[datetime, datetime] | None = None
     uncertain: int = 0
     by: str | None = None
+    remark: str | None = None
 
 
 #: Nothing but the row is known.
@@ -208,7 +211,8 @@ def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:
     if uncertain:
         return Mark.UNCERTAIN
     is_pending = operation.state == OperationState.PENDING
-    return Mark.RETRYING if is_pending and operation.reason is not None else None
+    is_tried = operation.reason is not None and not is_awaiting(operation.reason)
+    return Mark.RETRYING if is_pending and is_tried else None
 
 
 def tell_why(  # noqa: PLR0911 - one return for each state
@@ -250,6 +254,8 @@ def tell_why(  # noqa: PLR0911 - one return for each state
 
 
 def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
+    if is_awaiting(operation.reason) and operation.send_at > now:
+        return _tell_awaiting(operation, beside)
     is_retrying = find_mark(operation) is Mark.RETRYING
     parts: list[str | datetime] = []
     if is_retrying:
@@ -268,6 +274,18 @@ def _tell_pending(operation: Recorded, beside: Beside, now: datetime) -> Told:
         parts += [f"{begin} to be sent since ", operation.send_at]
         return _wait(operation, [*parts, f": {beside.program}."], Remedy.DOCTOR)
     return _wait(operation, [*parts, f"{begin} to be sent: that takes a second."])
+
+
+def _tell_awaiting(operation: Recorded, beside: Beside) -> Told:
+    """Say until when the end of a task is waited for, and why it may not come."""
+    name = read_reason(operation.reason or "").detail
+    parts: list[str | datetime] = [
+        f"Waits for the task's own end ({name}), until ",
+        operation.send_at,
+    ]
+    if not beside.remark:
+        return _wait(operation, [*parts, "."])
+    return _wait(operation, [*parts, f": {beside.remark}."], Remedy.DOCTOR)
 
 
 def _wait(

@@ -22,7 +22,7 @@ from celery.signals import celeryd_init
 from pydantic import JsonValue
 
 from celery_app import celery
-from models.operation import RunTaskModel
+from models.run_task import RunTaskModel
 from operations.ports import StepContext, StepResult
 from operations.steps import STEPS
 

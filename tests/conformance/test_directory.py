@@ -65,6 +65,9 @@ def test_users_come_by_id(directory: Directory) -> None:
     """
     assert (ANN, BEN) == directory.fetch_users("shop")
     assert () == directory.fetch_users("other")
+    assert BEN == directory.get_user("shop", BEN.id)
+    assert directory.get_user("other", BEN.id) is None
+    assert directory.get_user("shop", "nobody") is None
 
 
 def test_templates_belong_to_their_app(directory: Directory) -> None:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
-from operations.ports import TaskSender
+from operations.foreign_tasks import ForeignTask, TaskSender
 from settings import read_settings
 from tests.servers import find_free_port
 from tests.unit.operations.fakes import FakeTaskSender
@@ -37,21 +37,17 @@ class Case:
     fetch: Callable[[str], list[Task]]
     cut_off: Callable[[], TaskSender]
 
-    def send(self, queue: str | None, number: int = 1) -> str:
+    def send(self, queue: str | None, number: int = 1) -> str | None:
         """Send a task."""
         return send(self.sender, queue, number)
 
 
-def send(sender: TaskSender, queue: str | None, number: int) -> str:
+def send(sender: TaskSender, queue: str | None, number: int) -> str | None:
     """Send task *number* of a shop."""
-    return sender.send(
-        "shop.report",
-        ["a", number],
-        {"b": None},
-        queue=queue,
-        connection=None,
-        task_id=f"id {number}",
+    task = ForeignTask(
+        "shop.report", f"id {number}", ["a", number], {"b": None}, queue=queue
     )
+    return sender.send(task).queue
 
 
 def make_fake() -> Case:
@@ -60,11 +56,9 @@ def make_fake() -> Case:
 
     def fetch(queue: str) -> list[Task]:
         return [
-            (name, task_id, list(args), kwargs)
-            for (name, args, kwargs), task_id, (_connection, meant) in zip(
-                fake.sent, fake.ids, fake.queues, strict=True
-            )
-            if (meant or "default") == queue
+            (each.name, each.id, list(each.args), dict(each.kwargs))
+            for each in fake.sent
+            if each.queue == queue
         ]
 
     away = PlatformError("our broker did not accept the task.")

@@ -23,7 +23,11 @@ MANY = 1000
 
 def record_many(installation: Installation, count: int = MANY) -> list[UUID]:
     """Record so many runs of one quick action; return their ids."""
-    uid = installation.add("sleep", 0)
+    return record_runs(installation, installation.add("sleep", 0), count)
+
+
+def record_runs(installation: Installation, uid: str, count: int) -> list[UUID]:
+    """Record so many runs of the quick action *uid*; return their ids."""
     with writing(installation.engine) as connection:
         now = read_clock(connection).replace(microsecond=0)
         new = [

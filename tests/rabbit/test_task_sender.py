@@ -13,6 +13,7 @@ from actions.stored_task_queues import TaskQueue
 from celery_app.foreign_queues import look_at_task_queues
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import StepError
+from operations.foreign_tasks import ForeignTask
 from settings import Settings, read_settings
 from tests.chaos.servers import Victim
 from tests.servers import find_free_port
@@ -43,7 +44,9 @@ def make_settings(url: str) -> Settings:
 def send(sender: CeleryTaskSender) -> str:
     """Send a task and return its id."""
     task_id = str(uuid4())
-    sender.send("shop.report", [1], {}, queue=QUEUE, connection="shop", task_id=task_id)
+    sender.send(
+        ForeignTask("shop.report", task_id, [1], queue=QUEUE, connection="shop")
+    )
     return task_id
 
 

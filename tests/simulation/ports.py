@@ -8,20 +8,19 @@ What steps do to users, templates and delivery marks is the real code.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from pydantic import JsonValue
-
 from models.database.engine import writing
 from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
 from operations.domains import Domain, Draft, Fingerprint, Move, Reading
+from operations.foreign_tasks import Answer, ForeignTask
 from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
@@ -199,26 +198,23 @@ class SimulatedCalls:
             return Sending(Outcome.DEFERRED, "simulated")
         return Sending(Outcome.SENT)
 
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        *,
-        queue: str | None,
-        connection: str | None,
-        task_id: str,
-    ) -> str:
+    def send(self, task: ForeignTask) -> ForeignTask:
         """Send, or not, or break in a way nobody expected."""
-        del args, kwargs, connection, task_id
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.randrange(1, 40) * SECOND)
         if self.server.rng.random() < 0.05 * self.server.trouble:
-            msg = f"simulated: {name} was not taken"
+            msg = f"simulated: {task.name} was not taken"
             raise StepError(msg, permanent=False)
         if self.server.rng.random() < 0.02 * self.server.trouble:
             raise RuntimeError("simulated: a step that breaks")
-        return queue or "default"
+        return replace(task, queue=task.queue or "default")
+
+    def receive(
+        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """Give no answer."""
+        del connection, keep, limit
+        return 0
 
 
 def make_ports(

@@ -13,6 +13,7 @@ import redis
 
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
+from operations.foreign_tasks import ForeignTask
 from settings import read_settings
 from tests.integration.celery_app.test_operations import deaf_broker
 from tests.project import run_project
@@ -35,14 +36,15 @@ def make_sender(broker_url: str, **connections: str) -> CeleryTaskSender:
 def send(sender: CeleryTaskSender, queue: str | None, connection: str | None) -> str:
     """Send a task and return its id."""
     task_id = str(uuid4())
-    sender.send(
+    task = ForeignTask(
         "shop.report",
+        task_id,
         ["a", 1],
         {"b": None},
         queue=queue,
         connection=connection,
-        task_id=task_id,
     )
+    sender.send(task)
     return task_id
 
 

@@ -206,7 +206,8 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
     tmp_path: Path,
 ):
     """
-    Until a worker of that project does; what it must take is written down.
+    Until a worker of that project does; what it must take is written down. A task that
+    it does not know is told, too.
     """
     post_task(call, shop, monkeypatch, other_redis_url)
 
@@ -218,7 +219,18 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
             every_s=0.2,
             what="a worker that answers",
         )
+        task = {"name": "shop.missing", "queue": "reports", "connection": "crm"}
+        text = write_action(
+            shop,
+            name="typo",
+            uid="typo",
+            operations={"run_task": task},
+            recipients=None,
+        )
+        assert 0 == call("actions", "post", text, "--app", "shop").code
+        unknown = find_detail(call("doctor", "--json"), "task queue reports")
 
+    assert "knows the task shop.missing: import" in unknown
     assert (0, "look") == (before.code, list_found(before)["task queue reports"])
     told = find_detail(before, "task queue reports")
     assert "connection 'crm'" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back, let_go, renew
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
+from operations.foreign_tasks import Answer, ForeignTask
 from operations.rescue import (
     expire_claim,
     reclaim_lost_workers,
@@ -220,14 +222,21 @@ class CancelingTasks:
     retry: bool
     breaks: bool
 
-    def send(self, *_arguments: object, **_options: object) -> str:
+    def send(self, task: ForeignTask) -> ForeignTask:
         """Send nothing."""
         do_cancel(self.engine)
         if self.retry:
             do_reopen(self.engine)
         if self.breaks:
             raise RuntimeError("nobody expected this")
-        return "nowhere"
+        return task
+
+    def receive(
+        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """Give no answer."""
+        del connection, keep, limit
+        return 0
 
 
 def run_canceled(

@@ -7,10 +7,10 @@ one the same) and adds plain lists to look at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.errors import MessageError
 from email.headerregistry import Address
 from pathlib import Path
@@ -32,6 +32,7 @@ from operations.domains import (
     Reading,
     Version,
 )
+from operations.foreign_tasks import Answer, ForeignTask, Wait
 from operations.mail.message import Mail, Outcome, Rendered, Sending, Template
 from operations.mail.template import MailTemplate
 from operations.operation_log import LogLevel
@@ -338,6 +339,11 @@ class FakeDirectory:
             return ()
         return tuple(sorted(self.users, key=lambda user: user.id))
 
+    def get_user(self, app: str, user_id: str) -> User | None:
+        """Return the user."""
+        users = (each for each in self.fetch_users(app) if each.id == user_id)
+        return next(users, None)
+
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template."""
         return self.templates.get(name) if self._has(app) else None
@@ -375,29 +381,67 @@ class FakeTaskSender:
     """Keeps what it was sent; raises *error* first if there is one."""
 
     error: StepError | None = None
-    sent: list[tuple[str, tuple[JsonValue, ...], dict[str, JsonValue]]] = field(
-        default_factory=list
-    )
-    queues: list[tuple[str | None, str | None]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
+    sent: list[ForeignTask] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
 
-    def send(
-        self,
-        name: str,
-        args: Sequence[JsonValue],
-        kwargs: Mapping[str, JsonValue],
-        *,
-        queue: str | None,
-        connection: str | None,
-        task_id: str,
-    ) -> str:
+    def send(self, task: ForeignTask) -> ForeignTask:
         """Keep the task; the queue of the settings is "default"."""
         if self.error is not None:
             raise self.error
-        self.sent.append((name, tuple(args), dict(kwargs)))
-        self.queues.append((connection, queue))
-        self.ids.append(task_id)
-        return queue or "default"
+        if task.exchange is None and task.queue is None:
+            task = replace(task, queue="default")
+        self.sent.append(task)
+        return task
+
+    def receive(
+        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+    ) -> int:
+        """Give the answers; every connection has the same."""
+        del connection
+        taken = self.answers[:limit]
+        for each in taken:
+            keep(each)
+            self.answers.remove(each)
+        return len(taken)
+
+
+@dataclass
+class FakeWaits:
+    """Keeps what a step waits for; the next context sees it."""
+
+    now: datetime = NOW
+    wait: Wait | None = None
+
+    def fetch(self) -> Wait | None:
+        """Return it."""
+        if self.wait is None:
+            return None
+        return replace(self.wait, is_over=self.now >= self.wait.deadline)
+
+    def begin(
+        self, task: ForeignTask, within: timedelta, token: UUID | None = None
+    ) -> Wait:
+        """Keep it."""
+        del task
+        self.wait = Wait(
+            token=token or uuid4(),
+            deadline=self.now + within,
+            is_over=False,
+            is_sent=False,
+            answer=None,
+            remark=None,
+        )
+        return self.wait
+
+    def mark_sent(self) -> None:
+        """Keep that."""
+        assert self.wait is not None
+        self.wait = replace(self.wait, is_sent=True)
+
+    def keep(self, answer: Answer) -> None:
+        """Keep it if it has the token."""
+        if self.wait is not None and self.wait.token == answer.token:
+            self.wait = replace(self.wait, answer=answer)
 
 
 @dataclass
@@ -568,6 +612,7 @@ class World:
     directory: FakeDirectory = field(default_factory=FakeDirectory)
     webhooks: FakeWebhooks = field(default_factory=FakeWebhooks)
     tasks: FakeTaskSender = field(default_factory=FakeTaskSender)
+    waits: FakeWaits = field(default_factory=FakeWaits)
     prune: FakePrune = field(default_factory=FakePrune)
     retention: Retention = field(default_factory=Retention)
     guard: Guard = hold_claim
@@ -589,6 +634,7 @@ class World:
             action_uid="weekly",
             action_name="weekly update",
             occurrence=NOW,
+            scheduled_for=NOW,
             user_id=self.user_id,
             trigger=Trigger.SCHEDULE if self.user_id is None else Trigger.EVENT,
             triggered_by='Scheduled action "weekly update"',
@@ -614,4 +660,5 @@ class World:
                 prune=self.prune,
                 retention=self.retention,
             ),
+            waits=self.waits,
         )

@@ -130,6 +130,59 @@ STEPS = [
         "shorter",
     ),
     Bad(steps(run_task={"task": "t"}), "/operations/run_task/task", "'task'", "kwargs"),
+    *(
+        Bad(
+            steps(run_task={"name": "t", key: value}),
+            f"/operations/run_task/{key}{where}",
+            *said,
+        )
+        for key, value, where, *said in [
+            (
+                "kwargs",
+                {"a": [{"b": "{{ ocurrence }}"}]},
+                "/a/0/b",
+                "'{{ ocurrence }}' is not a known placeholder",
+                "Did you mean 'occurrence'?",
+            ),
+            ("args", [1, "x {{user.id"], "/1", "without an end", "{{ '{{' }}"),
+            ("args", ["{{ 1 + 1 }}"], "/0", "not a known", "app.uid"),
+            ("args", ["{{ }}"], "/0", "not a known", "app.uid"),
+            ("headers", {"a": "{{ user }}"}, "/a", "not a known", "user.id"),
+        ]
+    ),
+    Bad(
+        steps(run_task={"name": "t", "args": ["{{ user.id }}"]}),
+        "/when",
+        "no user triggers",
+        "follows an event",
+    ),
+    *(
+        Bad(
+            steps(run_task={"name": "t", key: value}),
+            f"/operations/run_task/{key}",
+            *said,
+        )
+        for key, value, *said in [
+            ("priority", 256, "more than 255", "at most 255"),
+            ("priority", -1, "less than 0", "0 or more"),
+            ("priority", "high", "not a whole number", "such as 10"),
+            ("expires", "P1D", "days or longer", "PT24H"),
+            ("expires", "PT0S", "no time at all", "PT1M"),
+            ("expires", "PT745H", "more than a month", "PT744H"),
+            ("expires", "1 hour", "'1 hour'", "PT1H"),
+            ("expires", 60, "60 is not text", "PT1H"),
+            ("routing_key", "a.b", "there is none", '"queue"'),
+            ("exchange", "", "empty", "1 to 200"),
+            ("headers", [], "not an object", "headers"),
+            ("headers", {"a b": 1}, "'a b' is not the name", "letters"),
+            ("headers", {"Minutehand-app": 1}, "writes itself", "Begin it otherwise"),
+            ("headers", {"CC": "minutehand.quick"}, "broker's own", "my-cc"),
+            ("headers", {"expires": "now"}, "Celery's", "my-expires"),
+            ("headers", {"a": ["b"]}, "cannot hold", "Write text"),
+            ("headers", {"a": None}, "cannot hold", "Write text"),
+            ("headers", {"a": "x" * 4097}, "4,097 characters", "4,096"),
+        ]
+    ),
 ]
 
 RECIPIENTS = [

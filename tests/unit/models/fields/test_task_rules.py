@@ -117,6 +117,44 @@ def test_broker_in_memory_reaches_nobody():
     assert "shop" == read_task(make(queue="q", connection="shop"), rules)["connection"]
 
 
+def test_exchange_takes_the_place_of_the_queue():
+    """
+    No default queue is written down beside it.
+    """
+    rules = replace(RULES, default_queue="q", with_exchanges=frozenset({"shop"}))
+
+    stored = read_task(
+        make(exchange="reports", routing_key="a.b", connection="shop"), rules
+    )
+
+    assert ("reports", "a.b") == (stored["exchange"], stored["routing_key"])
+    assert "queue" not in stored
+
+
+@pytest.mark.parametrize(
+    ("task", "pointer", "word"),
+    [
+        ({"exchange": "minutehand.x", "connection": "shop"}, "exchange", "own"),
+        ({"exchange": "minutehand", "connection": "shop"}, "exchange", "own"),
+        ({"exchange": "reports", "connection": "crm"}, "connection", "not RabbitMQ"),
+        ({"exchange": "reports"}, "connection", "not RabbitMQ"),
+        ({"exchange": "reports", "queue": "q", "connection": "shop"}, "queue", "both"),
+    ],
+)
+def test_exchange_that_cannot_be_is_refused(
+    task: dict[str, str], pointer: str, word: str
+):
+    """
+    Those of ours, beside a queue, and on brokers that have none.
+    """
+    rules = replace(RULES, with_exchanges=frozenset({"shop"}))
+
+    problem = refuse(make(**task), rules)
+
+    assert f"/operations/run_task/{pointer}" == problem.pointer
+    assert word in problem.message
+
+
 def test_what_is_stored_is_read_without_rules():
     """
     Settings may have changed since; what is stored can still be shown and decided.

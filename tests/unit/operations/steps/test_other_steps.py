@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 
 from models.errors import StepError
-from models.operation import CallWebhookModel, OperationModel, RunTaskModel
+from models.operation import CallWebhookModel, OperationModel
 from models.recipients import RecipientFilterModel
+from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
 from operations.mail.message import Outcome, Sending
 from operations.ports import Retention
@@ -101,9 +102,10 @@ def test_task_is_sent_as_asked_under_a_derived_id(world: World):
     result = run_task(world.make_context(), TASK)
     run_task(world.make_context(attempt=2), TASK)
 
-    assert ("my.report", (1,), {"a": "b"}) == world.tasks.sent[0]
-    assert [("shop", "mine")] * 2 == world.tasks.queues
-    assert [str(make_task_id(OPERATION))] * 2 == world.tasks.ids
+    first, second = world.tasks.sent
+    assert ("my.report", [1], {"a": "b"}) == (first.name, first.args, first.kwargs)
+    assert ("shop", "mine") == (first.connection, first.queue)
+    assert str(make_task_id(OPERATION)) == first.id == second.id
     assert {
         "task_id": str(make_task_id(OPERATION)),
         "name": "my.report",
@@ -129,6 +131,53 @@ def test_broker_that_is_away_is_temporary(world: World):
         run_task(world.make_context(), TASK)
 
     assert not caught.value.permanent
+
+
+def test_task_is_told_what_it_runs_for(world: World):
+    """
+    A text that is one placeholder keeps its type; in a longer one it is written out.
+    """
+    world.user_id = "u1"
+    world.directory.users = (User(id="u1", email="ann@example.org"),)
+    asked = TASK.model_copy(
+        update={
+            "args": ("{{ occurrence }}", "for {{user.email}}, {{ '{{' }}", 7),
+            "kwargs": {"deep": [{"id": "{{ operation.id }}", "at": "{{ event.at }}"}]},
+            "headers": {"tenant": "{{ app.name }}", "none": "{{ event.at }}"},
+        }
+    )
+
+    run_task(world.make_context(), asked)
+
+    (sent,) = world.tasks.sent
+    due = "2026-11-23T06:00:00+00:00"
+    assert [due, "for ann@example.org, {{", 7] == sent.args
+    assert {"deep": [{"id": str(OPERATION), "at": None}]} == sent.kwargs
+    assert {
+        "tenant": "Demo",
+        "minutehand-occurrence": due,
+        "minutehand-scheduled-for": due,
+        "minutehand-operation-id": str(OPERATION),
+        "minutehand-operation-trigger": "event",
+        "minutehand-action-uid": "weekly",
+        "minutehand-action-name": "weekly update",
+        "minutehand-app-uid": "demo",
+        "minutehand-user-id": "u1",
+        "minutehand-event-name": "instance.user.last_seen",
+    } == sent.headers
+
+
+def test_placeholder_without_a_value_is_no_empty_text(world: World):
+    """
+    The step fails for good, and says which.
+    """
+    asked = TASK.model_copy(update={"args": ("at {{ event.at }}",)})
+
+    with pytest.raises(StepError, match=r"event\.at }} has no value") as caught:
+        run_task(world.make_context(), asked)
+
+    assert caught.value.permanent
+    assert [] == world.tasks.sent
 
 
 def test_maintenance_removes_everything_old_in_batches(world: World):

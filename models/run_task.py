@@ -1,0 +1,244 @@
+"""What ``run_task`` asks for: a task of the user's own Celery application. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, TypeVar, cast
+
+from pydantic import Field, JsonValue, ValidationInfo, field_validator
+
+from models.errors import RuleError
+from models.fields.elapsed import parse_elapsed
+from models.fields.field_types import (
+    LONGEST_QUEUE,
+    Name,
+    QueueName,
+    RuleText,
+    parsed_by,
+)
+from models.fields.placeholders import check_placeholders, find_names, find_texts
+from models.fields.strict_model import (
+    Complaint,
+    DocumentModel,
+    refuse,
+    refuse_all,
+    show,
+)
+from models.fields.task_rules import TASK_RULES, TaskRules
+
+#: How each header of ours begins, on the messages of tasks and of their answers.
+OUR_HEADERS = "minutehand-"
+
+#: Headers of one task, and characters of the text of one.
+MOST_HEADERS = 50
+LONGEST_HEADER = 4096
+
+#: How long the end of a task is waited for, unless its action says otherwise.
+WITHIN = timedelta(hours=1)
+
+#: Celery's own headers (as_task_v2), kombu's (compression), and those by which RabbitMQ
+#: would deliver a copy to a queue that no rule has checked (cc, bcc).
+_TAKEN_HEADERS = frozenset(
+    {
+        *("lang", "task", "id", "shadow", "eta", "expires", "group", "group_index"),
+        *("retries", "timelimit", "root_id", "parent_id", "argsrepr", "kwargsrepr"),
+        *("origin", "ignore_result", "replaced_task_nesting", "stamped_headers"),
+        *("stamps", "chord", "chain", "callbacks", "errbacks", "compression"),
+        *("redelivered", "cc", "bcc"),
+    }
+)
+
+_HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
+
+#: A header's value: text, a number or a boolean; the door bounds numbers to 64 bits.
+HeaderValue = JsonValue
+
+_Value = TypeVar("_Value")
+
+
+class RunTaskModel(DocumentModel):
+    """
+    Send a task of the user's own Celery application by name.
+
+    Args:
+        headers: More headers of the message.
+
+        exchange: Instead of a queue: an exchange of RabbitMQ, which knows the queues.
+
+        routing_key: For the exchange.
+
+        queue: A queue that workers of that application consume. None: the default of
+            the settings; a door that knows the settings fills it in, or refuses None.
+            With an exchange it stays None.
+
+        connection: Name of the broker. None: our own.
+
+        priority: As Celery hands it to the broker, 0 to 255.
+
+        expires: ISO 8601 duration since the task is sent; a worker that takes it later
+            drops it.
+
+        wait: Whether the operation ends as the task does. None: it does not; a door
+            that knows the settings writes True.
+
+        within: ISO 8601 duration since the task is sent; if nothing has told of its end
+            by then, the operation fails. None: ``WITHIN``.
+
+        returned: Whether what the task returns is told, too.
+    """
+
+    name: Name = Field(examples=["myproject.tasks.report"])
+    args: tuple[JsonValue, ...] = Field(default=(), examples=[[]])
+    kwargs: dict[str, JsonValue] = Field(default_factory=dict, examples=[{}])
+    headers: Annotated[dict[str, HeaderValue], Field(max_length=MOST_HEADERS)] = Field(
+        default_factory=dict, examples=[{"tenant": "acme"}]
+    )
+    exchange: QueueName | None = Field(default=None, examples=["reports"])
+    routing_key: (
+        Annotated[str, Field(max_length=LONGEST_QUEUE, examples=["report.daily"])]
+        | None
+    ) = None
+    queue: QueueName | None = Field(
+        default=None, examples=["reports"], validate_default=True
+    )
+    connection: Name | None = Field(
+        default=None, examples=["shop"], validate_default=True
+    )
+    priority: int | None = Field(default=None, ge=0, le=255, examples=[5])
+    expires: Annotated[RuleText, parsed_by(parse_elapsed)] | None = Field(
+        default=None, examples=["PT1H"]
+    )
+    wait: bool | None = Field(default=None, examples=[True], validate_default=True)
+    within: Annotated[RuleText, parsed_by(parse_elapsed)] | None = Field(
+        default=None, examples=["PT1H"]
+    )
+    returned: bool = True
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, headers: dict[str, HeaderValue]) -> dict[str, HeaderValue]:
+        for name, value in headers.items():
+            _check_header_name(name)
+            _check_header_value(name, value)
+        return headers
+
+    @field_validator("args", "kwargs", "headers")
+    @classmethod
+    def _check_placeholders(cls, value: _Value, info: ValidationInfo) -> _Value:
+        """Refuse a placeholder that nobody knows, in what people write."""
+        # What is stored is read without a context, and may be older than they are.
+        if info.context is None:
+            return value
+        details = []
+        for path, text in find_texts(cast("JsonValue", value)):
+            try:
+                check_placeholders(text)
+            except RuleError as error:
+                complaint = Complaint(error.message, error.hint)
+                details.append(refuse(complaint, loc=path, value=text))
+        if details:
+            raise refuse_all(cls.__name__, details)
+        return value
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The names of the placeholders in what the task is given."""
+        given = [list(self.args), self.kwargs, self.headers]
+        texts = (text for _path, text in find_texts(cast("JsonValue", given)))
+        return frozenset(name for text in texts for name in find_names(text))
+
+    @field_validator("exchange")
+    @classmethod
+    def _check_exchange(cls, exchange: str | None, info: ValidationInfo) -> str | None:
+        rules = _get_rules(info)
+        if exchange is not None and rules is not None:
+            rules.check_exchange(exchange)
+        return exchange
+
+    @field_validator("routing_key")
+    @classmethod
+    def _check_routing_key(cls, key: str | None, info: ValidationInfo) -> str | None:
+        if key is None:
+            return None
+        # Without an exchange it would be the name of a queue, which is checked as such.
+        # If the exchange was refused, that is reported itself.
+        if info.data.get("exchange", "refused") is None:
+            msg = "A routing key is for an exchange, and there is none."
+            raise RuleError(msg, 'Write "queue" instead, or an "exchange" beside it.')
+        if len(key.encode()) > LONGEST_QUEUE:
+            msg = f"{show(key)} takes more than {LONGEST_QUEUE} bytes."
+            raise RuleError(msg, "Write a shorter one.")
+        return key
+
+    @field_validator("queue")
+    @classmethod
+    def _read_queue(cls, queue: str | None, info: ValidationInfo) -> str | None:
+        if "exchange" not in info.data:
+            return queue  # it was refused, which is reported itself
+        if info.data["exchange"] is not None:
+            if queue is None:
+                return None
+            msg = "A task goes to a queue or to an exchange, not to both."
+            raise RuleError(msg, "Leave one of the two out.")
+        rules = _get_rules(info)
+        return queue if rules is None else rules.read_queue(queue)
+
+    @field_validator("connection")
+    @classmethod
+    def _check_connection(cls, name: str | None, info: ValidationInfo) -> str | None:
+        rules = _get_rules(info)
+        if rules is not None:
+            rules.check_connection(name)
+            if info.data.get("exchange") is not None:
+                rules.check_that_it_has_exchanges(name)
+        return name
+
+    @field_validator("wait")
+    @classmethod
+    def _read_wait(cls, wait: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001 - as pydantic calls it
+        """Write down what counts for a new document; a stored one stays as it is."""
+        return True if wait is None and _get_rules(info) is not None else wait
+
+    @field_validator("within")
+    @classmethod
+    def _check_within(cls, within: str | None, info: ValidationInfo) -> str | None:
+        if within is not None and info.data.get("wait") is False:
+            msg = f"{show(within)} has no effect: the operation does not wait."
+            raise RuleError(msg, 'Leave "within" out, or write "wait": true.')
+        return within
+
+    @property
+    def longest_wait(self) -> timedelta:
+        """How long the end of the task is waited for."""
+        return WITHIN if self.within is None else parse_elapsed(self.within)
+
+
+def _get_rules(info: ValidationInfo) -> TaskRules | None:
+    """Return the installation's rules for tasks, if the door knows them."""
+    rules: TaskRules | None = (info.context or {}).get(TASK_RULES)
+    return rules
+
+
+def _check_header_name(name: str) -> None:
+    if _HEADER.fullmatch(name) is None:
+        msg = f"{show(name)} is not the name of a header."
+        hint = "Write 1 to 128 letters, digits, '-', '_' or '.', such as 'tenant'."
+        raise RuleError(msg, hint)
+    folded = name.casefold()
+    if folded.startswith(OUR_HEADERS):
+        msg = f"{show(name)} is a header that Minutehand writes itself."
+        raise RuleError(msg, f"Begin it otherwise than with '{OUR_HEADERS}'.")
+    if folded in _TAKEN_HEADERS:
+        msg = f"{show(name)} is a header of Celery's or the broker's own."
+        raise RuleError(msg, f"Choose another name, such as 'my-{folded}'.")
+
+
+def _check_header_value(name: str, value: HeaderValue) -> None:
+    hint = "Write text, a number, true or false."
+    if not isinstance(value, str | int | float):  # a boolean is an int
+        msg = f"The header {show(name)} is {show(value)}, which a header cannot hold."
+        raise RuleError(msg, hint)
+    if isinstance(value, str) and len(value) > LONGEST_HEADER:
+        msg = f"The header {show(name)} has {len(value):,} characters."
+        raise RuleError(msg, f"Write at most {LONGEST_HEADER:,}.")

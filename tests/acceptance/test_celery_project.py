@@ -1,0 +1,43 @@
+"""docs/celery-project.md: what it tells to paste does what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_readme import Home
+from tests.project import run_project
+from tests.servers import ROOT, find_free_port
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+PAGE = (ROOT / "docs" / "celery-project.md").read_text(encoding="utf-8")
+
+#: The one block; another would end the collection here.
+(BLOCK,) = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_lines_run_a_task_of_the_project(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    With its worker on its broker, and nothing else set: the run ends as the task does.
+    """
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    monkeypatch.delenv("MINUTEHAND_TASK_CONNECTIONS", raising=False)
+    environ = {"MINUTEHAND_WEB_ADDRESS": f"127.0.0.1:{find_free_port()}"}
+    pasted = BLOCK.replace("redis://redis:6379/0", redis_url)
+
+    with run_project(project, redis_url, "reports") as done:
+        told = Home(home, environ).run(f"set -e -m\n{pasted}")
+
+    ((_id, args, kwargs),) = map(json.loads, done.read_text().splitlines())
+    assert [] == args
+    assert {"due"} == set(kwargs)
+    assert "succeeded" in told
+    assert re.search(r"task queue reports .*1 consumer", told)

@@ -1,0 +1,14 @@
+"""Its settings: nothing of ours is in them."""
+
+from __future__ import annotations
+
+import os
+
+from tests.neighbours.project import BROKER
+
+SECRET_KEY = "of a test"
+INSTALLED_APPS = ["tests.neighbours.django_site"]
+USE_TZ = True
+CELERY_BROKER_URL = os.environ.get(BROKER, "memory://")
+CELERY_TASK_DEFAULT_QUEUE = "site"
+CELERY_TASK_IGNORE_RESULT = True
