@@ -151,7 +151,7 @@ class SourceModel(DocumentModel):
     connection: Annotated[str, AfterValidator(check_connection_name)] | None = Field(
         default=None, examples=["warehouse"]
     )
-    format: Literal["csv", "json", "parquet"] | None = Field(
+    format: Literal["csv", "json", "jsonl", "ndjson", "parquet"] | None = Field(
         default=None, examples=["csv"]
     )
 

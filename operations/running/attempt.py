@@ -50,6 +50,7 @@ from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepContext, StepFunction
 from operations.running.past_attempts import Outcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
+from operations.running.progress_points import ProgressPoints
 from operations.running.spoken_lines import SpokenLines, describe_crash
 from operations.running.step_records import (
     KeptStep,
@@ -57,7 +58,6 @@ from operations.running.step_records import (
     finish_last_step,
     finish_step,
     prepare_steps,
-    record_progress,
     remember,
     skip_open_steps,
     start_step,
@@ -78,9 +78,6 @@ PLATFORM_DELAY_LIMIT = timedelta(minutes=5)
 
 #: Key in a step's memo: how many times it has waited for the platform.
 _WAITS = "platform waits"
-
-#: Seconds between two writes of progress, which also notice a cancellation.
-PROGRESS_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -458,7 +455,7 @@ class Attempt:
             recipients=action.recipients,
             memo=memo,
             remember=keep,
-            progress=_Progress(self, step.name),
+            progress=ProgressPoints(self, step.name),
             say=self.say,
             guard=hold,
             deliveries=DeliveryMarks(
@@ -476,24 +473,3 @@ class Attempt:
 def _parse(text: str) -> ScheduledActionModel:
     """Read an action; cached, because it runs often and reading takes most of a run."""
     return ScheduledActionModel.model_validate(json.loads(text))
-
-
-class _Progress:
-    """Writes progress and notices cancellation; see ports.Progress."""
-
-    def __init__(self, attempt: Attempt, step: str) -> None:
-        self._attempt = attempt
-        self._step = step
-        self._written_at = float("-inf")
-
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        self._attempt.check_time()
-        now = self._attempt.monotonic()
-        if now - self._written_at < PROGRESS_EVERY_S and done < total:
-            return
-        self._written_at = now
-        progress: dict[str, JsonValue] = {"done": done, "total": total, "note": note}
-        with writing(self._attempt.engine) as connection:
-            guard(connection, self._attempt.claim)
-            record_progress(connection, self._attempt.claim, self._step, progress)
-            self._attempt.write_log(connection)
