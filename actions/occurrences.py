@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from actions.when import RULES
+from actions.when.any_rule import make_rule
 from actions.when.due_date import DueDateRule
 from actions.when.excluding import find_allowed
 from actions.when.rule import Rule
@@ -159,7 +159,7 @@ def make_schedule(timing: TimingModel) -> Schedule:
             accepted never raises, unless the time zone database has changed.
     """
     return Schedule(
-        rules=tuple(RULES[type(rule)](rule) for rule in timing.when),
+        rules=tuple(make_rule(rule) for rule in timing.when),
         starts_at=None if timing.starts_at is None else as_utc(timing.starts_at),
         ends_at=None if timing.ends_at is None else as_utc(timing.ends_at),
         excluded=merge_days(timing.excluded),

@@ -101,8 +101,8 @@ def _write(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _dump_rule(rule: TimeModel) -> dict[str, str]:
-    return rule.model_dump(exclude_none=True)
+def _dump_rule(rule: TimeModel) -> dict[str, object]:
+    return rule.model_dump(mode="json", exclude_none=True, by_alias=True)
 
 
 def _sort(rules: Iterable[TimeModel]) -> tuple[TimeModel, ...]:

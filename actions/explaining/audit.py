@@ -28,7 +28,7 @@ from actions.explaining.recorded import (
     is_left_to,
 )
 from actions.occurrences import parse_timing
-from actions.when import RULES
+from actions.when.any_rule import make_rule
 from actions.when.searching import find_each
 from models.errors import RuleError
 from models.fields.duration import Duration
@@ -39,6 +39,7 @@ from models.when import (
     CalendarModel,
     CronModel,
     DueDateModel,
+    InstalledWhen,
     IntervalModel,
     TimeModel,
     TimingModel,
@@ -271,7 +272,7 @@ def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datet
     if timing.ends_at is not None:
         end = min(end, timing.ends_at)
     for rule in timing.when:
-        zone = RULES[type(rule)](rule).zone  # a calendar rule may name its own
+        zone = make_rule(rule).zone  # a calendar rule may name its own
         for occurrence in _read_rule(rule, begin, end):
             day = occurrence.astimezone(zone).date()
             if not any(first <= day <= last for first, last in timing.excluded):
@@ -291,9 +292,9 @@ def _read_rule(rule: TimeModel, begin: datetime, end: datetime) -> Iterator[date
                 if occurrence >= begin:
                     yield occurrence
                 occurrence += every
-        case IntervalModel() | DueDateModel() | CalendarModel():
+        case IntervalModel() | DueDateModel() | CalendarModel() | InstalledWhen():
             # no other reader here: what is found is only compared with the record
-            yield from find_each(RULES[type(rule)](rule), begin, end)
+            yield from find_each(make_rule(rule), begin, end)
         case _:
             assert_never(rule)
 

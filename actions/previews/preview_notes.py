@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from actions.occurrences import Schedule
 from actions.previews.clock_words import MONTHS, join_words
-from actions.when import RULES
+from actions.when.any_rule import make_rule
 from actions.when.excluding import get_last_excluded_day
 from actions.when.local_time import get_stretch
 from actions.when.rule import Rule
@@ -110,7 +110,7 @@ class ReadRule:
 
 def make_read_rule(model: TimeModel) -> ReadRule:
     """Return the rule and the twin of *model*, which the door has read."""
-    rule = RULES[type(model)](model)
+    rule = make_rule(model)
     return ReadRule(rule, rule.without_clock_changes())
 
 

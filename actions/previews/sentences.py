@@ -31,6 +31,7 @@ from models.when import (
     EventModel,
     ExceptModel,
     HolidaysModel,
+    InstalledWhen,
     IntervalModel,
     OnEventModel,
     TimeModel,
@@ -96,7 +97,8 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
     match rule:
         case CronModel():
             words = describe_cron(rule.cron_rule)
-            return f"{words}, {rule.timezone}"
+        case InstalledWhen():
+            words = rule.describe()
         case CalendarModel():
             words, zone_name = describe_calendar(rule.calendar)
             return f"{words}, {zone_name or rule.timezone}"
@@ -114,6 +116,7 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
             return f"{delay} after {_describe_event(rule.after, WAS, 'was sent')}"
         case _:
             assert_never(rule)
+    return f"{words}, {rule.timezone}"
 
 
 def _describe_event(name: str, phrases: dict[EventName, str], verb: str) -> str:

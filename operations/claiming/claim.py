@@ -20,7 +20,7 @@ from models.database.engine import db_now, writing
 from models.database.postgresql import execute_at_once
 from models.database.tables import NO_CLAIM, operations
 from models.errors import CanceledError, ClaimLostError
-from models.operation import OperationModel
+from models.operation import order_steps
 from models.operation_state import OperationState, Queue, Reason
 from operations.claiming.claimed import CLAIMED, LEASE, Claim
 from operations.claiming.obstacles import can_nothing_stop
@@ -94,7 +94,7 @@ def _find_first_steps(claim: Claim) -> tuple[str, ...]:
         return ()
     asked = claim.document["operations"]
     # A newer version of Minutehand may have steps that this one does not know.
-    return tuple(name for name in OperationModel.model_fields if name in asked)
+    return order_steps(asked)
 
 
 def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:

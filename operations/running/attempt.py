@@ -18,7 +18,7 @@ from itertools import zip_longest
 
 import sqlalchemy as sa
 import structlog
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from models.database.engine import reading, writing
 from models.errors import (
@@ -30,7 +30,13 @@ from models.errors import (
     TimeLimitError,
     UnreachableError,
 )
-from models.operation import RefreshModel
+from models.extending import InstalledStep
+from models.fields.strict_model import say
+from models.operation import (
+    RefreshModel,
+    explain_unknown_steps,
+    find_unknown_steps,
+)
 from models.operation_state import OperationState, Reason, StepState, Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
@@ -136,6 +142,10 @@ class Attempt:
         state: OperationState | None
         try:
             return self._run()
+        except (StepError, ValidationError) as error:
+            # It was read when it was posted, by a program with other packages.
+            told = say(error) if isinstance(error, ValidationError) else str(error)
+            return self.fail(f"this worker cannot read its action: {told}")
         except CanceledError:
             # the cancellation has already closed its steps
             log.info(Event.OPERATION_CANCELED, task_id=str(self.claim.operation_id))
@@ -250,6 +260,9 @@ class Attempt:
 
     def _read_action(self) -> ScheduledActionModel:
         if self._action is None:
+            unknown = find_unknown_steps(self.claim.document["operations"])
+            if unknown:
+                raise StepError(explain_unknown_steps(unknown), permanent=True)
             self._action = _parse(json.dumps(self.claim.document))
         return self._action
 
@@ -269,7 +282,10 @@ class Attempt:
         if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})
         try:
-            result = self.steps[step.name](context, arguments)
+            if isinstance(arguments, InstalledStep):
+                result = arguments.run(context)
+            else:
+                result = self.steps[step.name](context, arguments)
         except (MemoryError, OSError, UnreachableError, StepError) as error:
             self.check_time()
             ours = describe_ours(error)

@@ -9,7 +9,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from actions.when import RULES
-from models.when import CalendarModel, CronModel, DueDateModel, IntervalModel, TimeModel
+from models.when import (
+    CalendarModel,
+    CronModel,
+    DueDateModel,
+    InstalledWhen,
+    IntervalModel,
+    TimeModel,
+)
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -18,7 +25,7 @@ def test_every_time_kind_has_a_rule() -> None:
     """
     A kind that is added to the models and forgotten here fails this test.
     """
-    assert set(get_args(TimeModel)) == set(RULES)
+    assert set(get_args(TimeModel)) == {*RULES, InstalledWhen}
 
 
 MODELS = [
