@@ -16,20 +16,20 @@ from functools import lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from actions.when import RULES
+from actions.when.any_rule import make_rule
 from actions.when.due_date import DueDateRule
 from actions.when.excluding import NO_DAYS, DaysOff, find_allowed, get_local_day
 from actions.when.moving import find_kept_or_moved, find_origins
 from actions.when.rule import Rule
 from actions.when.searching import as_utc, find_last
-from actions.when.working_day import WorkingDayRule
+from models.days_off import Instead
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.strict_model import say
 from models.occurrence import LOOKBACK
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
-from models.when import Instead, TimeModel, TimingModel
+from models.when import TimingModel
 
 #: How many parsed schedules are cached, at a few kilobytes each: enough for the
 #: distinct timings that are due in one tick. A miss costs about 0.2 ms.
@@ -192,19 +192,6 @@ def share_minutes(minutes: int, uid: str) -> int:
     digest = hashlib.sha256(uid.encode()).digest()
     # A share rather than a remainder, so that less room never means a later minute.
     return int.from_bytes(digest[:8], "big") * (minutes + 1) >> 64
-
-
-def make_rule(model: TimeModel, excluded: DaysOff) -> Rule:
-    """
-    Return the rule that *model* describes, for an action that excepts *excluded*.
-
-    Working days depend on the days that the action excepts; other rules do not.
-
-    Raises:
-        RuleError: If the rule or its zone cannot be read.
-    """
-    rule = RULES[type(model)](model)
-    return rule.without(excluded) if isinstance(rule, WorkingDayRule) else rule
 
 
 def make_schedule(timing: TimingModel) -> Schedule:

@@ -20,7 +20,7 @@ from models.decision import NewOperation, make_triggered_by
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.fields.strict_model import show
 from models.occurrence import make_manual_id
-from models.operation import OperationModel
+from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from operations.claiming.obstacles import STEPS_KEY
 from operations.fleet.processes import Role, fetch_processes
@@ -253,7 +253,7 @@ def choose_steps(document: Mapping[str, Any], steps: Sequence[str]) -> tuple[str
             with ``/steps``.
     """
     asked = document["operations"]
-    known = [name for name in OperationModel.model_fields if name in asked]
+    known = order_steps(asked)
     problems = [
         Problem(
             f"/steps/{index}",

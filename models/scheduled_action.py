@@ -16,6 +16,13 @@ from pydantic import (
     model_validator,
 )
 
+from models.days_off import (
+    ExceptModel,
+    Instead,
+    WeekdaysModel,
+    choose_exception,
+    count_working_days,
+)
 from models.errors import Problem, RuleError
 from models.fields.duration import Duration
 from models.fields.field_types import Name, RuleText, Uid
@@ -36,14 +43,9 @@ from models.recipients import RecipientFilterModel
 from models.when import (
     CatchUpModel,
     EventModel,
-    ExceptModel,
-    Instead,
-    WeekdaysModel,
     WhenModel,
     WorkingDayModel,
-    choose_exception,
     choose_when,
-    count_working_days,
 )
 
 #: A spread over more than a day would move occurrences to another day.

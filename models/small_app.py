@@ -9,6 +9,7 @@ is absent stays as it is; ``model_fields_set`` tells the two apart.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -22,7 +23,9 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
+from models.days_off import DateRangeModel, choose_days
 from models.errors import RuleError
+from models.extending import ExtensibleModel, InstalledSource
 from models.fields.field_types import (
     DomainName,
     Instant,
@@ -40,8 +43,8 @@ from models.fields.strict_model import (
     refuse_all,
     show,
 )
+from models.installed import INSTALLED
 from models.operation import check_url
-from models.when import DateRangeModel, choose_days
 
 #: Users in one document; more can be applied in several.
 MOST_USERS = 100_000
@@ -122,9 +125,11 @@ class UserModel(DocumentModel):
     )
 
 
-class SourceModel(DocumentModel):
+class SourceModel(ExtensibleModel):
     """
     Where the data of a domain comes from: exactly one of file, url and sql.
+
+    A package may add others; each is an object below the name of its kind.
 
     Args:
         file: A path below the folder that an operator gave the app with ``apps apply``.
@@ -151,7 +156,7 @@ class SourceModel(DocumentModel):
     connection: Annotated[str, AfterValidator(check_connection_name)] | None = Field(
         default=None, examples=["warehouse"]
     )
-    format: Literal["csv", "json", "parquet"] | None = Field(
+    format: Literal["csv", "json", "jsonl", "ndjson", "parquet"] | None = Field(
         default=None, examples=["csv"]
     )
 
@@ -169,9 +174,23 @@ class SourceModel(DocumentModel):
 
         return source
 
-    @model_validator(mode="after")
-    def _check_one(self) -> Self:
+    @classmethod
+    def get_installed(cls) -> Mapping[str, type[InstalledSource]]:
+        """Return the sources that packages add."""
+        return INSTALLED.get().sources
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the source as it is stored."""
+        more = {
+            key: each.model_dump(mode="json", exclude_none=True, by_alias=True)
+            for key, each in self.installed.items()
+        }
+        return {**self.model_dump(exclude_none=True), **more}
+
+    def check(self) -> None:
+        """Refuse what is not exactly one source, and keys that belong to another."""
         given = [name for name in ("file", "url", "sql") if getattr(self, name)]
+        given += self.installed
         if len(given) != 1:
             found = " and ".join(f"'{name}'" for name in given) or "nothing"
             msg = f"A source has exactly one of 'file', 'url' and 'sql'; found {found}."
@@ -183,8 +202,9 @@ class SourceModel(DocumentModel):
         if self.sql is not None and self.format is not None:
             msg = f"'format' is {show(self.format)}, but the rows of SQL have none."
             raise RuleError(msg, "Leave 'format' out.")
-
-        return self
+        if self.installed and self.format is not None:
+            msg = f"'format' is {show(self.format)}, but '{given[0]}' says it itself."
+            raise RuleError(msg, "Leave 'format' out.")
 
 
 class DomainModel(DocumentModel):

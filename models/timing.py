@@ -11,18 +11,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
+from models.days_off import DateRangeModel, HolidaysModel, WeekdaysModel
 from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import find_near, show
 from models.scheduled_action import ScheduledActionModel
 from models.when import (
     AfterEventModel,
-    DateRangeModel,
-    HolidaysModel,
     IntervalModel,
     OnEventModel,
     TimeModel,
     TimingModel,
-    WeekdaysModel,
 )
 
 #: First and last day, both included.
@@ -109,7 +107,7 @@ def _write(value: object) -> str:
 
 
 def _dump_rule(rule: TimeModel) -> dict[str, object]:
-    return rule.model_dump(exclude_none=True)
+    return rule.model_dump(mode="json", exclude_none=True, by_alias=True)
 
 
 def _sort(rules: Iterable[TimeModel]) -> tuple[TimeModel, ...]:

@@ -7,15 +7,17 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     Field,
+    GetCoreSchemaHandler,
     TypeAdapter,
     ValidationInfo,
     WrapValidator,
     field_validator,
     model_validator,
 )
+from pydantic_core import CoreSchema, core_schema
 
+from models.days_off import MOST_WORKING_DAYS, Instead
 from models.errors import RuleError
 from models.event import EventText
 from models.expressions.calendar import CalendarExpression
@@ -23,13 +25,9 @@ from models.expressions.cron import CronExpression
 from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration, parse_interval
 from models.fields.field_types import (
-    Day,
-    Name,
     RuleText,
     ZoneName,
-    drop_repeated,
     parsed_by,
-    read_day,
 )
 from models.fields.instants import parse_due_date
 from models.fields.strict_model import (
@@ -41,20 +39,14 @@ from models.fields.strict_model import (
     show,
     suggest,
 )
-from models.fields.weekday import WEEKDAYS, read_weekday
 from models.fields.zone import load_zone
+from models.installed import INSTALLED
 
 #: The key of the default zone in the context of a validation.
 DEFAULT_TIMEZONE = "default_timezone"
 
 #: Rules of one action; more are better written as one rule, or as several actions.
 MOST_RULES = 20
-
-#: Working days of a month, at most: one of 31 days whose weeks have six of them.
-MOST_WORKING_DAYS = 27
-
-_LONGEST_MONTH = 31
-_WEEKEND = (5, 6)
 
 DurationText = Annotated[RuleText, parsed_by(Duration.parse)]
 TimeOfDay = Annotated[RuleText, parsed_by(parse_time_of_day)]
@@ -191,8 +183,52 @@ class AfterEventModel(_ZonedModel):
         return self.after
 
 
+class InstalledWhen(_ZonedModel):
+    """
+    A rule of time that a package adds, and what people write for it.
+
+    One of its fields has the name of the kind, which tells it from others. Its rules
+    are pure: the same instants give the same answers, on every host.
+    """
+
+    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
+
+    def next_from(self, local: datetime) -> datetime | None:
+        """
+        Return the first occurrence at or after *local*; None if there is none.
+
+        Args:
+            local: Aware, in the zone of the rule.
+
+        Returns:
+            Aware. It is rounded up to a whole second.
+        """
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Return when it is due, in words, for the middle of a sentence."""
+        given = self.model_dump(exclude={"timezone"}, exclude_defaults=True)
+        return ", ".join(f"{key} {value}" for key, value in given.items())
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Stand for any of them, in no JSON Schema: that is of what is built in."""
+        if cls.__base__ is _ZonedModel:
+            return core_schema.is_instance_schema(cls)
+        return handler(source)
+
+
 #: Kinds whose occurrences depend on the clock alone. Several may be combined.
-TimeModel = CronModel | DueDateModel | IntervalModel | CalendarModel | WorkingDayModel
+TimeModel = (
+    CronModel
+    | DueDateModel
+    | IntervalModel
+    | CalendarModel
+    | WorkingDayModel
+    | InstalledWhen
+)
 #: Kinds whose occurrences depend on what happens to users.
 EventModel = OnEventModel | AfterEventModel
 #: What ``when`` may be: one kind, or a list of time kinds (their union).
@@ -248,21 +284,33 @@ def choose_kind(
         raise _make_shape_error(value)
 
     found = [key for key in value if key in KINDS]
+    if not found or not value.keys() <= KINDS[found[0]].model_fields.keys():
+        found += _find_installed(value)
     if not found:
-        _refuse_unknown_kind(value)
+        _refuse_unknown_kind(value, is_stored=info.context is None)
     if len(found) > 1:
         named = " and ".join(f"'{key}'" for key in found)
         hint = "Keep one of them."
-        if all(key in TIME_KINDS for key in found):
+        if not any(key in EVENT_KINDS for key in found):
             hint = "Keep one of them, or write a list with one object for each."
         msg = f"{named} cannot be in one object: each is a kind of its own."
         raise RuleError(msg, hint)
-    if "at" in value and "at" not in KINDS[found[0]].model_fields:
+    kind = KINDS.get(found[0]) or INSTALLED.get().whens[found[0]]
+    if "at" in value and "at" not in kind.model_fields:
         _refuse_time_of_day(found[0], value["at"])
 
-    return KINDS[found[0]].model_validate(
+    made: TimeModel | EventModel = kind.model_validate(
         value, context=info.context, by_alias=True, by_name=False
     )
+    return made
+
+
+def _find_installed(value: Mapping[str, object]) -> list[str]:
+    """Return the keys that name kinds of packages, which are only looked for now."""
+    if value.keys() <= {"timezone"}:
+        return []
+    whens = INSTALLED.get().whens
+    return [key for key in value if key in whens]
 
 
 def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> TimeModel:
@@ -323,12 +371,17 @@ def _refuse_time_of_day(kind: str, value: object) -> None:
     raise refuse_all("when", [refuse(complaint, loc=("at",), value=value)])
 
 
-def _refuse_unknown_kind(value: dict[str, object]) -> None:
+def _refuse_unknown_kind(value: dict[str, object], *, is_stored: bool) -> None:
     """Raise a complaint about each key that may have been meant to name a kind."""
     others = [key for key in value if key != "timezone"]
+    known = [*KINDS, *INSTALLED.get().whens]
     if not others:
         msg = f"{show(value)} has no key that names a kind of time or event."
-        raise RuleError(msg, f"Add one of: {', '.join(KINDS)}.")
+        raise RuleError(msg, f"Add one of: {', '.join(known)}.")
+    if is_stored:
+        # It was accepted once, by a program that knew its kind.
+        msg = f"No key of {show(value)} is a kind that is built in or installed here."
+        raise RuleError(msg, INSTALLED.get().explain_missing("when", others[0]))
 
     raise refuse_all(
         "when",
@@ -336,9 +389,9 @@ def _refuse_unknown_kind(value: dict[str, object]) -> None:
             refuse(
                 Complaint(
                     f"{show(key)} is not a kind of time or event.",
-                    suggest(key, KINDS, meant=_FOREIGN.get(key.casefold())),
+                    suggest(key, known, meant=_FOREIGN.get(key.casefold())),
                     about_key=True,
-                    instead=_FOREIGN.get(key.casefold()) or find_near(key, KINDS),
+                    instead=_FOREIGN.get(key.casefold()) or find_near(key, known),
                 ),
                 loc=(key,),
                 value=value[key],
@@ -351,117 +404,6 @@ def _refuse_unknown_kind(value: dict[str, object]) -> None:
 _TIMES: TypeAdapter[tuple[TimeModel, ...]] = TypeAdapter(
     tuple[Annotated[TimeModel, WrapValidator(choose_time_kind)], ...]
 )
-
-
-class DateRangeModel(DocumentModel):
-    """Whole local days in the zone of the rule, both ends included."""
-
-    from_: Day = Field(alias="from", examples=["2026-12-24"])
-    until: Day = Field(examples=["2027-01-03"])
-
-    @field_validator("until")
-    @classmethod
-    def _check_order(cls, until: date, info: ValidationInfo) -> date:
-        first = info.data.get("from_")
-        if first is not None and until < first:
-            msg = f"The end, '{until}', is before the start, '{first}'."
-            raise RuleError(msg, f"Write '{first}' or a later day.")
-
-        return until
-
-
-class HolidaysModel(DocumentModel):
-    """The days of a holiday calendar of the small app, by its name."""
-
-    calendar: Name = Field(examples=["fr"])
-
-
-class WeekdaysModel(DocumentModel):
-    """The same days of every week, such as weekends."""
-
-    weekdays: Annotated[
-        tuple[Annotated[RuleText, AfterValidator(read_weekday)], ...],
-        Field(max_length=20),
-        AfterValidator(drop_repeated),
-    ] = Field(examples=[["Sat", "Sun"]])
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The weekdays as ``date.weekday`` counts them, from Monday, 0, on."""
-        return tuple(sorted(map(WEEKDAYS.index, self.weekdays)))
-
-    @field_validator("weekdays")
-    @classmethod
-    def _check_count(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if not names:
-            msg = "The list of weekdays is empty."
-            raise RuleError(msg, 'Name some, such as ["Sat", "Sun"].')
-        if len(names) == len(WEEKDAYS):
-            msg = "All seven weekdays are named, which leaves no day to run."
-            raise RuleError(msg, "Leave one out, or set 'active' to false.")
-
-        return names
-
-
-#: One entry of ``except``: a date, a range of dates, a holiday calendar, or weekdays.
-ExceptModel = date | DateRangeModel | HolidaysModel | WeekdaysModel
-
-#: Where an occurrence of an excepted day goes: to the nearest day before or after it.
-Instead = Literal["before", "after"]
-
-
-def choose_exception(value: object, _: object) -> ExceptModel:
-    """Return *value* as an entry of ``except``, whose shape tells its type."""
-    if isinstance(value, DateRangeModel | HolidaysModel | WeekdaysModel):
-        return value
-    if not isinstance(value, dict):
-        return _read_excepted_day(value)
-
-    if any(find_near(key, ("weekdays",)) for key in value):
-        return WeekdaysModel.model_validate(value)
-    # Also if "calendar" is misspelled, so that the hint says how to spell it.
-    if "from" not in value and any(find_near(key, ("calendar",)) for key in value):
-        return HolidaysModel.model_validate(value)
-
-    return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
-
-
-def _read_excepted_day(value: object) -> date:
-    """Return the day that *value* names; say how to write a weekday."""
-    try:
-        return read_day(value)
-    except RuleError as error:
-        try:
-            name = read_weekday(str(value))
-        except RuleError:
-            raise error from None
-        hint = f'Write {{"weekdays": ["{name}"]}}.'
-        raise RuleError(error.message, hint) from None
-
-
-def choose_days(value: object, _: object) -> date | DateRangeModel:
-    """Return *value* as an entry of a holiday calendar: a day or a range."""
-    if isinstance(value, DateRangeModel):
-        return value
-    if not isinstance(value, dict):
-        return read_day(value)
-
-    return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
-
-
-def get_free_weekdays(excepted: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the weekdays without work: Saturday and Sunday, unless some are named."""
-    return excepted or _WEEKEND
-
-
-def count_working_days(excepted: tuple[int, ...]) -> int:
-    """Return the most working days of a month, given the weekdays *excepted*."""
-    free = get_free_weekdays(excepted)
-    week = range(len(WEEKDAYS))
-    return max(
-        sum((first + day) % len(WEEKDAYS) not in free for day in range(_LONGEST_MONTH))
-        for first in week
-    )
 
 
 class CatchUpModel(DocumentModel):

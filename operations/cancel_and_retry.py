@@ -19,7 +19,7 @@ from models.database.tables import (
 )
 from models.errors import ConflictError, UsageError
 from models.fields.strict_model import find_near
-from models.operation import OperationModel
+from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Reason, StepState
 from operations.back_off import ATTEMPTS
 from operations.claiming.obstacles import RETURN_KEY, STEPS_KEY
@@ -207,7 +207,7 @@ def _fetch_step_names(connection: sa.Connection, row: sa.Row[Any]) -> list[str]:
         )
     ).scalar_one_or_none()
     asked = (document or {}).get("operations", {})
-    return [name for name in OperationModel.model_fields if name in asked]
+    return list(order_steps(asked))
 
 
 def _begin_again(connection: sa.Connection, row: sa.Row[Any], again: list[str]) -> None:

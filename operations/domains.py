@@ -6,9 +6,10 @@ operations/adapters/workspace stores it, operations/adapters/sources reads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from io import RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,11 +39,159 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """
+    How far the reading of one source is.
+
+    Args:
+        doing: What is done at the moment: "download", "unpack", "read".
+
+        done: Units that are done.
+
+        total: Units there are. None: nobody knows.
+
+        unit: "bytes" or "rows".
+    """
+
+    doing: str
+    done: int
+    total: int | None
+    unit: str
+
+
+#: Called while a source is read, with how far that is; None: at work, but who knows.
+#: May raise what ends the reading.
+Tell = Callable[[Reached | None], None]
+
+
+#: Changes of columns that are kept of one reading; further ones are counted.
+MOST_CHANGES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """
+    How the columns differ from those of the version before.
+
+    Args:
+        added: Names of new columns, with their types.
+
+        removed: Names of columns that are gone, with the types they had.
+
+        retyped: Names of columns of another type, with the types before and after.
+
+        more: Changes beyond MOST_CHANGES.
+    """
+
+    added: tuple[tuple[str, str], ...] = ()
+    removed: tuple[tuple[str, str], ...] = ()
+    retyped: tuple[tuple[str, str, str], ...] = ()
+    more: int = 0
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the documented object of the result of ``refresh``."""
+        return {
+            "added": dict(self.added),
+            "removed": dict(self.removed),
+            "retyped": {name: f"{was} to {now}" for name, was, now in self.retyped},
+            "more": self.more,
+        }
+
+    def describe(self) -> str:
+        """Return the changes in words: ``added vat (Float64); removed note``."""
+        told = []
+        if self.added:
+            listed = ", ".join(f"{name} ({kind})" for name, kind in self.added)
+            told.append(f"added {listed}")
+        if self.removed:
+            told.append(f"removed {', '.join(name for name, _ in self.removed)}")
+        told += [f"{name} is {now}, was {was}" for name, was, now in self.retyped]
+        if self.more:
+            told.append(f"{self.more:,} more")
+        return "; ".join(told)
+
+
+def find_drift(
+    before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]
+) -> Drift | None:
+    """
+    Return how columns changed; None if they did not, whatever their order.
+
+    Args:
+        before: Names and types of the columns of the version before.
+
+        after: Those of the new one.
+    """
+    had, has = dict(before), dict(after)
+    changes = [
+        *((name, "", kind) for name, kind in has.items() if name not in had),
+        *((name, kind, "") for name, kind in had.items() if name not in has),
+        *((n, had[n], kind) for n, kind in has.items() if had.get(n, kind) != kind),
+    ]
+    if not changes:
+        return None
+    kept = [(_cut(n), _cut(was), _cut(now)) for n, was, now in changes[:MOST_CHANGES]]
+    return Drift(
+        added=tuple((name, now) for name, was, now in kept if not was),
+        removed=tuple((name, was) for name, was, now in kept if not now),
+        retyped=tuple(each for each in kept if each[1] and each[2]),
+        more=len(changes) - len(kept),
+    )
+
+
+def _cut(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRequest:
+    """
+    What a source of a package is asked for.
+
+    Args:
+        app: Uid of the small app whose domain it is. What it wrote is untrusted.
+
+        domain: Name of the domain.
+
+        known: The mark of what is staged. None: there is none, or read in any case.
+
+        file: The data is written to it; it raises StepError beyond the bounds of size
+            and time, and what ends the operation.
+    """
+
+    app: str
+    domain: str
+    known: str | None
+    file: RawIOBase
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """
+    How a source of a package wrote its data.
+
+    Args:
+        format: "csv", "json", "ndjson" or "parquet"; may be compressed with gzip.
+
+        mark: What tells this content from others, such as a version. None: nothing.
+    """
+
+    format: str
+    mark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """The result of reading a source into a Parquet file of *rows* rows."""
+    """
+    The result of reading a source into a Parquet file of *rows* rows.
+
+    *drift*: how its columns differ from those of the staged version; None: not at all,
+    or nobody can tell.
+    """
 
     rows: int
     fingerprint: Fingerprint
+    drift: Drift | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,37 +23,22 @@ from sqlalchemy import Connection
 
 from models.operation_state import Trigger
 from models.recipients import RecipientFilterModel
-from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Reading
+from operations.domains import (
+    Domain,
+    DomainSummary,
+    Draft,
+    Fingerprint,
+    Move,
+    Reading,
+    Tell,
+)
 from operations.foreign_tasks import TaskSender, Waits
 from operations.mail.message import Mail, Rendered, Sending, Template
-from operations.operation_log import LogLevel
 from operations.recipients import User
+from operations.telling import Progress, Remember, Say
 
 #: What a step did, as ``operations show`` prints it.
 StepResult = Mapping[str, JsonValue]
-
-
-class Progress(Protocol):
-    """Called between units of work."""
-
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        """
-        Record progress, and find out whether to go on.
-
-        Args:
-            done: Finished units, 0 to *total*.
-
-            total: Number of all units.
-
-            note: The next unit, for people.
-
-        Raises:
-            CanceledError: The operation was canceled.
-
-            ClaimLostError: Another worker took over the operation.
-
-            TimeLimitError: The soft time limit was reached.
-        """
 
 
 class Guard(Protocol):
@@ -69,27 +54,6 @@ class Guard(Protocol):
         Raises:
             ClaimLostError: Another worker took over the operation.
         """
-
-
-class Say(Protocol):
-    """Keeps a line in the log of the operation, for people."""
-
-    def __call__(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
-        """
-        Say *text*; it is written with the next progress, or when the step ends.
-
-        Args:
-            text: One sentence, without a secret; beyond 1,000 letters it is cut.
-
-            level: How bad it is.
-        """
-
-
-class Remember(Protocol):
-    """Keeps a value across the attempts of a step."""
-
-    def __call__(self, key: str, value: JsonValue) -> None:
-        """Commit *value*; the next attempt of this step finds it in ``memo[key]``."""
 
 
 class DeliveryState(StrEnum):
@@ -230,7 +194,13 @@ class Sources(Protocol):
     """Where domains come from: files, HTTP(S), SQL."""
 
     def read(
-        self, app: str, domain: Domain, *, known: Fingerprint | None, target: Path
+        self,
+        app: str,
+        domain: Domain,
+        *,
+        known: Fingerprint | None,
+        target: Path,
+        tell: Tell | None = None,
     ) -> Reading | None:
         """
         Read the source of *domain*, of *app*, into the Parquet file *target*.
@@ -243,6 +213,8 @@ class Sources(Protocol):
             known: Fingerprint of the staged version. None: read in any case.
 
             target: Does not exist yet; may be left half-written on errors.
+
+            tell: Called about once a second while it is read. None: nobody listens.
 
         Returns:
             None if the source is certainly still as *known* says; in doubt it is

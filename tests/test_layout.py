@@ -66,8 +66,9 @@ VAGUE_NAMES = {
     "manager",
 }
 
-#: One bad action must not stop the tick; an operation must reach a final state.
-MAY_CATCH_ALL = {"actions/tick.py", "celery_app/tasks.py"}
+#: One bad action must not stop the tick; an operation must reach a final state; and
+#: no package of others may stop a program.
+MAY_CATCH_ALL = {"actions/tick.py", "celery_app/tasks.py", "dispatch/packages.py"}
 
 #: Celery, its libraries and its brokers; and what is built on these.
 OF_CELERY = {"amqp", "billiard", "celery", "celery_app", "kombu", "redis"}

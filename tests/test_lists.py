@@ -38,7 +38,13 @@ from models.operation_state import (
     StepState,
 )
 from models.revision import EXITS
-from models.when import EVENT_KINDS, TIME_KINDS, EventModel, TimeModel
+from models.when import (
+    EVENT_KINDS,
+    TIME_KINDS,
+    EventModel,
+    InstalledWhen,
+    TimeModel,
+)
 from operations.cancel_and_retry import RETRIED_STATES
 from operations.fleet.agreement import AGREED
 from operations.fleet.processes import Role
@@ -91,7 +97,11 @@ def find_steps_that_use(name: str) -> set[str]:
             TRANSITIONS,
             {None, *OperationState},
         ),
-        ("models/when.py: TIME_KINDS", TIME_KINDS.values(), get_args(TimeModel)),
+        (
+            "models/when.py: TIME_KINDS",
+            {*TIME_KINDS.values(), InstalledWhen},  # stands for those of packages
+            get_args(TimeModel),
+        ),
         ("models/when.py: EVENT_KINDS", EVENT_KINDS.values(), get_args(EventModel)),
         ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, Queue),
         ("operations/fleet/agreement.py: AGREED", AGREED, Role),

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from actions.previews.preview import Preview, make_preview
+from models.days_off import DateRangeModel
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
 from models.fields.zone import load_zone
 from models.small_app import SmallAppModel
 from models.timing import DayRange, make_timing, merge_days
-from models.when import DateRangeModel
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "schedules.md").read_text("utf-8")

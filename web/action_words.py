@@ -46,9 +46,10 @@ def write_rules(document: Mapping[str, Any]) -> list[str]:
 
 
 def _write_rule(rule: Mapping[str, Any]) -> str:
-    return " ".join(
-        str(rule[key]) for key in (*KINDS, "delay", "at", "anchor") if key in rule
-    )
+    keys = [key for key in (*KINDS, "delay", "at", "anchor") if key in rule]
+    # A kind of a package: all that it has.
+    keys = keys or [key for key in rule if key != "timezone"]
+    return " ".join(str(rule[key]) for key in keys)
 
 
 def find_zone_name(document: Mapping[str, Any]) -> str | None:

@@ -35,7 +35,7 @@ from actions.explaining.recorded import (
     is_left_to,
 )
 from actions.occurrences import parse_timing
-from actions.when import RULES
+from actions.when.any_rule import make_rule
 from actions.when.moving import get_wall_time
 from actions.when.searching import find_each
 from models.errors import RuleError
@@ -46,6 +46,7 @@ from models.when import (
     CalendarModel,
     CronModel,
     DueDateModel,
+    InstalledWhen,
     IntervalModel,
     TimeModel,
     TimingModel,
@@ -279,7 +280,7 @@ def _read(timing: TimingModel, begin: datetime, end: datetime) -> Iterator[datet
     if timing.ends_at is not None:
         end = min(end, timing.ends_at)
     for rule in timing.when:
-        zone = RULES[type(rule)](rule).zone  # a calendar rule may name its own
+        zone = make_rule(rule).zone  # a calendar rule may name its own
         wide = widen(timing, begin, end, zone)
         for at, wall in _read_rule(rule, timing, *wide):
             occurrence = move_occurrence(timing, at, wall, zone)
@@ -295,16 +296,16 @@ def _read_rule(
         case CronModel():
             yield from read_cron(model, begin, end)
         case IntervalModel() if model.anchor is not None:
-            rule = RULES[type(model)](model)
+            rule = make_rule(model)
             for at in read_interval(model, begin, end):
                 yield at, get_wall_time(rule, at)
         case WorkingDayModel():
             zone = load_zone(model.timezone)
             for at in read_working_days(model, timing, begin, end):
                 yield at, at.astimezone(zone).replace(tzinfo=None)
-        case IntervalModel() | DueDateModel() | CalendarModel():
+        case IntervalModel() | DueDateModel() | CalendarModel() | InstalledWhen():
             # no other reader here: what is found is only compared with the record
-            rule = RULES[type(model)](model)
+            rule = make_rule(model)
             for at in find_each(rule, begin, end):
                 yield at, get_wall_time(rule, at)
         case _:

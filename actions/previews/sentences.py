@@ -18,6 +18,7 @@ from actions.previews.clock_words import (
     join_words,
     list_weekdays,
 )
+from models.days_off import DateRangeModel, HolidaysModel, Instead, WeekdaysModel
 from models.event import EventName
 from models.fields.delay import parse_time_of_day
 from models.fields.duration import Duration
@@ -28,16 +29,13 @@ from models.when import (
     AfterEventModel,
     CalendarModel,
     CronModel,
-    DateRangeModel,
     DueDateModel,
     EventModel,
-    HolidaysModel,
-    Instead,
+    InstalledWhen,
     IntervalModel,
     OnEventModel,
     TimeModel,
     TimingModel,
-    WeekdaysModel,
     WorkingDayModel,
 )
 
@@ -108,7 +106,7 @@ def _capitalize(sentence: str) -> str:
 def _describe_rule(rule: TimeModel | EventModel) -> str:
     """Return one rule and its zone, for the middle of a sentence."""
     match rule:
-        case CronModel() | CalendarModel() | WorkingDayModel():
+        case CronModel() | CalendarModel() | WorkingDayModel() | InstalledWhen():
             return _describe_local_rule(rule)
         case IntervalModel():
             return _describe_interval(rule)
@@ -125,11 +123,15 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
             assert_never(rule)
 
 
-def _describe_local_rule(rule: CronModel | CalendarModel | WorkingDayModel) -> str:
+def _describe_local_rule(
+    rule: CronModel | CalendarModel | WorkingDayModel | InstalledWhen,
+) -> str:
     """Return a rule of local times, and its zone."""
     match rule:
         case CronModel():
             return f"{describe_cron(rule.cron_rule)}, {rule.timezone}"
+        case InstalledWhen():
+            return f"{rule.describe()}, {rule.timezone}"
         case CalendarModel():
             words, zone_name = describe_calendar(rule.calendar)
             return f"{words}, {zone_name or rule.timezone}"

@@ -253,10 +253,7 @@ def _check_files(
 def _apply_domains(
     connection: sa.Connection, app: str, wanted: Sequence[DomainModel]
 ) -> PartChange:
-    rows = {
-        each.name: {"source": each.source.model_dump(exclude_none=True)}
-        for each in wanted
-    }
+    rows = {each.name: {"source": each.source.as_json()} for each in wanted}
 
     def forget(name: str) -> None:
         # Maintenance removes the files that no version names any more.

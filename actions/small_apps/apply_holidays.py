@@ -18,11 +18,11 @@ from actions.posting.post import fetch_holidays
 from actions.posting.revisions import change_actions
 from models.database.engine import json_rows, make_rows_json, read_clock
 from models.database.tables import holidays, scheduled_actions
+from models.days_off import DateRangeModel
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
 from models.revision import Change
 from models.timing import DayRange, make_timing, merge_days, timing_text
-from models.when import DateRangeModel
 
 _RESOLUTION = timedelta.resolution
 

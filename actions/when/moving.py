@@ -19,9 +19,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from actions.when.excluding import DaysOff, find_day_start, get_local_day
 from actions.when.local_time import Stretch, get_local_floor, get_stretch
 from actions.when.rule import Rule
+from models.days_off import Instead
 from models.fields.wall_clock import first_instant_at
 from models.timing import DayRange
-from models.when import Instead
 
 #: Days in a row, at most, that occurrences are moved over: a quarter. What lies on more
 #: is left out, as without ``instead``. It bounds the cost of a search to some 2 ms.

@@ -15,10 +15,11 @@ from zoneinfo import ZoneInfo
 
 from actions.when.excluding import DaysOff
 from actions.when.local_time import get_local_floor, resolve_fixed
+from models.days_off import get_free_weekdays
 from models.fields.delay import parse_time_of_day
 from models.fields.instants import LAST_YEAR
 from models.fields.zone import load_zone
-from models.when import WorkingDayModel, get_free_weekdays
+from models.when import WorkingDayModel
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)

@@ -68,6 +68,11 @@ class DocumentModel(BaseModel):
         hide_input_in_errors=True,
     )
 
+    @classmethod
+    def more_keys(cls) -> tuple[str, ...]:
+        """Return keys that may be written although they are no fields."""
+        return ()
+
     @model_validator(mode="wrap")
     @classmethod
     def _say_in_our_words(
@@ -82,19 +87,27 @@ class DocumentModel(BaseModel):
 
 def restate(error: ValidationError, model: type[BaseModel]) -> ValidationError:
     """Return *error* with every complaint about *model* in our own words."""
-    details = [
+    return ValidationError.from_exception_data(error.title, complain(error, model))
+
+
+def complain(
+    error: ValidationError, model: type[BaseModel], *, at: tuple[int | str, ...] = ()
+) -> list[InitErrorDetails]:
+    """Return the complaints of *error* about a *model* that is found *at* a place."""
+    return [
         # A value that is not an object is left to the model that has it as a field,
         # and that has an example.
         InitErrorDetails(
-            type=found["type"], input=found["input"], ctx=found.get("ctx", {})
+            type=found["type"], loc=at, input=found["input"], ctx=found.get("ctx", {})
         )
         if found["type"] == "model_type" and not found["loc"]
         else refuse(
-            make_complaint(found, model), loc=found["loc"], value=found["input"]
+            make_complaint(found, model),
+            loc=(*at, *found["loc"]),
+            value=found["input"],
         )
         for found in islice(error.errors(include_url=False), MOST_PROBLEMS)
     ]
-    return ValidationError.from_exception_data(error.title, details)
 
 
 def refuse(
@@ -209,11 +222,12 @@ OURS = "ours"
 
 def get_keys(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the keys people may write in *model*, in the order of its fields."""
-    return tuple(
+    own = tuple(
         field.alias or name
         for name, field in model.model_fields.items()
         if OURS not in field.metadata
     )
+    return own + (model.more_keys() if issubclass(model, DocumentModel) else ())
 
 
 def _offer(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:
@@ -271,6 +285,11 @@ def _say_no_boolean(value: object, _: Mapping[str, Any]) -> Complaint:
     )
 
 
+def _say_other_form(value: object, context: Mapping[str, Any]) -> Complaint:
+    said = f"{show(value)} does not have the form {context['pattern']}."
+    return Complaint(said, "Write text of that form.")
+
+
 def _say_empty(value: object, _: Mapping[str, Any]) -> Complaint:
     return Complaint(f"{show(value)} is empty.", "Write at least one character.")
 
@@ -301,6 +320,7 @@ def _say_too_small(value: object, context: Mapping[str, Any]) -> Complaint:
 _WORDS: Mapping[str, _Say] = {
     "string_type": _say_no_text,
     "string_too_short": _say_empty,
+    "string_pattern_mismatch": _say_other_form,
     "string_too_long": _say_too_long,
     "too_long": _say_too_long,
     "int_parsing": _say_no_whole_number,

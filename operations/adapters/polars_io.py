@@ -12,38 +12,15 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from models.errors import StepError
 from operations.adapters.sources.json_records import JsonRecordsError, iterate_records
-from operations.domains import Column, Limits, format_bytes
+from operations.domains import Column, Limits, Reached, Tell, format_bytes
 
 if TYPE_CHECKING:
     import polars as pl
-    from pydantic import JsonValue
-
-FORMATS = ("csv", "json", "ndjson", "parquet")
-
-#: Format by the suffix of a file or of a URL.
-_SUFFIXES = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "ndjson",
-    ".ndjson": "ndjson",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
-#: Format by Content-Type, for URLs without such a suffix.
-_MEDIA_TYPES = {
-    "text/csv": "csv",
-    "application/csv": "csv",
-    "application/json": "json",
-    "application/x-ndjson": "ndjson",
-    "application/jsonl": "ndjson",
-    "application/vnd.apache.parquet": "parquet",
-}
 
 #: Bytes of a CSV file in which its first row is looked for.
 _LONGEST_HEADER = 1 << 20
@@ -55,35 +32,20 @@ _LONGEST_FOOTER = 64 << 20
 #: Rows that decide which columns look like dates.
 _DATED_ROWS = 10_000
 
+#: Records of JSON after which it is told how far they are read.
+_TOLD_RECORDS = 1_000
+
 T = TypeVar("T")
 
 
-def find_format(
-    source: Mapping[str, JsonValue], name: str, media_type: str = "", *, shown: str
-) -> str:
-    """
-    Return which of FORMATS a source has: by its "format", suffix or media type.
-
-    Raises:
-        StepError: Permanent: none of them says it.
-    """
-    given = source.get("format")
-    if isinstance(given, str) and given in FORMATS:
-        return given
-    plain = name.lower().removesuffix(".gz")
-    by_suffix = _SUFFIXES.get(PurePosixPath(plain).suffix)
-    by_type = _MEDIA_TYPES.get(media_type.partition(";")[0].strip().lower())
-    found = None if given is not None else by_suffix or by_type
-    if found is None:
-        said = "is not given" if given is None else f"{given!r} is not known"
-        msg = f'{shown}: format {said}. Write "format": one of {", ".join(FORMATS)}.'
-        raise StepError(msg, permanent=True)
-
-    return found
-
-
 def convert_to_parquet(
-    path: Path, kind: str, target: Path, *, shown: str, limits: Limits
+    path: Path,
+    kind: str,
+    target: Path,
+    *,
+    shown: str,
+    limits: Limits,
+    tell: Tell | None = None,
 ) -> int:
     """
     Convert *path*, of format *kind*, to the Parquet file *target*.
@@ -91,7 +53,7 @@ def convert_to_parquet(
     Args:
         path: Exists; not compressed.
 
-        kind: One of FORMATS.
+        kind: One of FORMATS in operations/adapters/sources/formats.py.
 
         target: Written as a stream: memory does not grow with the data. Files beside
             it whose names begin with its name are scratch files.
@@ -99,6 +61,9 @@ def convert_to_parquet(
         shown: What messages call *path*.
 
         limits: Bounds of rows and columns.
+
+        tell: Called with how far *path* is read, where that is known. None: nobody
+            listens.
 
     Returns:
         The number of rows.
@@ -122,7 +87,7 @@ def convert_to_parquet(
             check_columns(_count_fields(head), shown, limits)
         elif kind == "json":
             source, read_as = make_scratch(target, 0), "ndjson"
-            _write_lines(path, source, shown, limits)
+            _write_lines(path, source, shown, limits, tell)
         if kind == "parquet":
             check_rows(count_rows(path), shown, limits)
         frame = _scan(source, read_as)
@@ -210,15 +175,20 @@ def _count_fields(head: bytes) -> int:
         return text.partition("\n")[0].count(",") + 1
 
 
-def _write_lines(path: Path, target: Path, shown: str, limits: Limits) -> None:
+def _write_lines(
+    path: Path, target: Path, shown: str, limits: Limits, tell: Tell | None
+) -> None:
     """Write the records of a JSON file as lines, which Polars reads as a stream."""
     names: set[str] = set()
+    size = path.stat().st_size
     with path.open("rb") as source, target.open("w", encoding="utf-8") as lines:
         for number, (record, line) in enumerate(iterate_records(source), start=1):
             names.update(record)
             check_columns(len(names), shown, limits)
             check_rows(number, shown, limits)
             lines.write(f"{line}\n")
+            if tell is not None and number % _TOLD_RECORDS == 0:
+                tell(Reached("read", source.tell(), size, "bytes"))
     if not names:
         raise JsonRecordsError("it holds no records")
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from models.database.engine import UtcDateTime, db_now, execute_at_once, writing
 from models.database.tables import NO_CLAIM, operations, task_waits
 from models.errors import CanceledError, ClaimLostError
-from models.operation import OperationModel
+from models.operation import order_steps
 from models.operation_state import OperationState, Queue, Reason
 from operations.claiming.claimed import CLAIMED, LEASE, Claim
 from operations.claiming.obstacles import can_nothing_stop
@@ -93,7 +93,7 @@ def _find_first_steps(claim: Claim) -> tuple[str, ...]:
         return ()
     asked = claim.document["operations"]
     # A newer version of Minutehand may have steps that this one does not know.
-    return tuple(name for name in OperationModel.model_fields if name in asked)
+    return order_steps(asked)
 
 
 def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:

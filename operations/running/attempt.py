@@ -18,7 +18,7 @@ from itertools import zip_longest
 
 import sqlalchemy as sa
 import structlog
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from models.database.engine import reading, writing
 from models.errors import (
@@ -31,12 +31,14 @@ from models.errors import (
     TimeLimitError,
     UnreachableError,
 )
-from models.operation import RefreshModel
-from models.operation_state import (
-    OperationState,
-    Reason,
-    StepState,
+from models.extending import InstalledStep
+from models.fields.strict_model import say
+from models.operation import (
+    RefreshModel,
+    explain_unknown_steps,
+    find_unknown_steps,
 )
+from models.operation_state import OperationState, Reason, StepState
 from models.scheduled_action import ScheduledActionModel
 from operations.back_off import make_pause
 from operations.claiming.claim import (
@@ -54,6 +56,7 @@ from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepFunction
 from operations.running.past_attempts import Outcome, PastAttempt, note_attempt
 from operations.running.platform_errors import describe_ours
+from operations.running.progress_points import ProgressPoints
 from operations.running.spoken_lines import SpokenLines, describe_crash
 from operations.running.step_context import make_context
 from operations.running.step_records import (
@@ -62,7 +65,6 @@ from operations.running.step_records import (
     finish_last_step,
     finish_step,
     prepare_steps,
-    record_progress,
     remember,
     skip_open_steps,
     start_step,
@@ -83,9 +85,6 @@ PLATFORM_DELAY_LIMIT = timedelta(minutes=5)
 
 #: Key in a step's memo: how many times it has waited for the platform.
 _WAITS = "platform waits"
-
-#: Seconds between two writes of progress, which also notice a cancellation.
-PROGRESS_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -144,6 +143,10 @@ class Attempt:
         state: OperationState | None
         try:
             return self._run()
+        except (StepError, ValidationError) as error:
+            # It was read when it was posted, by a program with other packages.
+            told = say(error) if isinstance(error, ValidationError) else str(error)
+            return self.fail(f"this worker cannot read its action: {told}")
         except CanceledError:
             # the cancellation has already closed its steps
             log.info(Event.OPERATION_CANCELED, task_id=str(self.claim.operation_id))
@@ -258,6 +261,9 @@ class Attempt:
 
     def _read_action(self) -> ScheduledActionModel:
         if self._action is None:
+            unknown = find_unknown_steps(self.claim.document["operations"])
+            if unknown:
+                raise StepError(explain_unknown_steps(unknown), permanent=True)
             self._action = _parse(json.dumps(self.claim.document))
         return self._action
 
@@ -281,14 +287,17 @@ class Attempt:
             step,
             memo,
             say=self.say,
-            progress=_Progress(self, step.name),
+            progress=ProgressPoints(self, step.name),
             write_log=self.write_log,
         )
         arguments = action.operations.arguments_of(step.name)
         if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})
         try:
-            result = self.steps[step.name](context, arguments)
+            if isinstance(arguments, InstalledStep):
+                result = arguments.run(context)
+            else:
+                result = self.steps[step.name](context, arguments)
         except (MemoryError, OSError, UnreachableError, StepError) as error:
             self.check_time()
             ours = describe_ours(error)
@@ -463,24 +472,3 @@ class Attempt:
 def _parse(text: str) -> ScheduledActionModel:
     """Read an action; cached, because it runs often and reading takes most of a run."""
     return ScheduledActionModel.model_validate(json.loads(text))
-
-
-class _Progress:
-    """Writes progress and notices cancellation; see ports.Progress."""
-
-    def __init__(self, attempt: Attempt, step: str) -> None:
-        self._attempt = attempt
-        self._step = step
-        self._written_at = float("-inf")
-
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        self._attempt.check_time()
-        now = self._attempt.monotonic()
-        if now - self._written_at < PROGRESS_EVERY_S and done < total:
-            return
-        self._written_at = now
-        progress: dict[str, JsonValue] = {"done": done, "total": total, "note": note}
-        with writing(self._attempt.engine) as connection:
-            guard(connection, self._attempt.claim)
-            record_progress(connection, self._attempt.claim, self._step, progress)
-            self._attempt.write_log(connection)

@@ -14,9 +14,10 @@ from models.when import EventModel
 from operations.claiming.claim import guard
 from operations.claiming.claimed import Claim
 from operations.mail.delivery_marks import DeliveryMarks
-from operations.ports import Ports, Progress, Say, StepContext
+from operations.ports import Ports, StepContext
 from operations.running.step_records import KeptStep, remember
 from operations.task_waits import TaskWaits
+from operations.telling import Progress, Say
 
 
 def make_context(  # noqa: PLR0913 - all that a step is given

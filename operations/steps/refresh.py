@@ -7,9 +7,16 @@ pointers move, in one transaction. After a failure they are as before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from pydantic import JsonValue
+
 from models.errors import StepError
 from models.operation import RefreshModel
-from operations.domains import Domain, Draft, format_bytes
+from operations.domains import Domain, Draft, Drift, Reading, Tell, format_bytes
+from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.platform_errors import blaming_platform
 
@@ -20,7 +27,7 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
 
     Returns:
         ``refreshed`` and ``reused``: names of domains, in order; ``rows`` and
-        ``versions`` of the refreshed ones.
+        ``versions`` of the refreshed ones; ``columns``, if those of some changed.
 
     Raises:
         StepError: Permanent for an unknown domain or unreadable content, temporary
@@ -38,16 +45,8 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
             context.progress(done, len(domains), domain.name)
             path = workspace.draft_path(context.app, domain.name)
             paths.append(path)
-            # If the file of the staged version is gone, the domain must be read again.
-            known = (
-                domain.staged.fingerprint
-                if domain.staged and not asked.force and domain.staged.path.is_file()
-                else None
-            )
-            with blaming_platform(path.parent, "workspace"):
-                reading = context.ports.sources.read(
-                    context.app, domain, known=known, target=path
-                )
+            tell = partial(context.progress, done, len(domains), domain.name)
+            reading = _read(context, asked, domain, path, tell)
             if reading is None:
                 reused.append(domain.name)
                 context.say(f"{domain.name}: reused, as the source is unchanged")
@@ -56,6 +55,8 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
                 size = format_bytes(path.stat().st_size)
                 why = _say_why(domain, asked)
                 context.say(f"{domain.name}: read {reading.rows:,} rows, {size}; {why}")
+                if reading.drift is not None:
+                    _say_drift(context, domain, reading.drift)
 
         context.progress(len(domains), len(domains))
         versions = workspace.stage(
@@ -71,12 +72,48 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
         # Staged drafts have been renamed; this removes the others.
         workspace.discard(paths)
 
-    return {
+    result: dict[str, JsonValue] = {
         "refreshed": [draft.domain for draft in drafts],
         "reused": list(reused),
         "rows": {draft.domain: draft.reading.rows for draft in drafts},
         "versions": dict(versions),
     }
+    drifted = _list_drifts(drafts)
+    return {**result, "columns": drifted} if drifted else result
+
+
+def _read(
+    context: StepContext, asked: RefreshModel, domain: Domain, path: Path, tell: Tell
+) -> Reading | None:
+    """Read *domain* into *path*; None if it can be reused."""
+    staged = domain.staged
+    # If the file of the staged version is gone, the domain must be read again.
+    is_there = staged is not None and not asked.force and staged.path.is_file()
+    with blaming_platform(path.parent, "workspace"):
+        return context.ports.sources.read(
+            context.app,
+            domain,
+            known=staged.fingerprint if staged and is_there else None,
+            target=path,
+            tell=tell,
+        )
+
+
+def _list_drifts(drafts: Sequence[Draft]) -> dict[str, JsonValue]:
+    return {
+        draft.domain: draft.reading.drift.as_json()
+        for draft in drafts
+        if draft.reading.drift is not None
+    }
+
+
+def _say_drift(context: StepContext, domain: Domain, drift: Drift) -> None:
+    assert domain.staged is not None  # drift is that from the staged version
+    context.say(
+        f"{domain.name}: its columns are not those of version {domain.staged.number}: "
+        f"{drift.describe()}",
+        level=LogLevel.WARNING,
+    )
 
 
 def _say_why(domain: Domain, asked: RefreshModel) -> str:

@@ -30,6 +30,7 @@ from models.database.engine import read_clock
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_processes
 from operations.running.estimates import Working, WorkingJson, fetch_working
+from overview.apps.touched import Touched, TouchedJson, fetch_touched
 from overview.installation.figures import (
     Backlog,
     Running,
@@ -75,7 +76,8 @@ class AppStatusJson(TypedDict):
     ``is_led`` tells whether a scheduler leads; ``tick_age_s`` the age of its last tick.
     ``lag_s`` is how long the oldest operation of the app that no worker has taken waits
     (0: none does). ``backlog`` is the count of its live operations by queue and state,
-    ``working`` its heavy operation that runs, such as one that publishes.
+    ``working`` its heavy operation that runs, such as one that publishes; ``touched``
+    is what the latest refresh and publish that succeeded touched, by step.
     """
 
     now: datetime
@@ -90,6 +92,7 @@ class AppStatusJson(TypedDict):
     working: WorkingJson | None
     last_success_at: datetime | None
     data_updated_at: datetime | None
+    touched: dict[str, TouchedJson]
     last_hour: list[TroubleJson]
     uncertain_mails: int
     quarantined: list[QuarantinedJson]
@@ -128,6 +131,7 @@ class AppStatus:
     last_success_at: datetime | None
     data_updated_at: datetime | None
     paused_queues: Mapping[Queue, Pause] = field(default_factory=dict)
+    touched: Mapping[str, Touched] = field(default_factory=dict)
 
     def as_json(self) -> AppStatusJson:
         """Return the documented object; keys are only added."""
@@ -162,6 +166,7 @@ class AppStatus:
             "working": None if self.working is None else self.working.as_json(),
             "last_success_at": self.last_success_at,
             "data_updated_at": self.data_updated_at,
+            "touched": {step: each.as_json() for step, each in self.touched.items()},
             "last_hour": [make_trouble_json(each) for each in self.troubles],
             "uncertain_mails": self.uncertain,
             "quarantined": [each.as_json() for each in self.quarantined],
@@ -208,6 +213,7 @@ def fetch_app_status(connection: sa.Connection, app: str) -> AppStatus:
         next_due=fetch_next_due(connection, limit=_NEXT, app=app),
         last_success_at=fetch_last_success(connection, app=app),
         data_updated_at=fetch_data_updated(connection, app=app),
+        touched=fetch_touched(connection, app),
         paused_queues={
             queue: each.seen_by(app)
             for queue, each in fetch_queue_pauses(connection).items()

@@ -13,6 +13,21 @@ from models.operation_state import OperationState, Queue, StepState, Trigger
 from overview.operations.why_not import Mark, WhyJson
 
 
+class PartJson(TypedDict):
+    """
+    How far the unit of a step is that is worked on; its numbers are in ``unit``.
+
+    ``total``, ``per_second`` and ``seconds_left`` are null as long as nobody knows.
+    """
+
+    doing: str
+    unit: str
+    done: int
+    total: int | None
+    per_second: float | None
+    seconds_left: int | None
+
+
 class ProgressJson(TypedDict):
     """How far a step is, as far as it reports that."""
 
@@ -20,6 +35,7 @@ class ProgressJson(TypedDict):
     done: int
     total: int
     note: str
+    part: NotRequired[PartJson]
 
 
 class StepJson(TypedDict):

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from actions.read_actions import fetch_documents
 from models.database.engine import read_clock
 from models.fields.zone import load_zone
-from models.operation import OperationModel
+from models.operation import order_steps
 from models.operation_state import (
     FINAL_STATES,
     OperationState,
@@ -483,8 +483,7 @@ def _foresee(
     chosen = (row.details or {}).get(STEPS_KEY, asked)
     return [
         ShownStep(name, state if name in chosen else StepState.SKIPPED)
-        for name in OperationModel.model_fields
-        if name in asked
+        for name in order_steps(asked)
     ]
 
 

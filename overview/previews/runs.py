@@ -13,7 +13,7 @@ from actions.leader import fetch_leader
 from actions.lookup import get_action, refuse_unknown_user
 from actions.posting.revisions import refuse_action
 from dispatch.manual_runs import choose_steps, refuse_user
-from models.operation import OperationModel
+from models.operation import order_steps
 from models.operation_state import Overlap, Queue, StepState
 from operations.list_operations import fetch_live_ids
 from overview.recipients import RecipientCountJson, count_inside, read_stored
@@ -86,8 +86,7 @@ class RunPreview:
                     if name in self.chosen
                     else StepState.SKIPPED,
                 }
-                for name in OperationModel.model_fields
-                if name in {*self.chosen, *self.skipped}
+                for name in order_steps({*self.chosen, *self.skipped})
             ],
             "recipients": {"count": self.recipients, "on_event": self.on_event},
             "refused_by": list(self.refused_by),

@@ -19,7 +19,7 @@ from uuid import UUID
 from models.database.engine import writing
 from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
-from operations.domains import Domain, Draft, Fingerprint, Move, Reading
+from operations.domains import Domain, Draft, Fingerprint, Move, Reading, Tell
 from operations.foreign_tasks import Answer, ForeignTask
 from operations.mail.message import Mail, Outcome, Sending
 from operations.ports import Guard, Ports, SendMail
@@ -169,10 +169,16 @@ class SimulatedSources:
     sleep: Callable[[int], None]
 
     def read(
-        self, app: str, domain: Domain, *, known: Fingerprint | None, target: Path
+        self,
+        app: str,
+        domain: Domain,
+        *,
+        known: Fingerprint | None,
+        target: Path,
+        tell: Tell | None = None,
     ) -> Reading | None:
         """Take a while."""
-        del app, known, target
+        del app, known, target, tell
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.choice([2, 5, 20, 90]) * SECOND)
         if self.server.rng.random() < 0.05 * self.server.trouble:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import zlib
+from os import SEEK_END
 from typing import BinaryIO
+
+from operations.domains import Reached, Tell
 
 GZIP = b"\x1f\x8b"
 
@@ -31,16 +34,20 @@ def find_other_compression(head: bytes) -> str | None:
     return next((name for magic, name in _OTHERS if head.startswith(magic)), None)
 
 
-def gunzip(source: BinaryIO, target: BinaryIO, *, most: int) -> int:
+def gunzip(
+    source: BinaryIO, target: BinaryIO, *, most: int, tell: Tell | None = None
+) -> int:
     """
     Write the uncompressed data of *source* to *target*; return its size in bytes.
 
     Args:
-        source: One gzip member or several.
+        source: One gzip member or several, from its beginning.
 
         target: Opened for writing.
 
         most: Largest size of the data, in bytes.
+
+        tell: Called with how far *source* is read. None: nobody listens.
 
     Raises:
         TooLargeError: The data is larger.
@@ -50,6 +57,8 @@ def gunzip(source: BinaryIO, target: BinaryIO, *, most: int) -> int:
         OSError: The file system failed.
     """
     written = 0
+    size = source.seek(0, SEEK_END)
+    source.seek(0)
     engine = zlib.decompressobj(wbits=31)
     pending = source.read(_CHUNK)
     while True:
@@ -58,6 +67,8 @@ def gunzip(source: BinaryIO, target: BinaryIO, *, most: int) -> int:
         if written > most:
             raise TooLargeError
         target.write(plain)
+        if tell is not None:
+            tell(Reached("unpack", source.tell(), size, "bytes"))
         if engine.eof:
             # Another member may follow, and so may zeros that fill a block.
             pending = (engine.unused_data or source.read(_CHUNK)).lstrip(b"\0")

@@ -2,9 +2,9 @@
 The process that reads one source into Parquet, within limits of memory and time.
 
 ``main`` reads a job, one line of JSON, from standard input, and answers with one JSON
-object. It ends when standard input ends, so a killed worker leaves nothing behind.
-Whatever a source does to the memory of this process, to Polars or to a driver in C, the
-worker goes on.
+object, after lines that say how far it is. It ends when standard input ends, so a
+killed worker leaves nothing behind. Whatever a source does to the memory of this
+process, to Polars or to a driver in C, the worker goes on.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import json
 import os
 import resource
 import threading
+import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from operations.adapters.polars_io import (
     convert_to_parquet,
     explain_too_large,
     make_scratch,
+    read_schema,
     write_batches,
 )
 from operations.adapters.sources.inflate import (
@@ -33,13 +36,18 @@ from operations.adapters.sources.inflate import (
     find_other_compression,
     gunzip,
 )
-from operations.domains import Limits
+from operations.domains import Drift, Limits, Reached, Tell, find_drift
 
 #: gzip within gzip: a compressed file that was sent compressed.
 _MOST_LAYERS = 2
 
+#: Seconds between two lines that say how far it is.
+_REPORT_S = 0.5
+
 #: Scratch files with numbers from here on contain uncompressed data.
 _PLAIN = 1_000_000
+
+_Batch = Sequence[Sequence[object]]
 
 #: Functions that are called before this process ends early.
 _on_end: list[Callable[[], None]] = []
@@ -50,11 +58,28 @@ def main() -> None:
     text = _read_line()
     threading.Thread(target=_end_with_worker, daemon=True).start()
     answer = _answer(json.loads(text))
+    _write(json.dumps(answer))
     # Exit without clean-up: Polars has threads, and nothing here needs it.
-    data = json.dumps(answer).encode()
+    os._exit(0)
+
+
+def _write(text: str) -> None:
+    data = text.encode()
     while data:
         data = data[os.write(1, data) :]
-    os._exit(0)
+
+
+class _Reporter:
+    """Writes lines that say how far the reading is, but not too many."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+
+    def __call__(self, reached: Reached | None) -> None:
+        now = time.monotonic()
+        if reached is not None and now >= self._next_at:
+            self._next_at = now + _REPORT_S
+            _write(f"{json.dumps(asdict(reached))}\n")
 
 
 def _read_line() -> bytes:
@@ -90,9 +115,10 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
         if job["work"] == "query":
             rows = _query(job, target, shown, limits)
         else:
-            plain = _undo_compression(Path(job["path"]), target, shown, limits)
+            tell = _Reporter()
+            plain = _undo_compression(Path(job["path"]), target, shown, limits, tell)
             rows = convert_to_parquet(
-                plain, job["kind"], target, shown=shown, limits=limits
+                plain, job["kind"], target, shown=shown, limits=limits, tell=tell
             )
     except StepError as error:
         return {"error": str(error), "permanent": error.permanent}
@@ -100,7 +126,16 @@ def _answer(job: Mapping[str, Any]) -> dict[str, object]:
         return {"memory": True}
     except OSError as error:
         return {"errno": error.errno, "error": error.strerror or str(error)}
-    return {"rows": rows}
+    before = job["before"]
+    drift = None if before is None else _compare(Path(before), target)
+    return {"rows": rows, "drift": None if drift is None else asdict(drift)}
+
+
+def _compare(before: Path, target: Path) -> Drift | None:
+    try:
+        return find_drift(read_schema(before), read_schema(target))
+    except (StepError, OSError, MemoryError):
+        return None  # whatever became of the version before, the new one is good
 
 
 def _query(job: Mapping[str, Any], target: Path, shown: str, limits: Limits) -> int:
@@ -111,11 +146,25 @@ def _query(job: Mapping[str, Any], target: Path, shown: str, limits: Limits) -> 
     with open_query(job["url"], job["sql"], seconds=seconds, shown=shown) as query:
         _on_end.append(query.cancel)
         return write_batches(
-            query.names, query.iterate(), target, shown=shown, limits=limits
+            query.names,
+            _count(query.iterate(), _Reporter()),
+            target,
+            shown=shown,
+            limits=limits,
         )
 
 
-def _undo_compression(path: Path, target: Path, shown: str, limits: Limits) -> Path:
+def _count(batches: Iterator[_Batch], tell: Tell) -> Iterator[_Batch]:
+    rows = 0
+    for batch in batches:
+        rows += len(batch)
+        tell(Reached("read", rows, None, "rows"))
+        yield batch
+
+
+def _undo_compression(
+    path: Path, target: Path, shown: str, limits: Limits, tell: Tell
+) -> Path:
     """Return *path*, or a scratch file with its uncompressed content."""
     for layer in range(_MOST_LAYERS + 1):
         with path.open("rb") as file:
@@ -129,11 +178,10 @@ def _undo_compression(path: Path, target: Path, shown: str, limits: Limits) -> P
                 raise StepError(msg, permanent=True)
             if not head.startswith(GZIP):
                 return path
-            file.seek(0)
             plain = make_scratch(target, _PLAIN + layer)
             try:
                 with plain.open("wb") as draft:
-                    gunzip(file, draft, most=limits.bytes)
+                    gunzip(file, draft, most=limits.bytes, tell=tell)
             except TooLargeError:
                 raise explain_too_large(shown, limits) from None
             except (zlib.error, EOFError) as error:

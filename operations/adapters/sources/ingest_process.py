@@ -11,13 +11,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import operations
 from models.errors import StepError
-from operations.domains import Limits, format_bytes
+from operations.domains import (
+    Drift,
+    Fingerprint,
+    Limits,
+    Reached,
+    Reading,
+    Tell,
+    format_bytes,
+)
 
 #: Finds our packages where this one is, whether they are installed or not.
 _PROGRAM = (
@@ -27,6 +35,12 @@ _PROGRAM = (
 
 #: Seconds for a query to be canceled in its database, before the process is killed.
 _GRACE_S = 3.0
+
+#: The fields of a drift that JSON makes lists of.
+_CHANGES = ("added", "removed", "retyped")
+
+#: Seconds after which a listener is called although nothing was said.
+_LISTEN_S = 1.0
 
 #: Bytes of an answer, and of the last output of a process that died.
 _LONGEST_ANSWER = 1 << 16
@@ -40,24 +54,34 @@ _OUT_OF_MEMORY = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows were written, and how the columns differ from those before."""
+
+    rows: int
+    drift: Drift | None
+
+    def identified_by(self, fingerprint: Fingerprint) -> Reading:
+        """Return it as the reading of a source of *fingerprint*."""
+        return Reading(self.rows, fingerprint, self.drift)
+
+
 def run_job(
     job: Mapping[str, object],
     *,
-    target: Path,
-    shown: str,
     limits: Limits,
     environment: Mapping[str, str] | None,
     descriptors: Sequence[int] = (),
-) -> int:
+    tell: Tell | None = None,
+) -> Written:
     """
-    Read a source in a process of its own; return the rows written to *target*.
+    Read a source in a process of its own, and write its rows to a file.
 
     Args:
-        job: ``work`` ("convert" or "query") and what it needs.
-
-        target: Does not exist yet. Scratch files beside it begin with its name.
-
-        shown: What messages call the source.
+        job: ``work`` ("convert" or "query") and what it needs. ``target``: the file; it
+            does not exist yet, and scratch files beside it begin with its name.
+            ``before``: the file of the version before, whose columns are compared;
+            None: there is none. ``shown``: what messages call the source.
 
         limits: When ``time`` is over, the process is ended.
 
@@ -66,16 +90,20 @@ def run_job(
 
         descriptors: Open files that *job* names as ``/dev/fd/N``.
 
+        tell: Called about once a second; what it raises ends the process. None: nobody
+            listens.
+
     Raises:
         StepError: Permanent if the content is bad or exceeds *limits*, temporary if the
             cause may pass.
 
         OSError: The file system failed.
     """
+    shown = str(job["shown"])
     bounds = {**asdict(limits), "time": limits.time.total_seconds()}
-    line = json.dumps({**job, "target": str(target), "shown": shown, "limits": bounds})
+    line = json.dumps({**job, "limits": bounds})
     with tempfile.TemporaryFile() as said:
-        code, answer = _run(line, limits, environment, descriptors, said)
+        code, answer = _run(line, limits, environment, descriptors, said, tell)
         if answer is None:
             msg = (
                 f"{shown}: reading it took longer than {limits.time} "
@@ -89,12 +117,19 @@ def run_job(
             )
     found: dict[str, Any] = json.loads(answer)
     if "rows" in found:
-        return int(found["rows"])
+        return Written(int(found["rows"]), _read_drift(found["drift"]))
     if "permanent" in found:
         raise StepError(str(found["error"]), permanent=bool(found["permanent"]))
     if "memory" in found:
         raise _explain_memory(shown, limits)
     raise OSError(found["errno"], found["error"])
+
+
+def _read_drift(found: Mapping[str, Any] | None) -> Drift | None:
+    if found is None:
+        return None
+    changes = {name: tuple(map(tuple, found[name])) for name in _CHANGES}
+    return Drift(**changes, more=found["more"])
 
 
 def _run(
@@ -103,6 +138,7 @@ def _run(
     environment: Mapping[str, str] | None,
     descriptors: Sequence[int],
     said: IO[bytes],
+    tell: Tell | None,
 ) -> tuple[int, bytes | None]:
     """Return the exit code and the answer; the answer is None if it took too long."""
     give_up_at = time.monotonic() + limits.time.total_seconds()
@@ -128,19 +164,34 @@ def _run(
             process.stdin.flush()
         except BrokenPipeError:
             return _end(process), b""
-        answer = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            while len(answer) < _LONGEST_ANSWER:
-                if not selector.select(give_up_at - time.monotonic()):
-                    return 0, None
-                more = os.read(process.stdout.fileno(), _LONGEST_ANSWER)
-                if not more:
-                    break
-                answer += more
-        return _end(process), answer
+        answer = _listen(process.stdout, give_up_at, tell)
+        return (0 if answer is None else _end(process)), answer
     finally:
         _end(process)
+
+
+def _listen(output: IO[bytes], give_up_at: float, tell: Tell | None) -> bytes | None:
+    """Return the last line of *output*; None if it did not end in time."""
+    line = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        while len(line) < _LONGEST_ANSWER:
+            left = give_up_at - time.monotonic()
+            if left <= 0:
+                return None
+            reached = None
+            if selector.select(min(left, _LISTEN_S)):
+                more = os.read(output.fileno(), _LONGEST_ANSWER)
+                if not more:
+                    break
+                # The lines before the last say how far it is.
+                *ended, line = (line + more).split(b"\n")
+                if not ended:
+                    continue
+                reached = Reached(**json.loads(ended[-1]))
+            if tell is not None:
+                tell(reached)
+    return line
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:

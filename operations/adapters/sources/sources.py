@@ -14,42 +14,37 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import httpx2
 from pydantic import JsonValue
 
 from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
-from operations.adapters.guarded_http import (
-    ForbiddenUrlError,
-    HostGuard,
-    Resolve,
-    make_client,
-    resolve_host,
+from operations.adapters.guarded_http import HostGuard, Resolve, resolve_host
+from operations.adapters.polars_io import explain_too_large
+from operations.adapters.sources.formats import find_format
+from operations.adapters.sources.http_source import HttpSource, hide_secrets
+from operations.adapters.sources.ingest_process import Written, run_job
+from operations.adapters.sources.package_source import (
+    BoundedFile,
+    fetch_from_package,
 )
-from operations.adapters.polars_io import explain_too_large, find_format
-from operations.adapters.sources.ingest_process import run_job
 from operations.adapters.sources.source_folder import open_source_file
-from operations.domains import Domain, Fingerprint, Limits, Reading
+from operations.domains import (
+    Domain,
+    Fingerprint,
+    Limits,
+    Reading,
+    SourceRequest,
+    Tell,
+)
 
 #: If a file changed this shortly before it is read, it may change again without a new
 #: modification time (the clocks of file systems tick every few milliseconds). Then its
 #: time does not prove "unchanged".
 FILE_CLOCK_TICK = timedelta(milliseconds=50)
-
-#: For connecting, and for each wait for the next bytes.
-HTTP_TIMEOUT = timedelta(seconds=30)
-
-#: More than any real source needs; browsers follow a similar number.
-MOST_REDIRECTS = 10
-
-#: Encodings that are undone within a limit; others were not asked for.
-_ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip"})
-
-#: Client errors that may pass.
-_PASSING_STATUS = frozenset({408, 425, 429})
 
 
 def digest_source(source: Mapping[str, JsonValue]) -> str:
@@ -58,8 +53,20 @@ def digest_source(source: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What ``read`` was asked for; *digest* is that of the source."""
+
+    app: str
+    domain: Domain
+    digest: str
+    known: Fingerprint | None
+    target: Path
+    tell: Tell | None
+
+
 class RealSources:
-    """Reads ``{"file": …}``, ``{"url": …}`` and ``{"sql": …, "connection": …}``."""
+    """Reads files, URLs and queries, and lets packages read what they add."""
 
     def __init__(
         self,
@@ -97,45 +104,45 @@ class RealSources:
         )
 
     def read(
-        self, app: str, domain: Domain, *, known: Fingerprint | None, target: Path
+        self,
+        app: str,
+        domain: Domain,
+        *,
+        known: Fingerprint | None,
+        target: Path,
+        tell: Tell | None = None,
     ) -> Reading | None:
         """Read *domain* into *target*, as :class:`operations.ports.Sources` says."""
         source = domain.source
         digest = digest_source(source)
         if known is not None and known.source != digest:
             known = None
+        asked = _Asked(app, domain, digest, known, target, tell)
         file, url, query = source.get("file"), source.get("url"), source.get("sql")
         try:
             if isinstance(file, str):
-                return self._read_file(app, domain, file, digest, known, target)
+                return self._read_file(asked, file)
             if isinstance(url, str):
-                return self._read_url(domain, url, digest, known, target)
+                return self._read_url(asked, url)
             if isinstance(query, str):
-                return self._read_query(app, domain, query, digest, target)
+                return self._read_query(asked, query)
+            name = next((key for key in source if key != "format"), None)
+            if name is not None:
+                return self._read_package(asked, name)
         finally:
             for scratch in target.parent.glob(f"{target.name}.*"):
                 scratch.unlink(missing_ok=True)
 
-        msg = (
-            f"domain {domain.name}: source has {sorted(source)}, but none of file, "
-            "url and sql."
-        )
+        msg = f"domain {domain.name}: its source is empty."
         raise StepError(msg, permanent=True)
 
-    def _read_file(
-        self,
-        app: str,
-        domain: Domain,
-        file: str,
-        digest: str,
-        known: Fingerprint | None,
-        target: Path,
-    ) -> Reading | None:
+    def _read_file(self, asked: _Asked, file: str) -> Reading | None:
+        domain, digest = asked.domain, asked.digest
         shown = f"domain {domain.name}: source file {file}"
         if domain.folder is None:
             msg = (
-                f"{shown}: small app {app} has no folder of files. An operator can "
-                "give it one: minutehand apps apply DIR, with app.json in DIR."
+                f"{shown}: small app {asked.app} has no folder of files. An operator "
+                "can give it one: minutehand apps apply DIR, with app.json in DIR."
             )
             raise StepError(msg, permanent=True)
         try:
@@ -157,12 +164,12 @@ class RealSources:
             raise StepError(msg, permanent=False) from error
         try:
             before = _fingerprint_file(descriptor, digest)
-            if before is not None and before == known:
+            if before is not None and before == asked.known:
                 return None
             if os.fstat(descriptor).st_size > self._limits.bytes:
                 raise explain_too_large(shown, self._limits)
             kind = find_format(domain.source, file, shown=shown)
-            rows = self._convert(descriptor, kind, target, shown)
+            written = self._convert(asked, descriptor, kind, shown)
             after = _fingerprint_file(descriptor, digest)
         except OSError as error:
             msg = f"{shown}: {error}"
@@ -173,102 +180,28 @@ class RealSources:
         # If it was written to while we read, or just before, the next refresh must read
         # it again.
         stable = before if before == after else None
-        return Reading(rows=rows, fingerprint=stable or Fingerprint(source=digest))
+        return written.identified_by(stable or Fingerprint(source=digest))
 
-    def _convert(self, descriptor: int, kind: str, target: Path, shown: str) -> int:
-        # By its descriptor: the file that was checked is the file that is read.
-        job = {"work": "convert", "path": f"/dev/fd/{descriptor}", "kind": kind}
-        return run_job(
-            job,
-            target=target,
-            shown=shown,
-            limits=self._limits,
-            environment=self._environment,
-            descriptors=[descriptor],
-        )
-
-    def _read_url(
-        self,
-        domain: Domain,
-        url: str,
-        digest: str,
-        known: Fingerprint | None,
-        target: Path,
-    ) -> Reading | None:
+    def _read_url(self, asked: _Asked, url: str) -> Reading | None:
+        domain, target = asked.domain, asked.target
         download = target.with_name(f"{target.name}.download")
-        shown = f"domain {domain.name}: source {_hide_secrets(url)}"
+        shown = f"domain {domain.name}: source {hide_secrets(url)}"
+        source = HttpSource(url, asked.digest, shown, self._guard, self._limits)
+        found = source.fetch(asked.known, download, tell=asked.tell)
+        if found is None:
+            return None
+        kind = find_format(domain.source, found.name, found.media_type, shown=shown)
         try:
-            with make_client(HTTP_TIMEOUT) as client:
-                response = self._open(client, url, known, shown)
-                try:
-                    seen = Fingerprint(
-                        source=digest,
-                        etag=response.headers.get("etag"),
-                        last_modified=response.headers.get("last-modified"),
-                    )
-                    if known is not None and _is_unchanged(response, seen, known):
-                        return None
-                    _check_answer(response, shown)
-                    self._download(response, shown, download)
-                finally:
-                    response.close()
-            media_type = response.headers.get("content-type", "")
-            kind = find_format(
-                domain.source, response.url.path, media_type, shown=shown
-            )
             with download.open("rb") as file:
-                rows = self._convert(file.fileno(), kind, target, shown)
-        except (httpx2.InvalidURL, ForbiddenUrlError) as error:
+                written = self._convert(asked, file.fileno(), kind, shown)
+        except OSError as error:
             msg = f"{shown}: {error}"
-            raise StepError(msg, permanent=True) from error
-        except (httpx2.HTTPError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            msg = f"{shown}: {reason}"
             raise StepError(msg, permanent=False) from error
 
-        return Reading(rows=rows, fingerprint=seen)
+        return written.identified_by(found.fingerprint)
 
-    def _open(
-        self, client: httpx2.Client, url: str, known: Fingerprint | None, shown: str
-    ) -> httpx2.Response:
-        """Return the answer at the end of all redirects, each of which is checked."""
-        headers = {
-            "user-agent": "minutehand",
-            "accept-encoding": "gzip",
-            **_conditions(known),
-        }
-        target = httpx2.URL(url)
-        for _ in range(MOST_REDIRECTS + 1):
-            response = self._guard.open(client, "GET", target, headers=headers)
-            if not response.has_redirect_location:
-                return response
-            response.close()
-            target = target.join(response.headers["location"])
-        msg = f"{shown}: more than {MOST_REDIRECTS} redirects."
-        raise StepError(msg, permanent=True)
-
-    def _download(self, response: httpx2.Response, shown: str, path: Path) -> None:
-        # httpx2 limits each wait, not their sum: a server that sends a byte a minute
-        # would occupy the worker for ever.
-        give_up_at = time.monotonic() + self._limits.time.total_seconds()
-        size = 0
-        with path.open("wb") as file:
-            # Raw bytes: ingest.py inflates them, within its limit.
-            for chunk in response.iter_raw():
-                size += len(chunk)
-                if size > self._limits.bytes:
-                    raise explain_too_large(shown, self._limits)
-                file.write(chunk)
-                if time.monotonic() > give_up_at:
-                    msg = (
-                        f"{shown}: reading it took longer than {self._limits.time} "
-                        "(MINUTEHAND_SOURCE_TIMEOUT)."
-                    )
-                    raise StepError(msg, permanent=False)
-
-    def _read_query(
-        self, app: str, domain: Domain, query: str, digest: str, target: Path
-    ) -> Reading:
+    def _read_query(self, asked: _Asked, query: str) -> Reading:
+        domain = asked.domain
         name = domain.source.get("connection")
         if not isinstance(name, str):
             msg = (
@@ -279,28 +212,74 @@ class RealSources:
             raise StepError(msg, permanent=True)
         connection = self._connections.get(name)
         shown = f"domain {domain.name}: source connection {name}"
-        if connection is None or not connection.serves(app):
+        if connection is None or not connection.serves(asked.app):
             # One message for both cases: it must not reveal the connections of others.
             msg = (
-                f"{shown}: small app {app} has no such connection. The operator can "
-                "give it one in MINUTEHAND_SQL_CONNECTIONS of the workers."
+                f"{shown}: small app {asked.app} has no such connection. The operator "
+                "can give it one in MINUTEHAND_SQL_CONNECTIONS of the workers."
             )
             raise StepError(msg, permanent=True)
         job = {"work": "query", "url": connection.url.get_secret_value(), "sql": query}
         try:
-            rows = run_job(
-                job,
-                target=target,
-                shown=shown,
-                limits=self._limits,
-                environment=self._environment,
-            )
+            written = self._run(asked, job, shown)
         except OSError as error:
             msg = f"{shown}: {error}"
             raise StepError(msg, permanent=False) from error
 
         # Nothing tells cheaply whether a result has changed: the query always runs.
-        return Reading(rows=rows, fingerprint=Fingerprint(source=digest))
+        return written.identified_by(Fingerprint(source=asked.digest))
+
+    def _read_package(self, asked: _Asked, name: str) -> Reading | None:
+        domain = asked.domain
+        shown = f"domain {domain.name}: source {name}"
+        download = asked.target.with_name(f"{asked.target.name}.download")
+        known = asked.known.etag if asked.known else None
+        try:
+            with download.open("wb") as file:
+                bounded = BoundedFile(
+                    file, shown=shown, limits=self._limits, tell=asked.tell
+                )
+                content = fetch_from_package(
+                    name,
+                    domain.source[name],
+                    SourceRequest(asked.app, domain.name, known, bounded),
+                    shown=shown,
+                )
+            if content is None:
+                return None
+            with download.open("rb") as read:
+                written = self._convert(asked, read.fileno(), content.format, shown)
+        except OSError as error:
+            msg = f"{shown}: {error}"
+            raise StepError(msg, permanent=False) from error
+        return written.identified_by(Fingerprint(asked.digest, etag=content.mark))
+
+    def _convert(
+        self, asked: _Asked, descriptor: int, kind: str, shown: str
+    ) -> Written:
+        # By its descriptor: the file that was checked is the file that is read.
+        job = {"work": "convert", "path": f"/dev/fd/{descriptor}", "kind": kind}
+        return self._run(asked, job, shown, [descriptor])
+
+    def _run(
+        self,
+        asked: _Asked,
+        job: dict[str, str],
+        shown: str,
+        descriptors: Sequence[int] = (),
+    ) -> Written:
+        staged = asked.domain.staged
+        places = {
+            "target": str(asked.target),
+            "before": None if staged is None else str(staged.path),
+        }
+        return run_job(
+            {**job, **places, "shown": shown},
+            limits=self._limits,
+            environment=self._environment,
+            descriptors=descriptors,
+            tell=asked.tell,
+        )
 
 
 def _fingerprint_file(descriptor: int, digest: str) -> Fingerprint | None:
@@ -316,54 +295,3 @@ def _fingerprint_file(descriptor: int, digest: str) -> Fingerprint | None:
         etag=f"{status.st_size}-{status.st_ino}",
         last_modified=str(status.st_mtime_ns),
     )
-
-
-def _conditions(known: Fingerprint | None) -> dict[str, str]:
-    # The ETag wins where both are given (RFC 9110, 13.2.2): times have a resolution
-    # of a second.
-    if known is None:
-        return {}
-    if known.etag is not None:
-        return {"If-None-Match": known.etag}
-    if known.last_modified is not None:
-        return {"If-Modified-Since": known.last_modified}
-    return {}
-
-
-def _is_unchanged(
-    response: httpx2.Response, seen: Fingerprint, known: Fingerprint
-) -> bool:
-    if response.status_code == httpx2.codes.NOT_MODIFIED:
-        return True
-    if not response.is_success:
-        return False
-    # Many servers ignore conditions but do send these headers.
-    if known.etag is not None or seen.etag is not None:
-        return known.etag == seen.etag
-    return known.last_modified is not None and known == seen
-
-
-def _check_answer(response: httpx2.Response, shown: str) -> None:
-    if response.status_code == httpx2.codes.OK:
-        encoding = response.headers.get("content-encoding", "").strip().lower()
-        if encoding in _ENCODINGS:
-            return
-        msg = (
-            f"{shown}: the server sent encoding {encoding[:60]!r}, although gzip was "
-            "asked for."
-        )
-        raise StepError(msg, permanent=True)
-    status = response.status_code
-    passing = status in _PASSING_STATUS or response.is_server_error
-    msg = f"{shown}: {status} {response.reason_phrase}".rstrip()
-    raise StepError(msg, permanent=not passing)
-
-
-def _hide_secrets(url: str) -> str:
-    """Return *url* without user, password and query, which often contain secrets."""
-    try:
-        parsed = httpx2.URL(url)
-    except httpx2.InvalidURL:
-        return "(url)"
-    shown = parsed.copy_with(username="", password="", query=None, fragment=None)
-    return str(shown)

@@ -27,9 +27,12 @@ from operations.domains import (
     Domain,
     DomainSummary,
     Draft,
+    Drift,
     Fingerprint,
     Move,
+    Reached,
     Reading,
+    Tell,
     Version,
 )
 from operations.foreign_tasks import Answer, ForeignTask, Wait
@@ -243,15 +246,27 @@ class FakeSources:
         errors: Raised instead.
 
         etags: What the source says of its state; None: nothing.
+
+        drifts: How the columns of what is read differ.
+
+        tells: What is told while a file is read.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
     errors: dict[str, StepError] = field(default_factory=dict)
     etags: dict[str, str] = field(default_factory=dict)
+    drifts: dict[str, Drift] = field(default_factory=dict)
+    tells: Sequence[Reached | None] = ()
     reads: list[str] = field(default_factory=list)
 
     def read(
-        self, app: str, domain: Domain, *, known: Fingerprint | None, target: Path
+        self,
+        app: str,
+        domain: Domain,
+        *,
+        known: Fingerprint | None,
+        target: Path,
+        tell: Tell | None = None,
     ) -> Reading | None:
         """Write a file that says how many rows there are."""
         del app
@@ -267,7 +282,10 @@ class FakeSources:
         if seen.etag is not None and seen == known:
             return None
         target.write_text(f"{self.rows[file]} rows")
-        return Reading(self.rows[file], seen)
+        if tell is not None:
+            for reached in self.tells:
+                tell(reached)
+        return Reading(self.rows[file], seen, self.drifts.get(file))
 
 
 @dataclass
@@ -568,10 +586,15 @@ class FakeProgress:
 
     points: list[tuple[int, int, str]] = field(default_factory=list)
     cancel_at: int | None = None
+    parts: list[Reached] = field(default_factory=list)
 
-    def __call__(self, done: int, total: int, note: str = "") -> None:
-        """Keep the point."""
+    def __call__(
+        self, done: int, total: int, note: str = "", part: Reached | None = None
+    ) -> None:
+        """Keep the point, and the part."""
         self.points.append((done, total, note))
+        if part is not None:
+            self.parts.append(part)
         if self.cancel_at == len(self.points):
             msg = "canceled"
             raise CanceledError(msg)

@@ -13,8 +13,9 @@ from actions.occurrences import Schedule, find_due, make_schedule, next_due
 from actions.when.excluding import DaysOff
 from actions.when.moving import LONGEST_RUN, find_kept_or_moved, find_origins
 from actions.when.searching import find_last, find_occurrences
+from models.days_off import Instead
 from models.timing import merge_days
-from models.when import Instead, TimingModel
+from models.when import TimingModel
 from tests.unit.actions.rules import CountingRule, GridRule
 from tests.unit.actions.when.moved_by_hand import find_moved_by_hand
 

@@ -72,7 +72,7 @@ APPS = [
         source(file="a.xls", format="xls"),
         "/domains/0/source/format",
         "'xls' is not one of",
-        "csv, json, parquet",
+        "csv, json, jsonl, ndjson, parquet",
     ),
     Bad(app(templates=[]), "/templates", "[] is not an object", "inactive"),
     Bad(

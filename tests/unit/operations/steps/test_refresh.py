@@ -6,7 +6,8 @@ import pytest
 
 from models.errors import CanceledError, ClaimLostError, StepError
 from models.operation import RefreshModel
-from operations.domains import Domain
+from operations.domains import Domain, Drift, Reached
+from operations.operation_log import LogLevel
 from operations.steps.refresh import refresh
 from tests.unit.operations.fakes import FakeProgress, World
 
@@ -144,6 +145,47 @@ def test_progress_names_each_domain(world: World):
     refresh(world.make_context(), EVERYTHING)
 
     assert [(0, 2, "a"), (1, 2, "b"), (2, 2, "")] == world.progress.points
+
+
+def test_progress_says_how_far_a_domain_is(world: World):
+    """
+    What the source tells is passed on, and so is that nobody knows.
+    """
+    reached = Reached("download", 1, 4, "bytes")
+    world.sources.tells = (reached, None)
+
+    refresh(world.make_context(), RefreshModel(domains=("a",)))
+
+    assert [(0, 1, "a")] * 3 + [(1, 1, "")] == world.progress.points
+    assert [reached] == world.progress.parts
+
+
+def test_changed_columns_are_told_and_fail_nothing(world: World):
+    """
+    The result and the log have them; domains whose columns stayed are not mentioned.
+    """
+    refresh(world.make_context(), EVERYTHING)
+    world.sources.etags["a.csv"] = world.sources.etags["b.csv"] = "2"
+    world.sources.drifts["a.csv"] = Drift(
+        added=(("vat", "Float64"),), retyped=(("price", "Int64", "String"),)
+    )
+
+    result = refresh(world.make_context(), EVERYTHING)
+
+    assert ["a", "b"] == result["refreshed"]
+    assert {
+        "a": {
+            "added": {"vat": "Float64"},
+            "removed": {},
+            "retyped": {"price": "Int64 to String"},
+            "more": 0,
+        }
+    } == result["columns"]
+    told = (
+        "a: its columns are not those of version 1: added vat (Float64); "
+        "price is String, was Int64"
+    )
+    assert (LogLevel.WARNING, told) in world.log.lines
 
 
 def test_log_says_what_was_read_and_why(world: World):

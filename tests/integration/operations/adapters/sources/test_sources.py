@@ -81,6 +81,7 @@ def make_parquet(folder: Path) -> bytes:
         ("late.csv", "a\n" + "1\n" * 20_000 + "1.5\n", None),
         ("x.json", '[{"a": 1}, {"a": 2.5}]', [(1.0,), (2.5,)]),
         ("x.jsonl", '{"a": 1}\n{"a": null}\n', [(1,), (None,)]),
+        ("x.ndjson", '{"a": 1}\n\n{"a": 2.5, "b": "x"}', [(1.0, None), (2.5, "x")]),
         ("head.csv", "a,b\n", []),
     ],
 )
@@ -107,11 +108,14 @@ def test_files_are_read(
         ({"file": "none.csv"}, "none.csv: No such file", True),
         ({"file": "bad.json"}, "bad.json cannot be read as json", True),
         ({"file": "bad.parquet"}, "bad.parquet cannot be read as parquet", True),
+        ({"file": "bad.jsonl"}, "bad.jsonl cannot be read as ndjson", True),
+        ({"file": "list.jsonl"}, "list.jsonl cannot be read as ndjson", True),
         ({"file": "ragged.csv"}, "ragged.csv cannot be read as csv", True),
         ({"file": "empty.csv"}, "empty.csv: the file is empty", True),
         ({"file": "data"}, 'Write "format"', True),
         ({"file": "bad.json", "format": "xlsx"}, "'xlsx' is not known", True),
-        ({"ftp": "x"}, "none of file, url and sql", True),
+        ({"ftp": "x"}, "no kind that is built in or installed here", True),
+        ({}, "its source is empty", True),
         ({"sql": "select 1"}, '"connection" is missing', True),
         ({"sql": "select 1", "database": "x"}, '"connection" is missing', True),
         ({"sql": "select 1", "connection": "x"}, "has no such connection", True),
@@ -136,6 +140,8 @@ def test_what_cannot_be_read_says_why(
     sources.connections = {"gone": gone, "theirs": theirs}
     write_old(tmp_path / "bad.json", "{nope")
     write_old(tmp_path / "bad.parquet", "PAR1nope")
+    write_old(tmp_path / "bad.jsonl", '{"a": 1}\n{"a": \n')
+    write_old(tmp_path / "list.jsonl", "[1]\n[2]\n")
     write_old(tmp_path / "ragged.csv", "a\n1\n1,2,3\n")
     write_old(tmp_path / "empty.csv", "")
     write_old(tmp_path / "data", "a\n1\n")
@@ -308,6 +314,37 @@ def test_unchanged_address_is_not_read(
 
     assert again is None
     assert changed is not None
+
+
+@pytest.mark.parametrize("media_type", ["application/x-ndjson", "application/jsonl"])
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+def test_json_lines_are_known_by_their_media_type(
+    sources: Reader, web: WebServer, tmp_path: Path, media_type: str, encoding: str
+):
+    """
+    An address need not end in .jsonl; what is sent compressed is read, too.
+    """
+    lines = b'{"a": 1}\n{"a": 2}\n'
+    web.body = gzip.compress(lines) if encoding else lines
+    web.headers = {"Content-Type": media_type, "Content-Encoding": encoding}
+    target = tmp_path / "out"
+
+    sources.read({"url": f"{web.url}/export"}, known=None, target=target)
+
+    assert [(1,), (2,)] == read_rows(target)
+
+
+def test_json_lines_are_known_by_the_format(sources: Reader, tmp_path: Path):
+    """
+    Both names of the format are accepted beside a file whose name does not tell.
+    """
+    write_old(tmp_path / "rows", '{"a": 1}\n')
+    for name in ("jsonl", "ndjson"):
+        target = tmp_path / f"{name}.parquet"
+
+        sources.read({"file": "rows", "format": name}, known=None, target=target)
+
+        assert [(1,)] == read_rows(target)
 
 
 def test_address_without_any_sign_is_read(

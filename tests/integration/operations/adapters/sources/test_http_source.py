@@ -1,0 +1,206 @@
+"""The probe of one byte, on a real web server that answers it in each way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from models.errors import StepError
+from operations.adapters.sources.sources import RealSources
+from operations.domains import Domain, Fingerprint, Limits, Reading
+
+OLD = "Mon, 23 Nov 2020 06:00:00 GMT"
+
+
+@dataclass
+class WebServer:
+    """
+    A web server that ignores conditions.
+
+    Args:
+        url: Its address.
+
+        ranged: Status of the answer to a request for a range; 200: ignores the range,
+            0: breaks off without an answer.
+
+        headers: Of all answers.
+
+        body: Of all answers but those to a range.
+
+        asked: The range of each request; None: the whole.
+    """
+
+    url: str = ""
+    ranged: int = 206
+    headers: dict[str, str] = field(default_factory=lambda: {"ETag": '"1"'})
+    body: bytes = b"a\n1\n2\n"
+    asked: list[str | None] = field(default_factory=list)
+    date: str | None = None
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    """Give a web server on a free port."""
+    state = WebServer()
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = self.headers.get("Range")
+            state.asked.append(asked)
+            status = state.ranged if asked else 200
+            if status == 0:
+                return
+            body = {206: state.body[:1], 200: state.body}.get(status, b"")
+            self.send_response(status)
+            for name, value in state.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return state.date or super().date_time_string(timestamp)
+
+        def log_message(self, *_args: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    state.url = f"http://127.0.0.1:{server.server_port}/sales.csv"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield state
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=5)
+
+
+def read(
+    web: WebServer,
+    folder: Path,
+    known: Fingerprint | None = None,
+    limits: Limits | None = None,
+) -> Reading | None:
+    target = folder / "out.parquet"
+    sources = RealSources(allowed_hosts=("127.0.0.0/8",), limits=limits)
+    domain = Domain("sales", {"url": web.url})
+    return sources.read("shop", domain, known=known, target=target)
+
+
+def read_first(web: WebServer, folder: Path) -> Fingerprint:
+    reading = read(web, folder)
+    assert reading is not None
+    assert [None] == web.asked
+    web.asked.clear()
+    return reading.fingerprint
+
+
+def test_one_byte_shows_that_it_is_as_it_was(web: WebServer, tmp_path: Path):
+    """
+    The whole is not asked for if the answer to one byte has the same ETag.
+    """
+    known = read_first(web, tmp_path)
+
+    assert read(web, tmp_path, known) is None
+    assert ["bytes=0-0"] == web.asked
+
+
+@pytest.mark.parametrize("ranged", [206, 416, 405, 403, 503, 0])
+def test_whatever_a_changed_source_answers_to_a_range_it_is_read(
+    web: WebServer, tmp_path: Path, ranged: int
+):
+    """
+    A new ETag, a refusal of the range, or no answer: then the whole is asked for.
+    """
+    known = read_first(web, tmp_path)
+    web.headers, web.ranged, web.body = {"ETag": '"2"'}, ranged, b"a\n1\n2\n3\n"
+
+    reading = read(web, tmp_path, known)
+
+    assert reading is not None
+    assert 3 == reading.rows
+    assert ["bytes=0-0", None] == web.asked
+
+
+@pytest.mark.parametrize("ranged", [416, 405, 503, 0])
+def test_server_that_refuses_ranges_is_still_recognized(
+    web: WebServer, tmp_path: Path, ranged: int
+):
+    """
+    The request for the whole has the same conditions, and its headers are compared.
+    """
+    known = read_first(web, tmp_path)
+    web.ranged = ranged
+
+    assert read(web, tmp_path, known) is None
+
+
+def test_server_that_ignores_ranges_is_asked_once(web: WebServer, tmp_path: Path):
+    """
+    What it sends instead of one byte is the whole, and is used.
+    """
+    known = read_first(web, tmp_path)
+    web.headers, web.ranged = {"ETag": '"2"'}, 200
+
+    reading = read(web, tmp_path, known)
+
+    assert reading is not None
+    assert 2 == reading.rows
+    assert ["bytes=0-0"] == web.asked
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ({"ETag": '"1"', "Last-Modified": OLD}, {"ETag": '"1"'}, True),
+        ({"ETag": '"1"', "Last-Modified": OLD}, {"Last-Modified": OLD}, False),
+        ({"Last-Modified": OLD}, {"ETag": '"1"', "Last-Modified": OLD}, False),
+        ({"Last-Modified": OLD}, {"Last-Modified": OLD}, True),
+        ({"ETag": 'W/"1"'}, {"ETag": '"1"'}, True),
+        ({"ETag": ""}, {"ETag": ""}, False),
+        ({}, {}, False),
+    ],
+)
+def test_the_etag_wins_and_doubt_reads(
+    web: WebServer,
+    tmp_path: Path,
+    before: dict[str, str],
+    after: dict[str, str],
+    *,
+    is_same: bool,
+):
+    """
+    Times count only where neither answer has an ETag; a tag may become weak.
+    """
+    web.headers = before
+    known = read_first(web, tmp_path)
+    web.headers = after
+
+    assert is_same == (read(web, tmp_path, known) is None)
+
+
+def test_time_of_this_very_second_proves_nothing(web: WebServer, tmp_path: Path):
+    """
+    A source may change twice within a second, of which its time tells only once.
+    """
+    web.headers, web.date = {"Last-Modified": OLD}, OLD
+    known = read_first(web, tmp_path)
+
+    assert known.last_modified is None
+    assert read(web, tmp_path, known) is not None
+
+
+def test_announced_length_beyond_the_bound_is_refused_at_once(
+    web: WebServer, tmp_path: Path
+):
+    """
+    Nothing is downloaded if the server says that it is too much.
+    """
+    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
+        read(web, tmp_path, limits=Limits(bytes=5))
+
+    assert caught.value.permanent
+    assert [] == list(tmp_path.iterdir())
