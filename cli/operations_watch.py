@@ -13,7 +13,7 @@ from rich.text import Text
 from cli.connection import read_database
 from cli.operation_view import make_steps_table
 from cli.options import JsonOption, OperationArgument, read_operation_id
-from cli.output import err, print_json, print_note, style_state
+from cli.output import err, print_json, print_note, print_warning, style_state
 from models.operation_state import OperationState
 from overview.operations.shown import ShownOperation, fetch_shown_operation
 
@@ -47,6 +47,8 @@ def follow(operation_id: UUID, *, json: bool) -> int:
     """
     shown = _follow_on_terminal(operation_id) if err().is_terminal else None
     shown = shown or _follow_in_lines(operation_id)
+    for warning in find_warnings(shown):
+        print_warning(warning)
     if json:
         print_json(shown.as_json())
     return int(shown.state is not OperationState.SUCCEEDED)
@@ -85,6 +87,15 @@ def _follow_in_lines(operation_id: UUID) -> ShownOperation:
         if shown.is_final:
             return shown
         time.sleep(_EVERY_S)
+
+
+def find_warnings(shown: ShownOperation) -> list[str]:
+    """Return what the steps warn of, such as a mail to nobody."""
+    return [
+        f"{step.name}: {warning}"
+        for step in shown.steps
+        for warning in (step.result or {}).get("warnings", ())
+    ]
 
 
 def describe(shown: ShownOperation) -> list[str]:

@@ -48,6 +48,8 @@ def freeze_recipients(context: StepContext) -> Resolution:
         found = _resolve(context, users)
         ids = [user.id for user in found.users]
         warnings = list(found.warnings)
+        if not ids and context.recipients is not None:
+            warnings.append(_NOBODY)
         context.remember(MEMO_KEY, {"ids": list(ids), "warnings": list(warnings)})
 
     by_id = {user.id: user for user in users}
@@ -85,6 +87,9 @@ def read_frozen(memo: Mapping[str, JsonValue]) -> tuple[list[str], list[str]] | 
     assert isinstance(warnings, list)
     return [str(each) for each in ids], [str(each) for each in warnings]
 
+
+#: A mail to nobody is no failure, and yet what somebody must see.
+_NOBODY = "Nobody gets it: none of the recipients may get mails now."
 
 #: Mails in a row at which the connection may break before their content. One of them
 #: may be the cause, and must not keep the others from theirs; more are no accident.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from cli.operations_watch import describe
+from cli.operations_watch import describe, find_warnings
 from models.operation_state import OperationState, StepState
 from overview.operations.shown import ShownOperation, ShownStep
 from tests.shown import make_shown_operation
@@ -50,3 +50,14 @@ def test_step_that_failed_says_why():
     lines = describe(make_shown("failed", failed))
 
     assert ["  refresh: failed: no domain 'b'", "hello: failed"] == lines
+
+
+def test_warnings_of_the_steps_are_told():
+    """
+    A mail to nobody succeeds: whoever waits for it must see that all the same.
+    """
+    mailed = replace(STARTED, result={"sent": 0, "warnings": ["Nobody gets it."]})
+
+    shown = make_shown("succeeded", STARTED, mailed)
+
+    assert [f"{STARTED.name}: Nobody gets it."] == find_warnings(shown)

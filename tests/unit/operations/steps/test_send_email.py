@@ -359,3 +359,17 @@ def test_retried_mail_has_the_same_message_id(world: World):
 
     assert before == world.mailer.mails[-1].message_id
     assert 3 == len({mail.message_id for mail in world.mailer.mails})
+
+
+def test_mail_to_nobody_is_a_warning(world: World):
+    """
+    It succeeds, but whoever looks at the operation must see it.
+    """
+    world.directory.users = (User("a", "a@x.org"),)  # never activated
+
+    result = send_email(world.make_context(), ASKED)
+
+    assert 0 == result["sent"]
+    assert ["Nobody gets it: none of the recipients may get mails now."] == (
+        result["warnings"]
+    )
