@@ -197,6 +197,19 @@ def _read_addresses(value: object) -> tuple[str, ...]:
     return tuple(check_email(entry) for entry in entries if entry)
 
 
+def _read_mail_hosts(value: object) -> frozenset[str]:
+    """Return the host names in a comma-separated list, in lower case."""
+    if isinstance(value, frozenset):
+        return value
+    entries = (entry.strip().lower() for entry in str(value).split(","))
+    found = frozenset(entry for entry in entries if entry)
+    for each in found:
+        if "@" in each or not check_email(f"x@{each}").isascii():
+            msg = f"names {each!r}, which is not a host name."
+            raise RuleError(msg, "Write host names with commas between: shop.example.")
+    return found
+
+
 def _read_clock(value: object) -> time:
     """Read a local time of day as ``HH:MM``."""
     if isinstance(value, time):
@@ -279,6 +292,10 @@ class Settings(BaseModel):
         default_factory=lambda data: f"{data['home']}/mails", repr=False
     )
     mail_sender: str = "minutehand@localhost"
+    #: What may stand behind the @ of a sender that a small app chose.
+    mail_sender_hosts: Annotated[frozenset[str], BeforeValidator(_read_mail_hosts)] = (
+        frozenset()
+    )
     workspace: Folder = Field(default_factory=lambda data: data["home"] / "workspace")
     timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
 

@@ -49,6 +49,7 @@ from operations.domains import Limits
 from operations.fleet.installation import fetch_installation
 from operations.fleet.presence import Presence, make_process
 from operations.fleet.processes import Role
+from operations.mail.senders import Senders
 from operations.ports import Ports, Retention
 from operations.running.worker import Worker
 from settings import Settings, read_child_environment
@@ -179,17 +180,18 @@ def make_worker(settings: Settings) -> Worker:
     """Return a worker for *settings*; it connects when it is used."""
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     secret = settings.webhook_secret
+    senders = Senders(settings.mail_sender, settings.mail_sender_hosts)
     ports = Ports(
         workspace=RealWorkspace(
             engine, settings.workspace, most_bytes=settings.workspace_per_app
         ),
         sources=_make_sources(settings),
         mailer=PatientMailer(
-            make_mailer(settings.smtp_url, sender=settings.mail_sender),
+            make_mailer(settings.smtp_url, sender=senders),
             Breaker(engine, name_mail_server(settings.smtp_url)),
         ),
         renderer=ChildRenderer(),
-        directory=RealDirectory(engine),
+        directory=RealDirectory(engine, timezone=settings.timezone),
         webhooks=RealWebhooks(
             secret=None if secret is None else secret.get_secret_value(),
             allowed_hosts=settings.webhook_allowed_hosts,

@@ -10,6 +10,7 @@ import typer
 from actions.small_apps.apply import Applied, PartChange, apply_small_app
 from actions.small_apps.connections import find_connection_problems
 from actions.small_apps.differences import AppDifference, foresee_apply
+from actions.small_apps.senders import find_sender_doubts
 from cli.connection import get_actor, get_settings, use_engine, write_database
 from cli.options import JsonOption, read_file
 from cli.output import out, print_json, print_warning
@@ -56,7 +57,8 @@ def apply_apps(
     name = path if folder is None else str(folder / _FILE)
     model = read_small_app(read_file(name))
     problems = find_connection_problems(model, get_settings().sql_connections)
-    for doubt in problems.doubted:
+    senders = find_sender_doubts(model, get_settings().mail_sender_hosts)
+    for doubt in (*problems.doubted, *senders):
         print_warning(str(doubt))
     if problems.refused:
         raise InvalidDocumentError(tuple(problems.refused))

@@ -259,8 +259,12 @@ COMMANDS = Group(
             },
         ),
         "mails": Group(
-            "Mails: list them; confirm or resend the uncertain ones.",
+            "Mails: preview and list them; confirm or resend the uncertain ones.",
             {
+                "preview": Entry(
+                    "cli.mails_preview:preview_mails",
+                    "Show who would get which mails of an action, and send nothing.",
+                ),
                 "list": Entry(
                     "cli.mails:list_mails",
                     "List mails with their recipients and states.",

@@ -34,6 +34,7 @@ from models.fields.field_types import (
     Uid,
     UserName,
     ZoneName,
+    check_name,
 )
 from models.fields.sql_connection import check_connection_name
 from models.fields.strict_model import (
@@ -51,6 +52,15 @@ MOST_USERS = 100_000
 
 #: Domains of one small app, and its templates, and its holiday calendars.
 MOST_PARTS = 1_000
+
+#: Characters of what an app says about a domain, and of a unit.
+LONGEST_DESCRIPTION = 500
+LONGEST_UNIT = 20
+
+#: Characters of a name in a From header, and of an address for unsubscribing: both
+#: stay on one line, which RFC 5322 limits to 998 characters.
+LONGEST_FROM_NAME = 100
+LONGEST_UNSUBSCRIBE = 500
 
 #: Addresses that a notice goes to; for more people, use a mailing list.
 MOST_NOTICE_MAILS = 20
@@ -99,7 +109,36 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") and name != "." and not name.startswith("..")
 
 
+def check_sender(text: str) -> str:
+    """Refuse an address that a header could not hold as it is."""
+    if check_email(text).isascii():
+        return text
+    msg = f"{show(text)} has letters that not every mail server accepts."
+    raise RuleError(msg, "Write it in ASCII; a host has a form that begins 'xn--'.")
+
+
+def check_unsubscribe(text: str) -> str:
+    """Refuse what is neither an https address nor that of a mail."""
+    hint = "Write 'https://example.com/stop' or 'mailto:stop@example.com'."
+    scheme, _, rest = text.partition(":")
+    if not text.isascii() or set(text) & set('<>," '):
+        msg = f"{show(text)} has a character that must be written as %XX."
+        raise RuleError(msg, hint)
+    if scheme.lower() == "mailto":
+        check_email(rest.partition("?")[0])
+        if re.search(r"[\x00-\x1f\x7f]", rest):
+            msg = f"{show(text)} contains a control character."
+            raise RuleError(msg, hint)
+        return text
+    if scheme.lower() != "https":
+        msg = f"{show(text)} begins with neither https: nor mailto:."
+        raise RuleError(msg, hint)
+
+    return check_url(text)
+
+
 MailAddress = Annotated[str, Field(max_length=320), AfterValidator(check_email)]
+SenderAddress = Annotated[str, Field(max_length=320), AfterValidator(check_sender)]
 
 
 class UserModel(DocumentModel):
@@ -207,11 +246,45 @@ class SourceModel(ExtensibleModel):
             raise RuleError(msg, "Leave 'format' out.")
 
 
+class ColumnModel(DocumentModel):
+    """
+    How the executive summary shows a column.
+
+    Args:
+        title: Absent: the name of the column.
+
+        unit: Stands behind each number.
+
+        sum: Whether adding up its numbers means something. Absent: the summary decides.
+    """
+
+    title: Name | None = Field(default=None, examples=["Turnover"])
+    unit: (
+        Annotated[str, Field(max_length=LONGEST_UNIT), AfterValidator(check_name)]
+        | None
+    ) = Field(default=None, examples=["€"])
+    sum: bool | None = Field(default=None, examples=[True])
+
+
 class DomainModel(DocumentModel):
-    """A named data set and where it comes from."""
+    """A named data set, where it comes from, and how the executive summary shows it."""
 
     name: DomainName = Field(examples=["sales"])
     source: SourceModel = Field(examples=[{"file": "sales.csv"}])
+    title: Name | None = Field(default=None, examples=["Sales by store"])
+    description: (
+        Annotated[
+            str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(check_name)
+        ]
+        | None
+    ) = Field(default=None, examples=["What the shops reported by the evening."])
+    columns: (
+        Annotated[
+            dict[Annotated[str, Field(min_length=1, max_length=200)], ColumnModel],
+            Field(max_length=MOST_PARTS),
+        ]
+        | None
+    ) = Field(default=None, examples=[{"amount": {"title": "Turnover", "unit": "€"}}])
 
 
 class TemplateModel(DocumentModel):
@@ -251,6 +324,43 @@ class NoticesModel(DocumentModel):
     webhook: (
         Annotated[str, Field(max_length=2000), AfterValidator(check_url)] | None
     ) = Field(default=None, examples=["https://example.com/minutehand"])
+
+
+class MailModel(DocumentModel):
+    """
+    What an app writes on its mails beside their content.
+
+    Args:
+        from_name: Shown as the sender. Absent: that of the installation.
+
+        from_address: The sender, if the operator allows its host.
+
+        reply_to: Where answers go. Absent: to the sender.
+
+        unsubscribe: An https or mailto address; mail programs show a button for it.
+
+        locale: The language for people who have none.
+    """
+
+    from_name: (
+        Annotated[str, Field(max_length=LONGEST_FROM_NAME), AfterValidator(check_name)]
+        | None
+    ) = Field(default=None, examples=["Shop reports"])
+    from_address: SenderAddress | None = Field(
+        default=None, examples=["reports@shop.example"]
+    )
+    reply_to: SenderAddress | None = Field(default=None, examples=["help@shop.example"])
+    unsubscribe: (
+        Annotated[
+            str,
+            Field(max_length=LONGEST_UNSUBSCRIBE),
+            AfterValidator(check_unsubscribe),
+        ]
+        | None
+    ) = Field(default=None, examples=["mailto:help@shop.example?subject=stop"])
+    locale: (
+        Annotated[str, Field(max_length=100), AfterValidator(check_locale)] | None
+    ) = Field(default=None, examples=["fr"])
 
 
 class AppDocumentsModel(DocumentModel):
@@ -295,6 +405,10 @@ class SmallAppModel(DocumentModel):
     ) = Field(default=None, examples=[{"fr": ["2026-12-25"]}])
     notices: NoticesModel | None = Field(
         default=None, examples=[{"mail": ["ops@example.com"]}]
+    )
+
+    mail: MailModel | None = Field(
+        default=None, examples=[{"from_name": "Shop reports"}]
     )
 
     @field_validator("users")

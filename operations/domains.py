@@ -7,7 +7,7 @@ operations/adapters/workspace stores it, operations/adapters/sources reads it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import RawIOBase
 from pathlib import Path
@@ -211,7 +211,12 @@ class Domain:
     """
     A named data set of a small app, with the versions to which its pointers refer.
 
-    *folder* is the absolute path of the app's files. None: the app may read no files.
+    Args:
+        folder: The absolute path of the app's files. None: the app may read no files.
+
+        labels: How people are shown it: "title", "description", "columns", as posted.
+
+        summarized: The figures of the last executive summary, by the uid of the action.
     """
 
     name: str
@@ -219,6 +224,8 @@ class Domain:
     staged: Version | None = None
     live: Version | None = None
     folder: Path | None = None
+    labels: Mapping[str, JsonValue] = field(default_factory=dict)
+    summarized: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,23 +276,31 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column in the executive summary; only numbers have the three figures."""
+    """
+    A column in the executive summary; only numbers have figures.
+
+    Args:
+        kind: The type of its values, as Polars names it.
+
+        count: How many values there are, without those that are missing.
+    """
 
     name: str
     kind: str
     minimum: float | int | None = None
     maximum: float | int | None = None
     total: float | int | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DomainSummary:
-    """What the executive summary says about a live domain; *head* are rows of texts."""
+    """What a live domain holds; *head* are its first rows, as Python has them."""
 
     domain: str
     version: Version
     columns: tuple[Column, ...]
-    head: tuple[tuple[str, ...], ...]
+    head: tuple[tuple[object, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

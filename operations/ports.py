@@ -33,7 +33,8 @@ from operations.domains import (
     Tell,
 )
 from operations.foreign_tasks import TaskSender, Waits
-from operations.mail.message import Mail, Rendered, Sending, Template
+from operations.mail.message import Mail, MailingApp, Rendered, Sending, Template
+from operations.mail.summary.former import Figures
 from operations.recipients import User
 from operations.telling import Progress, Remember, Say
 
@@ -179,6 +180,11 @@ class Workspace(Protocol):
     def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
         """Return figures and the first *head* rows of the live version of *domain*."""
 
+    def keep_figures(
+        self, app: str, action_uid: str, figures: Figures, *, guard: Guard
+    ) -> None:
+        """Keep what a summary said, by domain, for ``Domain.summarized``."""
+
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
         """
         Remove at most *limit* versions, beyond the newest *keep* of each domain.
@@ -249,14 +255,17 @@ class Directory(Protocol):
     def get_user(self, app: str, user_id: str) -> User | None:
         """Return the user *user_id* of *app*."""
 
+    def fetch_locales(self, app: str, addresses: Sequence[str]) -> dict[str, str]:
+        """Return the locales of the users of *app* with *addresses*, by address."""
+
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template *name* of *app*."""
 
     def fetch_template_names(self, app: str) -> tuple[str, ...]:
         """Return the names of all templates of *app*, for messages."""
 
-    def get_app_name(self, app: str) -> str | None:
-        """Return the name of *app* for people; None if there is no such app."""
+    def get_app(self, app: str) -> MailingApp | None:
+        """Return *app* as its mails show it; None if there is no such app."""
 
 
 class Renderer(Protocol):

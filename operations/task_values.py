@@ -38,7 +38,8 @@ def make_values(context: StepContext, names: Collection[str]) -> dict[str, JsonV
     }
     directory = context.ports.directory
     if _OF_APP in names:
-        values[_OF_APP] = directory.get_app_name(context.app)
+        app = directory.get_app(context.app)
+        values[_OF_APP] = None if app is None else app.name
     if not set(_OF_USER).isdisjoint(names):
         who = context.user_id
         user = None if who is None else directory.get_user(context.app, who)

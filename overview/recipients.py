@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 from pydantic import ValidationError
@@ -189,7 +190,11 @@ class ForeseenRecipients:
 
 
 def foresee_recipients(
-    connection: sa.Connection, app: str, action: ScheduledActionModel
+    connection: sa.Connection,
+    app: str,
+    action: ScheduledActionModel,
+    *,
+    most: int = FIRST_SHOWN,
 ) -> ForeseenRecipients:
     """
     Return who would get the mails of *action*, stored or not, if it ran now.
@@ -200,6 +205,8 @@ def foresee_recipients(
         app: Uid of its small app.
 
         action: As the door read it.
+
+        most: How many are shown of those who get them, and of those who do not.
     """
     on_event = isinstance(action.when, EventModel)
     who = _get_filter(action)
@@ -216,15 +223,9 @@ def foresee_recipients(
             now=now,
             on_event=on_event,
             inside=inside,
-            limit=FIRST_SHOWN,
+            limit=most,
         )
-        judged = (
-            judge(action.recipients, u, now=now, on_event=on_event) for u in found
-        )
-        return tuple(
-            Recipient(user, standing, say_standing(standing, action.recipients, user))
-            for user, standing in zip(found, judged, strict=True)
-        )
+        return tuple(judge_recipient(action, user, now=now) for user in found)
 
     return ForeseenRecipients(
         count,
@@ -260,6 +261,15 @@ def foresee_stored(
     return found, _find_unknown(connection, row.app, action)
 
 
+def judge_recipient(
+    action: ScheduledActionModel, user: User, *, now: datetime
+) -> Recipient:
+    """Return whether *user* would get the mails of *action* at *now*, and why."""
+    who, on_event = action.recipients, isinstance(action.when, EventModel)
+    standing = judge(who, user, now=now, on_event=on_event)
+    return Recipient(user, standing, say_standing(standing, who, user))
+
+
 def fetch_recipient_part(
     connection: sa.Connection,
     uid: str,
@@ -289,7 +299,7 @@ def fetch_recipient_part(
     """
     row = get_action(connection, uid, app=app)
     action = read_stored(uid, row.document)
-    who, on_event = action.recipients, isinstance(action.when, EventModel)
+    on_event = isinstance(action.when, EventModel)
     now = read_clock(connection)
     after = page.read_after(str)
     last = None if after is None else after[0]
@@ -301,9 +311,9 @@ def fetch_recipient_part(
         if number == most or len(found) == page.limit:
             following = (users[number - 1].id,)
             break
-        standing = judge(who, user, now=now, on_event=on_event)
-        if inside in {None, standing in INSIDE}:
-            found.append(Recipient(user, standing, say_standing(standing, who, user)))
+        judged = judge_recipient(action, user, now=now)
+        if inside in {None, judged.is_in}:
+            found.append(judged)
     return RecipientPart(
         Part(found, following),
         count_inside(connection, row.app, action),

@@ -18,11 +18,13 @@ from models.fields.task_rules import TaskRules
 from operations.adapters.app_users import RealDirectory
 from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
+from operations.mail.senders import Senders
 from operations.mail.trial import Trials
 from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Finding
 from overview.installation.metrics import WorkMetrics
 from overview.installation.readiness import find_obstacle
+from overview.mail_preview import MailPreviews
 from serving.kept import Kept
 from serving.limits import Limits
 from serving.shared import Shared
@@ -71,7 +73,9 @@ class Services:
 
         trials: Sends test mails.
 
-        trying: One test mail at a time.
+        previews: Shows mails without sending them.
+
+        trying: One test mail, or one preview, at a time.
 
         kept: What took long to find out, for all who ask the same.
     """
@@ -87,12 +91,14 @@ class Services:
     metrics: Shared[bytes] = field(init=False)
     auditing: CapacityLimiter = field(init=False)
     trials: Trials = field(init=False)
+    previews: MailPreviews = field(init=False)
     trying: CapacityLimiter = field(init=False)
     kept: Kept = field(init=False, default_factory=Kept)
 
     def __post_init__(self) -> None:
         """Give it what no other web process has."""
         work = WorkMetrics(self.settings, leads=lambda: True)
+        renderer = ChildRenderer()
         registry = CollectorRegistry(auto_describe=True)
         registry.register(work)
         for name, value in (
@@ -103,7 +109,8 @@ class Services:
             ("work", work),
             ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
             ("auditing", CapacityLimiter(1)),
-            ("trials", self._make_trials()),
+            ("trials", self._make_trials(renderer)),
+            ("previews", MailPreviews.make(self.engine, self.settings, renderer)),
             ("trying", CapacityLimiter(1)),
         ):
             object.__setattr__(self, name, value)
@@ -111,11 +118,11 @@ class Services:
     def _examine(self) -> list[Finding]:
         return list(find_trouble(self.engine, self.settings))
 
-    def _make_trials(self) -> Trials:
+    def _make_trials(self, renderer: ChildRenderer) -> Trials:
         settings = self.settings
-        mailer = make_mailer(settings.smtp_url, sender=settings.mail_sender)
-        directory = RealDirectory(self.engine)
-        return Trials(self.engine, directory, ChildRenderer(), mailer)
+        mailer = make_mailer(settings.smtp_url, sender=self.senders)
+        directory = RealDirectory(self.engine, timezone=settings.timezone)
+        return Trials(self.engine, directory, renderer, mailer)
 
     def send_away(self) -> None:
         """End what has no end of its own; the server is ending."""
@@ -149,6 +156,11 @@ class Services:
     def timezone(self) -> str:
         """The zone of apps that name none, an IANA name."""
         return self.settings.timezone
+
+    @property
+    def senders(self) -> Senders:
+        """Whom mails may come from."""
+        return Senders(self.settings.mail_sender, self.settings.mail_sender_hosts)
 
     @property
     def task_rules(self) -> TaskRules:

@@ -26,12 +26,15 @@ class MailServer:
 
         envelopes: Recipients of each message as the server was told them.
 
+        senders: The sender of each, as the server was told.
+
         refused: Recipients answered with 550, as unknown users are.
     """
 
     url: str
     messages: list[EmailMessage] = field(default_factory=list)
     envelopes: list[list[str]] = field(default_factory=list)
+    senders: list[str | None] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
 
     async def handle_RCPT(  # noqa: N802 - aiosmtpd's name and signature
@@ -59,6 +62,7 @@ class MailServer:
         assert isinstance(content, bytes)  # decode_data is off by default
         self.messages.append(message_from_bytes(content, policy=policy.default))
         self.envelopes.append(list(envelope.rcpt_tos))
+        self.senders.append(envelope.mail_from)
         return "250 OK"
 
 

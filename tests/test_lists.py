@@ -49,9 +49,10 @@ from operations.cancel_and_retry import RETRIED_STATES
 from operations.fleet.agreement import AGREED
 from operations.fleet.processes import Role
 from operations.mail.uncertain_mails import RESENT_STATES
+from operations.mail.words import FALLBACK, read_sentences
 from operations.notices.grouping import NoticeKind
 from operations.notices.stored import KINDS
-from operations.notices.wording import COUNTED, EVENT_TYPES
+from operations.notices.wording import EVENT_TYPES
 from operations.steps import STEPS
 from operations.steps.publish import KINDS as PUBLISHED
 from overview.doctor.finding import Health
@@ -114,8 +115,12 @@ def find_steps_that_use(name: str) -> set[str]:
         ("operations/notices/stored.py: KINDS", KINDS, TROUBLED_STATES),
         ("operations/notices/wording.py: EVENT_TYPES", EVENT_TYPES, NoticeKind),
         (
-            "operations/notices/wording.py: COUNTED",
-            {*COUNTED, NoticeKind.RECOVERED},  # counts what had failed or was missed
+            "operations/mail/languages/en.json: notice.<kind>",
+            {
+                NoticeKind(kind)
+                for kind in NoticeKind
+                if f"notice.{kind}" in read_sentences(FALLBACK)
+            },
             NoticeKind,
         ),
         ("overview/installation/status.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),

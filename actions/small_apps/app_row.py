@@ -140,6 +140,9 @@ def apply_settings(
         given["source_folder"] = str(folder.resolve())
     if "notices" in model.model_fields_set:
         given["notices"] = _make_notices(model)
+    if "mail" in model.model_fields_set:
+        mail = model.mail and model.mail.model_dump(mode="json", exclude_none=True)
+        given["mail"] = mail or None
     changed = {
         name: value for name, value in given.items() if getattr(row, name) != value
     }

@@ -253,7 +253,13 @@ def _check_files(
 def _apply_domains(
     connection: sa.Connection, app: str, wanted: Sequence[DomainModel]
 ) -> PartChange:
-    rows = {each.name: {"source": each.source.as_json()} for each in wanted}
+    rows = {
+        each.name: {
+            "source": each.source.as_json(),
+            "labels": _get_labels(each),
+        }
+        for each in wanted
+    }
 
     def forget(name: str) -> None:
         # Maintenance removes the files that no version names any more.
@@ -264,6 +270,12 @@ def _apply_domains(
         )
 
     return _replace(connection, domains, app, rows, before_removal=forget)
+
+
+def _get_labels(domain: DomainModel) -> dict[str, Any] | None:
+    """Return how a domain is shown, in the form that is stored; None: as it is."""
+    labels = domain.model_dump(exclude={"name", "source"}, exclude_none=True)
+    return {name: value for name, value in labels.items() if value} or None
 
 
 def _apply_templates(connection: sa.Connection, model: SmallAppModel) -> PartChange:

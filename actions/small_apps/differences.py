@@ -196,7 +196,7 @@ def _split(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         "settings": {
             name: document[name]
-            for name in ("name", "timezone", "notices")
+            for name in ("name", "timezone", "notices", "mail")
             if document.get(name) is not None
         },
         "users": users,

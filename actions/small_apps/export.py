@@ -46,11 +46,12 @@ def fetch_document(connection: sa.Connection, uid: str) -> dict[str, JsonValue]:
         "name": row.name,
         "timezone": row.timezone,
         "notices": row.notices,
+        "mail": row.mail,
         "users": _fetch_users(connection, uid),
         "domains": [
-            {"name": each.name, "source": each.source}
+            {"name": each.name, "source": each.source, **(each.labels or {})}
             for each in connection.execute(
-                sa.select(domains.c.name, domains.c.source)
+                sa.select(domains.c.name, domains.c.source, domains.c.labels)
                 .where(domains.c.app == uid)
                 .order_by(domains.c.name)
             )

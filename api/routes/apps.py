@@ -23,6 +23,7 @@ from actions.small_apps.connections import check_connections
 from actions.small_apps.delete import DeletedAppJson, delete_small_app
 from actions.small_apps.differences import AppDifferenceJson, foresee_apply
 from actions.small_apps.export import fetch_document
+from actions.small_apps.senders import find_sender_doubts
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from models.door.app_documents import read_small_app
@@ -112,7 +113,11 @@ def apply_app(
     context.own(app)
     expected = read_revision(context.expected)
     model = read_small_app(context.body, uid=app)
-    doubts = check_connections(model, context.services.settings.sql_connections)
+    known = context.services.settings
+    doubts = [
+        *check_connections(model, known.sql_connections),
+        *find_sender_doubts(model, known.mail_sender_hosts),
+    ]
     may_create = context.app is None
     if dry_run:
         difference = foresee_apply(

@@ -33,6 +33,12 @@ from operations.mail.mail_requests import (
 from operations.mail.trial import TestMailJson, TestMailModel
 from operations.mail.uncertain_mails import ResolvedJson
 from operations.ports import DeliveryState
+from overview.mail_preview import (
+    MailPreview,
+    MailPreviewJson,
+    PreviewMailsModel,
+    read_asked,
+)
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import heavy
@@ -111,10 +117,10 @@ def read_mail(
     `content` says whether it was kept. Show its HTML in a sandboxed frame only: it was
     written by an admin of the app.
     """
-    sender = context.services.settings.mail_sender
+    senders = context.services.senders
     with context.reading() as connection:
         found = fetch_mail(
-            connection, operation_id, step, recipient, app=context.app, sender=sender
+            connection, operation_id, step, recipient, app=context.app, senders=senders
         )
     return answer(found.as_json())
 
@@ -175,6 +181,50 @@ async def send_test_mail(context: Operator) -> Response:
         by=context.caller.as_author(context.request_id),
     )
     return answer(await to_thread.run_sync(send, limiter=services.trying))
+
+
+@router.post("/preview", response_model=MailPreviewJson)
+@takes(
+    PreviewMailsModel,
+    examples={
+        "of a stored action": {"uid": "weekly-report"},
+        "to one user, of a document": {
+            "app": "shop",
+            "user": "ada",
+            "action": {
+                "name": "report",
+                "operations": {"send_email": {"template": "report"}},
+                "when": {"cron_rule": "0 7 * * 1"},
+                "recipients": {"groups": ["all"]},
+            },
+        },
+    },
+)
+@heavy
+async def preview_mails(context: Operator) -> Response:
+    """
+    Show who would get which mails of an action if it ran now; nothing is sent.
+
+    The mails of the first recipients, or of one user, are made as a worker makes them:
+    with live data and templates. Show their HTML in a sandboxed frame only.
+    """
+    asked = context.read(PreviewMailsModel, "the request")
+    show = partial(_preview, context, asked)
+    found = await to_thread.run_sync(show, limiter=context.services.trying)
+    return answer(found.as_json())
+
+
+def _preview(context: Context, asked: PreviewMailsModel) -> MailPreview:
+    services = context.services
+    with context.reading() as connection:
+        app, action = read_asked(
+            connection,
+            asked,
+            app=context.narrow(asked.app),
+            default_timezone=services.timezone,
+            task_rules=services.task_rules,
+        )
+    return services.previews.preview(app, action, user=asked.user, most=asked.limit)
 
 
 def _name_app(context: Context, app: str) -> tuple[str, str]:

@@ -174,6 +174,8 @@ small_apps = sa.Table(
     Column("pause_note", sa.Text),
     # who gets notices of failures, and how; null: nobody
     Column("notices", Json),
+    # what the app writes on its mails: sender, reply address; null: nothing of its own
+    Column("mail", Json),
     # raised by each change of its document; a pause is not part of that
     Column("revision", sa.Integer, nullable=False, server_default="1"),
     Column("created_at", UtcDateTime, nullable=False, default=db_now()),
@@ -736,6 +738,10 @@ domains = sa.Table(
     Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
     Column("name", sa.Text, primary_key=True),
     Column("source", Json, nullable=False),
+    # title, description, and columns with title, unit and sum; null: none
+    Column("labels", Json),
+    # figures of the last executive summary of each action, by its uid
+    Column("summarized", Json),
     Column("staged_version", sa.Integer),
     Column("live_version", sa.Integer),
     Column("previous_version", sa.Integer),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -16,8 +16,9 @@ from models.database.tables import (
     templates,
     users,
 )
+from models.fields.zone import load_zone
 from models.recipients import EVERYONE, RecipientFilterModel
-from operations.mail.message import Template
+from operations.mail.message import MailingApp, Template, make_letterhead
 from operations.recipients import Standing, User
 
 
@@ -50,6 +51,15 @@ def fetch_users(
         )
         for row in connection.execute(query)
     )
+
+
+def find_user(connection: sa.Connection, app: str, given: str) -> User | None:
+    """Return the user of *app* whose id or mail address is *given*; None: nobody's."""
+    known = sa.or_(users.c.id == given, users.c.email == given)
+    query = sa.select(users.c.id).where(users.c.app == app, known)
+    ids = connection.execute(query.order_by(users.c.id).limit(1)).scalars().all()
+    found = fetch_users(connection, app, ids)
+    return found[0] if found else None
 
 
 def fetch_users_after(
@@ -256,9 +266,10 @@ def _are_addressed(
 class RealDirectory:
     """Implements :class:`operations.ports.Directory`."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        """Take the engine of the worker's own process."""
+    def __init__(self, engine: sa.Engine, *, timezone: str = "UTC") -> None:
+        """Take the engine of this process, and the zone of apps that name none."""
         self._engine = engine
+        self._timezone = timezone
 
     def fetch_users(self, app: str) -> tuple[User, ...]:
         """Return every user of *app* with their groups, ordered by id."""
@@ -270,6 +281,17 @@ class RealDirectory:
         with reading(self._engine) as connection:
             found = fetch_users(connection, app, [user_id])
         return found[0] if found else None
+
+    def fetch_locales(self, app: str, addresses: Sequence[str]) -> dict[str, str]:
+        """Return the locales of the users of *app* with *addresses*, by address."""
+        statement = (
+            sa.select(users.c.email, users.c.locale)
+            .where(users.c.app == app, users.c.email.in_(addresses))
+            .where(users.c.locale.is_not(None))
+            .order_by(users.c.id)
+        )
+        with reading(self._engine) as connection:
+            return {row.email: row.locale for row in connection.execute(statement)}
 
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template *name* of *app*."""
@@ -294,8 +316,18 @@ class RealDirectory:
         with reading(self._engine) as connection:
             return tuple(connection.execute(statement).scalars())
 
-    def get_app_name(self, app: str) -> str | None:
-        """Return the name of *app* for people; None if there is no such app."""
-        statement = sa.select(small_apps.c.name).where(small_apps.c.uid == app)
+    def get_app(self, app: str) -> MailingApp | None:
+        """Return *app* as its mails show it; None if there is no such app."""
+        statement = sa.select(
+            small_apps.c.name, small_apps.c.timezone, small_apps.c.mail
+        ).where(small_apps.c.uid == app)
         with reading(self._engine) as connection:
-            return connection.execute(statement).scalar_one_or_none()
+            row = connection.execute(statement).one_or_none()
+        if row is None:
+            return None
+        return MailingApp(
+            name=row.name,
+            zone=load_zone(row.timezone or self._timezone),
+            locale=(row.mail or {}).get("locale", ""),
+            letterhead=make_letterhead(row.mail),
+        )

@@ -368,7 +368,7 @@ def count_rows(path: Path) -> int:
 
 def read_figures(
     path: Path, *, head: int
-) -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
+) -> tuple[tuple[Column, ...], tuple[tuple[object, ...], ...]]:
     """
     Return the columns of a Parquet file, with figures, and its first *head* rows.
 
@@ -378,7 +378,7 @@ def read_figures(
         OSError: The file system failed.
     """
 
-    def read() -> tuple[tuple[Column, ...], tuple[tuple[str, ...], ...]]:
+    def read() -> tuple[tuple[Column, ...], tuple[tuple[object, ...], ...]]:
         import polars as pl  # noqa: PLC0415 - see the module's docstring
 
         frame = pl.scan_parquet(path, glob=False)
@@ -391,15 +391,14 @@ def read_figures(
                 pl.col(name).min().cast(pl.Float64).alias(f"{index} min"),
                 pl.col(name).max().cast(pl.Float64).alias(f"{index} max"),
                 pl.col(name).cast(pl.Float64).sum().alias(f"{index} sum"),
+                pl.col(name).count().alias(f"{index} count"),
             )
         ).collect(engine="streaming")
         values = figures.row(0, named=True) if numbers else {}
         columns = tuple(
             _make_column(name, kind, numbers, values) for name, kind in schema.items()
         )
-        rows = frame.head(head).collect().rows()
-        shown = tuple(tuple(_show(value) for value in row) for row in rows)
-        return columns, shown
+        return columns, tuple(frame.head(head).collect().rows())
 
     return _explaining(f"data version {path}", "parquet", read)
 
@@ -414,11 +413,8 @@ def _make_column(
     if kind.is_integer():
         figures = [None if figure is None else int(figure) for figure in figures]
     minimum, maximum, total = figures
-    return Column(name, str(kind), minimum=minimum, maximum=maximum, total=total)
-
-
-def _show(value: object) -> str:
-    return "" if value is None else str(value)
+    count = int(values[f"{index} count"] or 0)
+    return Column(name, str(kind), minimum, maximum, total, count)
 
 
 def _explaining(subject: str, kind: str, work: Callable[[], T]) -> T:

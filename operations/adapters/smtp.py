@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
 from email.errors import MessageError
-from email.headerregistry import Address
 from email.message import EmailMessage
-from email.policy import SMTP as SMTP_POLICY
+from email.policy import EmailPolicy
 from email.utils import format_datetime
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -25,6 +24,7 @@ from uuid import uuid4
 
 from models.errors import UsageError
 from operations.mail.message import Mail, Outcome, Sending
+from operations.mail.senders import Senders, make_address
 from operations.ports import Mailer, SendMail
 
 #: For connecting, and for each answer; shorter than an operation's lease.
@@ -37,7 +37,36 @@ _READY_FOR_CONTENT = 354
 _FIRST_PERMANENT = 500
 
 
-def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> Mailer:
+#: This header holds an address that may be longer than a line.
+_UNSUBSCRIBE = "List-Unsubscribe"
+
+
+class _Policy(EmailPolicy):
+    """
+    How headers are written: as Python does it, but for one.
+
+    It would cut a long address into encoded words, which no mail program undoes there.
+    """
+
+    def fold(self, name: str, value: str) -> str:
+        """Return the header; the address stays whole, and was limited when stored."""
+        if name == _UNSUBSCRIBE:
+            return f"{name}: {value}{self.linesep}"
+        return str(super().fold(name, value))
+
+    def fold_binary(self, name: str, value: str) -> bytes:
+        """Return the same in bytes."""
+        if name == _UNSUBSCRIBE:
+            return self.fold(name, value).encode("ascii")
+        return super().fold_binary(name, value)
+
+
+_POLICY = _Policy(linesep="\r\n")
+
+
+def make_mailer(
+    address: str, *, sender: str | Senders, timeout: timedelta = TIMEOUT
+) -> Mailer:
     """
     Return the mailer for *address*; nothing is opened.
 
@@ -46,7 +75,8 @@ def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> M
             ``smtps://...`` (TLS from the first byte, certificate checked), or a
             folder: a path, or ``file:///path``.
 
-        sender: The From address, such as "Reports <reports@example.com>".
+        sender: The From address, such as "Reports <reports@example.com>", and perhaps
+            the hosts of which small apps may choose another.
 
         timeout: For each answer of the server.
 
@@ -54,12 +84,13 @@ def make_mailer(address: str, *, sender: str, timeout: timedelta = TIMEOUT) -> M
         UsageError: *address* is neither a mail server nor a folder.
     """
     parts = urlsplit(address)
+    senders = Senders(sender) if isinstance(sender, str) else sender
     if parts.scheme in {"smtp", "smtps"} and parts.hostname:
-        return SmtpMailer(parts, sender=sender, timeout=timeout)
+        return SmtpMailer(parts, senders=senders, timeout=timeout)
     if parts.scheme == "file":
-        return FolderMailer(Path(unquote(parts.path)), sender=sender)
+        return FolderMailer(Path(unquote(parts.path)), senders=senders)
     if "://" not in address and address:
-        return FolderMailer(Path(address), sender=sender)
+        return FolderMailer(Path(address), senders=senders)
 
     msg = (
         f"{parts.scheme}://… is neither a mail server nor a folder. "
@@ -76,28 +107,27 @@ def name_mail_server(address: str) -> str:
     return f"mail folder {unquote(parts.path)}"
 
 
-def make_message(mail: Mail, *, sender: str, now: datetime) -> EmailMessage:
+def make_message(mail: Mail, *, senders: Senders, now: datetime) -> EmailMessage:
     """
     Return *mail* as a message.
 
     Raises:
         ValueError: A header would be invalid, such as the address.
     """
-    message = EmailMessage(policy=SMTP_POLICY)
-    message["From"] = sender
-    name = " ".join("".join(c if c.isprintable() else " " for c in mail.name).split())
-    try:
-        message["To"] = Address(display_name=name, addr_spec=mail.address)
-    # The parser of addresses also stumbles with an IndexError over some texts.
-    except (ValueError, IndexError, MessageError) as error:
-        msg = f"{mail.address!r} is not a mail address."
-        raise ValueError(msg) from error
+    letterhead = mail.letterhead
+    message = EmailMessage(policy=_POLICY)
+    message["From"] = senders.choose(letterhead)
+    message["To"] = make_address(mail.name, mail.address)
+    if letterhead.reply_to:
+        message["Reply-To"] = make_address("", letterhead.reply_to)
     # Steps make it one line already; a line break here would begin a new header.
     message["Subject"] = " ".join(mail.subject.split())
     message["Date"] = format_datetime(now)
     message["Message-ID"] = f"<{mail.message_id}>"
     # Out-of-office assistants must not answer (RFC 3834).
     message["Auto-Submitted"] = "auto-generated"
+    if letterhead.unsubscribe:
+        message[_UNSUBSCRIBE] = f"<{letterhead.unsubscribe}>"
     if mail.text is not None:
         message.set_content(mail.text)
         if mail.html is not None:
@@ -117,10 +147,10 @@ def make_message(mail: Mail, *, sender: str, now: datetime) -> EmailMessage:
 class FolderMailer:
     """Writes each mail as an ``.eml`` file, for development and tests."""
 
-    def __init__(self, folder: Path, *, sender: str) -> None:
+    def __init__(self, folder: Path, *, senders: Senders) -> None:
         """Take *folder*; it is created with the first mail."""
         self._folder = folder
-        self._sender = sender
+        self._senders = senders
 
     def session(self) -> AbstractContextManager[SendMail]:
         """Return a session; a folder needs none."""
@@ -132,7 +162,7 @@ class FolderMailer:
 
     def _send(self, mail: Mail, *, now: datetime) -> Sending:
         try:
-            content = make_message(mail, sender=self._sender, now=now).as_bytes()
+            content = make_message(mail, senders=self._senders, now=now).as_bytes()
         except (ValueError, MessageError) as error:
             return Sending(Outcome.REFUSED, str(error))
         # The Message-ID makes the name unique; colons and the like are not for files.
@@ -159,11 +189,11 @@ class SmtpMailer:
     """Speaks SMTP; one connection for the mails of one step."""
 
     def __init__(
-        self, address: SplitResult, *, sender: str, timeout: timedelta
+        self, address: SplitResult, *, senders: Senders, timeout: timedelta
     ) -> None:
         """Take the parts of ``smtp(s)://user:password@host:port``."""
         self._address = address
-        self._sender = sender
+        self._senders = senders
         self._timeout = timeout
 
     def session(self) -> AbstractContextManager[SendMail]:
@@ -172,7 +202,7 @@ class SmtpMailer:
 
     @contextmanager
     def _open(self) -> Iterator[SendMail]:
-        session = _SmtpSession(self._address, self._sender, self._timeout)
+        session = _SmtpSession(self._address, self._senders, self._timeout)
         try:
             yield session
         finally:
@@ -182,16 +212,18 @@ class SmtpMailer:
 class _SmtpSession:
     """An SMTP connection that is opened again if the server has closed it."""
 
-    def __init__(self, address: SplitResult, sender: str, timeout: timedelta) -> None:
+    def __init__(
+        self, address: SplitResult, senders: Senders, timeout: timedelta
+    ) -> None:
         self._address = address
-        self._sender = sender
+        self._senders = senders
         self._timeout = timeout
         self._smtp: smtplib.SMTP | None = None
 
     def __call__(self, mail: Mail, *, now: datetime) -> Sending:
         """Send *mail*; see :class:`operations.ports.SendMail`."""
         try:
-            message = make_message(mail, sender=self._sender, now=now)
+            message = make_message(mail, senders=self._senders, now=now)
             address = message["To"].addresses[0].addr_spec
             sender = message["From"].addresses[0].addr_spec
             content = message.as_bytes()

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from models.errors import PostponedError, StepError
 from models.operation_state import Reason
-from operations.mail.message import Mail, Outcome, compute_message_id
+from operations.mail.message import Mail, Outcome, Sending
 from operations.operation_log import LogLevel
 from operations.ports import DeliveryState, SendMail, StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
@@ -48,6 +48,8 @@ def freeze_recipients(context: StepContext) -> Resolution:
         found = _resolve(context, users)
         ids = [user.id for user in found.users]
         warnings = list(found.warnings)
+        if not ids and context.recipients is not None:
+            warnings.append(_NOBODY)
         context.remember(MEMO_KEY, {"ids": list(ids), "warnings": list(warnings)})
 
     by_id = {user.id: user for user in users}
@@ -86,20 +88,28 @@ def read_frozen(memo: Mapping[str, JsonValue]) -> tuple[list[str], list[str]] | 
     return [str(each) for each in ids], [str(each) for each in warnings]
 
 
-def make_message_id(context: StepContext, step: str, user: User) -> str:
-    """Return the Message-ID, without brackets: the same in every attempt."""
-    return compute_message_id(context.operation_id, step, user.id)
+#: A mail to nobody is no failure, and yet what somebody must see.
+_NOBODY = "Nobody gets it: none of the recipients may get mails now."
+
+#: Mails in a row at which the connection may break before their content. One of them
+#: may be the cause, and must not keep the others from theirs; more are no accident.
+_MOST_BREAKS = 3
 
 
 @dataclass(slots=True)
 class _Report:
-    """The results of the mails: user ids, and for failures also the reason."""
+    """
+    The results of the mails: user ids, and for failures also the reason.
+
+    *breaks* counts the last mails at which the connection broke.
+    """
 
     sent: list[str] = field(default_factory=list)
     sent_before: list[str] = field(default_factory=list)
     uncertain: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
     deferred: list[tuple[str, str]] = field(default_factory=list)
+    breaks: int = 0
 
 
 def deliver(
@@ -122,8 +132,8 @@ def deliver(
     Raises:
         PostponedError: The mail server is unavailable for any mail.
 
-        StepError: Temporary if the server was away or deferred a mail (sent mails stay
-            sent); permanent if it refused every mail.
+        StepError: Temporary if the server was away, deferred a mail, or broke off at it
+            (sent mails stay sent); permanent if it refused every mail.
     """
     resent = context.memo.get(RESENT_KEY)
     if isinstance(resent, dict):
@@ -229,30 +239,43 @@ def _deliver_one(
         case _:
             assert_never(found)
 
-    sending = send(mail, now=context.now)
+    _settle(context, user.id, send(mail, now=context.now), report)
+
+
+def _settle(
+    context: StepContext, user_id: str, sending: Sending, report: _Report
+) -> None:
+    """Mark what became of a mail."""
+    breaks, report.breaks = report.breaks, 0
     match sending.outcome:
         case Outcome.SENT:
-            context.deliveries.sent(user.id)
-            report.sent.append(user.id)
+            context.deliveries.sent(user_id)
+            report.sent.append(user_id)
         case Outcome.UNCERTAIN:
-            context.deliveries.uncertain(user.id, sending.detail)
-            report.uncertain.append(user.id)
+            context.deliveries.uncertain(user_id, sending.detail)
+            report.uncertain.append(user_id)
         case Outcome.REFUSED:
-            context.deliveries.failed(user.id, sending.detail)
-            report.failed.append((user.id, sending.detail))
+            context.deliveries.failed(user_id, sending.detail)
+            report.failed.append((user_id, sending.detail))
         case Outcome.DEFERRED:
-            context.deliveries.failed(user.id, sending.detail)
-            report.deferred.append((user.id, sending.detail))
+            context.deliveries.failed(user_id, sending.detail)
+            report.deferred.append((user_id, sending.detail))
         case Outcome.UNREACHABLE:
-            # The next mails would also wait for the dead server, each for a deadline.
-            context.deliveries.failed(user.id, sending.detail)
-            if sending.retry_in is not None:
-                raise PostponedError(
-                    sending.detail,
-                    delay=sending.retry_in,
-                    reason=Reason.MAIL_SERVER_AWAY,
-                )
-            msg = f"the mail server could not be reached: {sending.detail}"
-            raise StepError(msg, permanent=False)
+            context.deliveries.failed(user_id, sending.detail)
+            report.breaks = breaks + 1
+            if sending.blames_server or report.breaks == _MOST_BREAKS:
+                # The next mails would also wait for the dead server, each for a
+                # deadline.
+                raise _explain_unreachable(sending)
+            report.deferred.append((user_id, sending.detail))
         case _:
             assert_never(sending.outcome)
+
+
+def _explain_unreachable(sending: Sending) -> PostponedError | StepError:
+    if sending.retry_in is not None:
+        return PostponedError(
+            sending.detail, delay=sending.retry_in, reason=Reason.MAIL_SERVER_AWAY
+        )
+    msg = f"the mail server could not be reached: {sending.detail}"
+    return StepError(msg, permanent=False)

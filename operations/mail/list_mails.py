@@ -18,12 +18,18 @@ from models.database.tables import (
     deliveries,
     mail_contents,
     operations,
+    small_apps,
     users,
 )
 from models.errors import NotFoundError
 from models.paging import Page, Part
 from operations.mail.contents import TOO_LARGE
-from operations.mail.message import compute_message_id
+from operations.mail.message import (
+    Letterhead,
+    compute_message_id,
+    make_letterhead,
+)
+from operations.mail.senders import Senders
 from operations.ports import DeliveryState
 
 #: What partial indexes serve, by state.
@@ -82,7 +88,7 @@ class ReadMailJson(MailJson):
     A mail with what it said, as it was handed over. Null: that part is not there.
 
     ``headers`` are those that Minutehand writes, but for the date; the addresses in
-    *From* and *To* are those of now.
+    them are those of now.
     """
 
     headers: list[HeaderJson]
@@ -184,7 +190,9 @@ class ReadMail:
 
         address: Of the recipient, as it is now. None: it is not known any more.
 
-        sender: The From address, as it is now. None: nobody asked for it.
+        letterhead: What the app writes on its mails, as it is now.
+
+        senders: Whom mails come from now. None: nobody asked for it.
     """
 
     mail: Mail
@@ -192,19 +200,26 @@ class ReadMail:
     text: str | None
     html: str | None
     address: str | None
-    sender: str | None
+    letterhead: Letterhead
+    senders: Senders | None
 
     @property
     def headers(self) -> list[HeaderJson]:
         """Those that operations/adapters/smtp.py writes, as far as they are known."""
         mail = self.mail
         message_id = compute_message_id(mail.operation_id, mail.step, mail.recipient)
-        values = {
-            "From": self.sender,
+        letterhead = self.letterhead
+        sender = None if self.senders is None else str(self.senders.choose(letterhead))
+        values: dict[str, str | None] = {
+            "From": sender,
             "To": self.address,
+            "Reply-To": letterhead.reply_to or None,
             "Subject": self.subject,
             "Message-ID": f"<{message_id}>",
             "Auto-Submitted": "auto-generated",
+            "List-Unsubscribe": (
+                f"<{letterhead.unsubscribe}>" if letterhead.unsubscribe else None
+            ),
         }
         return [
             {"name": name, "value": value}
@@ -298,7 +313,7 @@ def fetch_mail(
     recipient: str,
     *,
     app: str | None,
-    sender: str | None = None,
+    senders: Senders | None = None,
 ) -> ReadMail:
     """
     Return one mail with what it said.
@@ -314,7 +329,7 @@ def fetch_mail(
 
         app: Uid of the only small app whose mails may be read. None: any.
 
-        sender: The From address of the settings, for the headers.
+        senders: Whom mails come from, by the settings, for the headers.
 
     Raises:
         NotFoundError: There is no such mail.
@@ -327,8 +342,10 @@ def fetch_mail(
             mail_contents.c.text,
             mail_contents.c.html,
             users.c.email,
+            small_apps.c.mail,
         )
         .join_from(deliveries, operations)
+        .join(small_apps, small_apps.c.uid == _OPERATIONS.app)
         .outerjoin(mail_contents, mail_contents.c.digest == _MARKS.content)
         .outerjoin(
             users,
@@ -349,7 +366,17 @@ def fetch_mail(
         raise NotFoundError(msg)
     # A notice is addressed to an address, and to no user.
     address = row.email or (recipient if "@" in recipient else None)
-    return ReadMail(_make_mail(row), row.subject, row.text, row.html, address, sender)
+    # Notices are the installation's own.
+    letterhead = Letterhead() if step == "notify" else make_letterhead(row.mail)
+    return ReadMail(
+        _make_mail(row),
+        row.subject,
+        row.text,
+        row.html,
+        address,
+        letterhead,
+        senders,
+    )
 
 
 def match_mails(wanted: MailSelection) -> Iterator[sa.ColumnElement[bool]]:

@@ -6,10 +6,12 @@ Webhook requests have the same outcomes as mails.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from models.occurrence import str_to_uuid
 
@@ -17,6 +19,58 @@ from models.occurrence import str_to_uuid
 def compute_message_id(operation_id: UUID, step: str, recipient: str) -> str:
     """Return the Message-ID, without brackets: the same in every attempt."""
     return f"{str_to_uuid(f'{operation_id} | {step} | {recipient}')}@minutehand"
+
+
+@dataclass(frozen=True, slots=True)
+class Letterhead:
+    """
+    What a small app writes on its mails; a text that is empty is not written.
+
+    It was checked when the app was applied, but a tenant wrote it: whoever makes
+    headers of it takes nothing for granted.
+
+    Args:
+        name: Shown as the sender instead of the installation's.
+
+        address: The sender, where the operator allows its domain.
+
+        reply_to: Where answers go.
+
+        unsubscribe: An https or mailto address.
+    """
+
+    name: str = ""
+    address: str = ""
+    reply_to: str = ""
+    unsubscribe: str = ""
+
+
+def make_letterhead(stored: Mapping[str, str] | None) -> Letterhead:
+    """Return the letterhead of an app whose ``mail`` is *stored*; None: it has none."""
+    mail = stored or {}
+    return Letterhead(
+        name=mail.get("from_name", ""),
+        address=mail.get("from_address", ""),
+        reply_to=mail.get("reply_to", ""),
+        unsubscribe=mail.get("unsubscribe", ""),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MailingApp:
+    """
+    A small app, as its mails show it.
+
+    Args:
+        zone: For dates and times.
+
+        locale: The language for people who have none of their own; may be empty.
+    """
+
+    name: str
+    zone: ZoneInfo
+    locale: str = ""
+    letterhead: Letterhead = Letterhead()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +102,8 @@ class Mail:
         html: The HTML part. None: there is only a plain text part.
 
         attachments: In order.
+
+        letterhead: What the small app writes on it.
     """
 
     message_id: str
@@ -57,6 +113,7 @@ class Mail:
     text: str | None
     html: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    letterhead: Letterhead = Letterhead()
 
 
 class Outcome(StrEnum):

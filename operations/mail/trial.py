@@ -18,15 +18,16 @@ from typing_extensions import TypedDict
 
 from models.database.engine import Author, read_clock, reading, writing
 from models.database.journal import note_change
-from models.database.tables import small_apps, users
+from models.database.tables import small_apps
 from models.errors import InvalidDocumentError, Problem, StepError
 from models.fields.field_types import Name, Uid
 from models.fields.strict_model import DocumentModel, suggest
-from operations.adapters.app_users import fetch_users
+from operations.adapters.app_users import find_user
+from operations.mail.compose_templates import make_values
 from operations.mail.message import Mail, Outcome, Rendered, Template
+from operations.mail.occasion import get_mailing_app
 from operations.ports import Directory, Mailer, Renderer
 from operations.recipients import User
-from operations.steps.send_email import make_values
 
 #: Begins the subject, so that nobody takes it for the real one.
 _MARK = "[Test] "
@@ -108,6 +109,7 @@ class Trials:
             subject=f"{_MARK}{rendered.subject}",
             text=rendered.text,
             html=rendered.html,
+            letterhead=get_mailing_app(self.directory, app).letterhead,
         )
         with writing(self.engine, author=by) as connection:
             note_change(
@@ -141,15 +143,11 @@ class Trials:
 
     def _find_user(self, app: str, to: str) -> User:
         with reading(self.engine) as connection:
-            mine = users.c.app == app
-            known = sa.or_(users.c.id == to, users.c.email == to)
-            query = sa.select(users.c.id).where(mine, known).order_by(users.c.id)
-            ids = connection.execute(query.limit(1)).scalars().all()
-            found = fetch_users(connection, app, ids)
+            found = find_user(connection, app, to)
             noticed = sa.select(small_apps.c.notices).where(small_apps.c.uid == app)
             notices = connection.execute(noticed).scalar_one_or_none() or {}
-        if found and found[0].email:
-            return found[0]
+        if found is not None and found.email:
+            return found
         if to not in notices.get("mail", ()):
             hint = "Write the id or address of one, or an address of the app's notices."
             _refuse("/to", f"{to!r} is not a user of {app!r} with an address.", hint)

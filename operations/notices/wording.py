@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, assert_never
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from operations.mail.words import Words, find_words
 from operations.notices.grouping import NoticeKind
+
+#: For lists, for programs, and for readers whose language nobody knows.
+ENGLISH = find_words("", zone=UTC)
 
 #: Characters of a subject; mail programs show about as many.
 LONGEST_SUBJECT = 150
@@ -23,15 +27,8 @@ EVENT_TYPES = {
     NoticeKind.RECOVERED: "operation.recovered",
 }
 
-#: What is counted, in the singular and plural, and what happened to it.
-COUNTED = {
-    NoticeKind.FAILED: ("operation", "operations", "failed"),
-    NoticeKind.MISSED: ("occurrence", "occurrences", "missed"),
-    NoticeKind.UNCERTAIN: ("mail", "mails", "uncertain"),
-}
 
-
-def make_headline(facts: Mapping[str, Any]) -> str:
+def make_headline(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
     """
     Return what happened, on one line, with the cause at the end.
 
@@ -43,45 +40,38 @@ def make_headline(facts: Mapping[str, Any]) -> str:
     kind = NoticeKind(facts["kind"])
     actions, count = facts["actions"], facts["action_count"]
     apps = {action["app"] for action in actions}
-    app = facts["app"] or (apps.pop() if len(apps) == 1 else "several apps")
-    what = f'"{actions[0]["name"]}"' if count == 1 else f"{count:,} actions"
-    times = f"{facts['count']:,} times"
-    match kind:
-        case NoticeKind.RECOVERED:
-            did = "works again" if count == 1 else "work again"
-            return f"{app}: {what} {did}, after: {facts['cause']}"
-        case NoticeKind.MISSED:
-            did = "was not run" if count == 1 else "were not run"
-        case NoticeKind.UNCERTAIN:
-            did = "left mails uncertain"
-        case NoticeKind.FAILED:
-            did = "failed"
-        case _:
-            assert_never(kind)
-    if facts["more"]:
-        did = f"{did} again ({facts['count']:,} more)"
+    several = apps.pop() if len(apps) == 1 else words.say("notice.several_apps")
+    named = words.say("notice.named", name=actions[0]["name"])
+    what = named if count == 1 else words.say("notice.actions", count)
+    did = words.say(f"notice.{kind}", count, what=what)
+    key = "notice.headline"
+    if kind is NoticeKind.RECOVERED:
+        key = "notice.headline_recovered"
+    elif facts["more"]:
+        did = words.say("notice.more", facts["count"], did=did)
     elif facts["count"] > 1:
-        did = f"{did} ({times})"
-    return f"{app}: {what} {did}: {facts['cause']}"
+        did = words.say("notice.times", facts["count"], did=did)
+    return words.say(key, app=facts["app"] or several, did=did, cause=facts["cause"])
 
 
-def make_subject(facts: Mapping[str, Any]) -> str:
+def make_subject(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
     """Return the subject of the mail."""
-    subject = f"[minutehand] {make_headline(facts)}"
+    subject = f"[minutehand] {make_headline(facts, words)}"
     if len(subject) > LONGEST_SUBJECT:
         subject = f"{subject[: LONGEST_SUBJECT - 1]}…"
     return subject
 
 
-def make_text(facts: Mapping[str, Any]) -> str:
+def make_text(facts: Mapping[str, Any], words: Words = ENGLISH) -> str:
     """Return the body of the mail: what, why, when, and which commands help."""
     kind = NoticeKind(facts["kind"])
     sections = [
-        _tell_what(facts, kind),
-        _tell_when(facts),
-        _list_actions(facts),
-        _tell_commands(facts, kind),
-        _tell_why_you(facts, kind),
+        _tell_what(facts, kind, words),
+        words.say("notice.cause", cause=facts["cause"]),
+        _tell_when(facts, words),
+        _list_actions(facts, words),
+        _tell_commands(facts, kind, words),
+        _tell_why_you(facts, kind, words),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -137,43 +127,27 @@ def find_commands(facts: Mapping[str, Any], kind: NoticeKind) -> list[str]:
     return commands
 
 
-def _tell_what(facts: Mapping[str, Any], kind: NoticeKind) -> str:
-    one, several, did = COUNTED[NoticeKind(facts["was"])]
-    cause = f"Cause: {facts['cause']}"
-    count = f"{facts['count']:,} {one if facts['count'] == 1 else several}"
-    where = "" if facts["app"] is None else f" of small app {facts['app']}"
+def _tell_what(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> str:
+    was, count = NoticeKind(facts["was"]), facts["count"]
+    what = words.say(f"notice.count_{was}", count)
+    if facts["app"] is not None:
+        what = words.say("notice.of_app", what=what, app=facts["app"])
     if kind is NoticeKind.RECOVERED:
-        told = "Everything that had failed has succeeded since" * (did == "failed")
-        told = told or "Every action that missed a run has run again since. Missed"
-        return f"{told}: {count}{where}.\n\n{cause}"
-    verb = "was" if facts["count"] == 1 else "were"
-    match kind:
-        case NoticeKind.UNCERTAIN:
-            what = (
-                f"{count}{where} may or may not have left.\n"
-                "Minutehand does not send such mails again by itself: somebody might\n"
-                "get one twice. Please find out, then confirm them or have them sent "
-                "again."
-            )
-        case NoticeKind.MISSED:
-            what = f"{count}{where} {verb} missed, and will not be run."
-        case NoticeKind.FAILED:
-            what = f"{count}{where} failed, after all attempts."
-        case _:
-            assert_never(kind)
+        return words.say(f"notice.recovered_{was}", what=what)
+    what = words.say(f"notice.told_{kind}", count, what=what)
     if facts["more"]:
-        total = f"In total, there are {facts['total']:,} by now."
-        what = f"Since the last notice, {what}\n{total}"
-    return f"{what}\n\n{cause}"
+        total = words.number(facts["total"])
+        what = words.say("notice.since_last", what=what, total=total)
+    return what
 
 
-def _tell_when(facts: Mapping[str, Any]) -> str:
+def _tell_when(facts: Mapping[str, Any], words: Words) -> str:
     first = datetime.fromisoformat(facts["first_at"])
     last = datetime.fromisoformat(facts["last_at"])
     zone = facts["zone"]
-    lines = [f"First: {_format(first, zone)}"]
+    lines = [words.say("notice.first", at=_format(first, zone))]
     if last != first:
-        lines.append(f"Last:  {_format(last, zone)}")
+        lines.append(words.say("notice.last", at=_format(last, zone)))
     return "\n".join(lines)
 
 
@@ -184,39 +158,31 @@ def _format(instant: datetime, zone: str) -> str:
     return f"{utc} ({instant.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S} {zone})"
 
 
-def _list_actions(facts: Mapping[str, Any]) -> str:
+def _list_actions(facts: Mapping[str, Any], words: Words) -> str:
     if facts["action_count"] == 1 and facts["app"] is not None:
         return ""
     lines = [
-        f"    {action['count']:>6,}  {action['app']}: {action['name']}"
+        f"    {words.number(action['count']):>6}  {action['app']}: {action['name']}"
         for action in facts["actions"]
     ]
     left = facts["action_count"] - len(facts["actions"])
     if left:
-        lines.append(f"            and {left:,} more actions")
-    return "\n".join(["Actions:", *lines])
+        lines.append(f"            {words.say('notice.more_actions', left)}")
+    return "\n".join([words.say("notice.list"), *lines])
 
 
-def _tell_commands(facts: Mapping[str, Any], kind: NoticeKind) -> str:
+def _tell_commands(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> str:
     commands = find_commands(facts, kind)
     if not commands:
         return ""
-    return "\n".join(
-        ["Commands that help:", *(f"    {command}" for command in commands)]
-    )
+    lines = [f"    {command}" for command in commands]
+    return "\n".join([words.say("notice.commands"), *lines])
 
 
-def _tell_why_you(facts: Mapping[str, Any], kind: NoticeKind) -> str:
+def _tell_why_you(facts: Mapping[str, Any], kind: NoticeKind, words: Words) -> str:
     if facts["app"] is None:
-        who = "You get this mail because MINUTEHAND_NOTICE_MAIL names your address."
+        who = words.say("notice.why_operator")
     else:
-        who = (
-            f"You get this mail because app.json of small app {facts['app']} names\n"
-            "your address."
-        )
-    later = (
-        ""
-        if kind is NoticeKind.RECOVERED
-        else "\nThe next mail about this cause comes in an hour at the earliest."
-    )
+        who = words.say("notice.why_app", app=facts["app"])
+    later = "" if kind is NoticeKind.RECOVERED else f"\n{words.say('notice.later')}"
     return f"-- \n{who}{later}"

@@ -7,12 +7,14 @@ Its facts and addresses were recorded with the operation: every attempt uses the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any, Literal
 
 from models.errors import StepError
 from models.occurrence import str_to_uuid
-from operations.mail.deliver import deliver, make_message_id
-from operations.mail.message import Mail, Outcome
+from operations.mail.deliver import deliver
+from operations.mail.message import Mail, Outcome, compute_message_id
+from operations.mail.words import find_words
 from operations.notices.wording import make_event, make_subject, make_text
 from operations.ports import StepContext, StepResult
 from operations.recipients import User
@@ -84,18 +86,28 @@ def _post(
 def _make_mails(
     context: StepContext, facts: Mapping[str, Any]
 ) -> list[tuple[User, Mail]]:
-    subject, text = make_subject(facts), make_text(facts)
-    people = [User(id=address, email=address) for address in facts["mail"]]
+    """Return the mail to each address, in the language of the user who has it."""
+    locales: Mapping[str, str] = {}
+    if facts["app"] is not None:
+        directory = context.ports.directory
+        locales = directory.fetch_locales(facts["app"], facts["mail"])
     return [
         (
-            user,
-            Mail(
-                message_id=make_message_id(context, "notify", user),
-                address=user.email,
-                name="",
-                subject=subject,
-                text=text,
-            ),
+            User(id=address, email=address),
+            _make_mail(context, facts, address, locales.get(address, "")),
         )
-        for user in people
+        for address in facts["mail"]
     ]
+
+
+def _make_mail(
+    context: StepContext, facts: Mapping[str, Any], address: str, locale: str
+) -> Mail:
+    words = find_words(locale, zone=UTC)
+    return Mail(
+        message_id=compute_message_id(context.operation_id, "notify", address),
+        address=address,
+        name="",
+        subject=make_subject(facts, words),
+        text=make_text(facts, words),
+    )

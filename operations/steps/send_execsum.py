@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Literal
 
-from operations.mail.deliver import deliver, freeze_recipients, make_message_id
-from operations.mail.executive_summary import HEAD, Summary, make_text
-from operations.mail.executive_summary_html import make_html
-from operations.mail.executive_summary_pdf import find_fonts, make_pdf
-from operations.mail.message import Attachment, Mail
+from pydantic import JsonValue
+
+from operations.mail.compose_summaries import compose_summaries, summarize
+from operations.mail.deliver import RESENT_KEY, deliver, freeze_recipients
+from operations.mail.occasion import read_occasion
+from operations.mail.summary.content import make_former
 from operations.ports import StepContext, StepResult
+
+#: Key in the step's memo: what the last summary said, the same in every attempt.
+MEMO_KEY = "former"
 
 
 def send_execsum(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: ARG001 - the shape of a step
@@ -25,47 +29,51 @@ def send_execsum(context: StepContext, asked: Literal[True]) -> StepResult:  # n
         StepError: Permanent for live data that is gone or damaged, temporary for
             the mail server.
     """
+    ports, occasion = context.ports, read_occasion(context)
     recipients = freeze_recipients(context)
-    summary = _summarize(context)
-    text, html = make_text(summary), make_html(summary)
-    # Readable in any mail program and on any disk.
-    stem = re.sub(r"[^\w-]+", "-", summary.app_name).strip("-") or "summary"
-    pdf = Attachment(
-        name=f"{stem}-{context.now:%Y-%m-%d}.pdf",
-        subtype="pdf",
-        content=make_pdf(summary, fonts=find_fonts()),
+    summary = summarize(
+        occasion,
+        _freeze_former(context),
+        directory=ports.directory,
+        workspace=ports.workspace,
     )
-    mails = [
-        (
-            user,
-            Mail(
-                message_id=make_message_id(context, "send_execsum", user),
-                address=user.email,
-                name=user.name,
-                subject=summary.subject,
-                text=text,
-                html=html,
-                attachments=(pdf,),
-            ),
+    mails = compose_summaries(
+        occasion, summary, recipients.users, directory=ports.directory
+    )
+    result = deliver(context, mails, (*recipients.warnings, *summary.find_warnings()))
+    # A mail that is sent again to one person is no news to the others.
+    if result["sent"] and _has_series(context) and RESENT_KEY not in context.memo:
+        ports.workspace.keep_figures(
+            context.app,
+            context.action_uid,
+            {
+                part.data.domain: make_former(part, context.now)
+                for part in summary.parts
+            },
+            guard=context.guard,
         )
-        for user in recipients.users
-    ]
-    result = deliver(context, mails, recipients.warnings)
-    versions = {domain.domain: domain.version.number for domain in summary.domains}
+    versions = {part.data.domain: part.data.version.number for part in summary.parts}
     return {"domains": dict(versions), **result}
 
 
-def _summarize(context: StepContext) -> Summary:
-    ports = context.ports
-    domains = ports.workspace.fetch_domains(context.app)
-    return Summary(
-        app_name=ports.directory.get_app_name(context.app) or context.app,
-        action_name=context.action_name,
-        now=context.now,
-        domains=tuple(
-            ports.workspace.summarize(domain, head=HEAD)
-            for domain in domains
-            if domain.live is not None
-        ),
-        unpublished=tuple(domain.name for domain in domains if domain.live is None),
-    )
+def _has_series(context: StepContext) -> bool:
+    """Whether the same people get one summary after the other."""
+    # What an event triggers goes to another person each time.
+    return context.user_id is None
+
+
+def _freeze_former(context: StepContext) -> Mapping[str, JsonValue]:
+    """Return what the last summary of this action said, by domain."""
+    kept = context.memo.get(MEMO_KEY)
+    if isinstance(kept, dict):
+        return kept
+    if not _has_series(context):
+        return {}
+    domains = context.ports.workspace.fetch_domains(context.app)
+    former = {
+        domain.name: domain.summarized[context.action_uid]
+        for domain in domains
+        if context.action_uid in domain.summarized
+    }
+    context.remember(MEMO_KEY, former)
+    return former

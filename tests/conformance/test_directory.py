@@ -16,7 +16,9 @@ from tests.unit.operations.fakes import FakeDirectory
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 ANN = User("ann", "ann@example.org")
-BEN = User("ben", "ben@example.org", groups=frozenset({"g"}), activated_at=NOW)
+BEN = User(
+    "ben", "ben@example.org", locale="fr", groups=frozenset({"g"}), activated_at=NOW
+)
 HELLO = Template("hello", "Hello", "Text", None)
 BYE = Template("bye", "Bye", None, "<p>")
 
@@ -40,6 +42,7 @@ def directory(request: pytest.FixtureRequest) -> Directory:
                     app="shop",
                     id=user.id,
                     email=user.email,
+                    locale=user.locale or None,
                     activated_at=user.activated_at,
                 )
             )
@@ -82,9 +85,23 @@ def test_templates_belong_to_their_app(directory: Directory) -> None:
     assert () == directory.fetch_template_names("other")
 
 
-def test_app_has_the_name_that_people_know(directory: Directory) -> None:
+def test_app_is_as_its_mails_show_it(directory: Directory) -> None:
     """
-    One that is not there has none.
+    One that is not there is None.
     """
-    assert directory.get_app_name("shop") == "Shop"
-    assert directory.get_app_name("other") is None
+    app = directory.get_app("shop")
+
+    assert app is not None
+    assert "Shop" == app.name
+    assert directory.get_app("other") is None
+
+
+def test_locales_come_by_address(directory: Directory) -> None:
+    """
+    Of users of the app who have one.
+    """
+    asked = [ANN.email, BEN.email, "nobody@example.org"]
+    expected = {user.email: user.locale for user in (ANN, BEN) if user.locale}
+
+    assert expected == directory.fetch_locales("shop", asked)
+    assert {} == directory.fetch_locales("other", asked)

@@ -258,3 +258,21 @@ def test_only_live_data_is_summarized(case: Case) -> None:
 
     assert caught.value.permanent
     assert ("a", domain.live, 1) == (summary.domain, summary.version, len(summary.head))
+
+
+def test_figures_of_a_summary_stay_with_the_domain(case: Case) -> None:
+    """
+    By action; what an action keeps replaces what it kept, and no domain is made.
+    """
+    case.stage("a")
+    case.publish("data")
+    for rows in (1, 2):
+        kept: JsonValue = {"at": "2026-11-23T06:00:00Z", "rows": rows, "sums": {}}
+        for uid in ("x", "y"):
+            figures = {"a": kept, "gone": kept}
+            case.workspace.keep_figures(APP, uid, figures, guard=hold)
+
+    domains = {each.name: each for each in case.workspace.fetch_domains(APP)}
+
+    assert "gone" not in domains
+    assert {"x": kept, "y": kept} == domains["a"].summarized

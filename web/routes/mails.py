@@ -123,11 +123,11 @@ def show_mail(
     context: Viewer, operation_id: UUID, step: str, recipient: str
 ) -> Response:
     """Show a mail: what it said, as it was handed over, and what became of it."""
-    sender = context.services.settings.mail_sender
+    senders = context.services.senders
     found = read_part(
         context,
         lambda c: fetch_mail(
-            c, operation_id, step, recipient, app=context.app, sender=sender
+            c, operation_id, step, recipient, app=context.app, senders=senders
         ),
     )
     values = {

@@ -22,6 +22,7 @@ from models.database.engine import reading, writing
 from models.database.tables import domain_versions, domains, small_apps
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.adapters.polars_io import read_figures
+from operations.adapters.workspace.kept_figures import keep_figures
 from operations.adapters.workspace.paths import encode_name
 from operations.adapters.workspace.pointers import (
     explain_nothing_staged,
@@ -39,6 +40,7 @@ from operations.adapters.workspace.pruning import (
     prune_versions,
 )
 from operations.domains import Domain, DomainSummary, Draft, Fingerprint, Move, Version
+from operations.mail.summary.former import Figures
 from operations.ports import Guard, Retention
 from operations.running.platform_errors import blaming_platform, find_platform_error
 
@@ -104,6 +106,8 @@ class RealWorkspace:
             sa.select(
                 domains.c.name,
                 domains.c.source,
+                domains.c.labels,
+                domains.c.summarized,
                 small_apps.c.source_folder,
                 *(_staged.c[name].label(f"staged_{name}") for name in _COLUMNS),
                 *(_live.c[name].label(f"live_{name}") for name in _COLUMNS),
@@ -125,6 +129,8 @@ class RealWorkspace:
                 staged=self._make_version(row, "staged"),
                 live=self._make_version(row, "live"),
                 folder=_path_or_none(row["source_folder"]),
+                labels=row["labels"] or {},
+                summarized=row["summarized"] or {},
             )
             for row in rows
         )
@@ -371,6 +377,14 @@ class RealWorkspace:
         return DomainSummary(
             domain=domain.name, version=version, columns=columns, head=rows
         )
+
+    def keep_figures(
+        self, app: str, action_uid: str, figures: Figures, *, guard: Guard
+    ) -> None:
+        """Keep what a summary said, for the next one of its action."""
+        with writing(self._engine) as connection:
+            guard(connection)
+            keep_figures(connection, app, action_uid, figures)
 
     def _refuse_if_gone(self) -> None:
         """

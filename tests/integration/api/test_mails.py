@@ -249,3 +249,57 @@ def test_templates_of_others_are_unknown(web: Web):
     body = {"app": APP, "template": "report", "to": "ada"}
 
     assert 404 == web.post("/mails/test", body, app=OTHER).status_code
+
+
+ACTION = {
+    "name": "r",
+    "operations": {"send_email": {"template": "report"}},
+    "when": {"cron_rule": "0 7 * * *"},
+    "recipients": {"users": ["ada"]},
+}
+
+
+@pytest.mark.usefixtures("_templates")
+def test_mails_are_previewed_and_not_sent(web: Web, tmp_path: Path):
+    """
+    Who would get them, and what they would say; nothing leaves, nothing is stored.
+    """
+    answer = web.post("/mails/preview", {"action": ACTION, "user": "ada"})
+
+    assert 200 == answer.status_code
+    told = answer.json()
+    assert (["For you"], ["Hi ada"]) == (
+        [mail["subject"] for mail in told["mails"]],
+        [mail["text"] for mail in told["mails"]],
+    )
+    assert [] == told["problems"]
+    assert 1 == told["recipients"]["count"]
+    assert [] == [*tmp_path.glob("mails/**/*.eml")]
+
+
+@pytest.mark.usefixtures("_templates")
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"action": {**ACTION, "when": {}}}, 422),
+        ({"uid": "nobodys"}, 404),
+        ({"action": ACTION, "user": "nobody"}, 404),
+        ({"action": ACTION, "app": OTHER}, 404),
+    ],
+)
+def test_preview_of_nothing_is_refused(web: Web, body: dict[str, Any], status: int):
+    """
+    Without an action, with a wrong one, or of others.
+    """
+    assert status == web.post("/mails/preview", body).status_code
+
+
+@pytest.mark.usefixtures("_templates")
+def test_viewer_sees_no_preview(web: Web):
+    """
+    It makes work, and shows what was not sent to anybody.
+    """
+    answer = web.post("/mails/preview", {"action": ACTION}, role=Role.VIEWER)
+
+    assert 403 == answer.status_code

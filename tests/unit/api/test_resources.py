@@ -116,6 +116,7 @@ RESOURCES: Mapping[str, str] = {
         POST /mails/resend
         POST /mails/confirm
         POST /mails/test
+        POST /mails/preview
     """,
     "when things run": """
         GET /calendar

@@ -78,3 +78,8 @@ def user(**changes: object) -> str:
 def source(**given: object) -> str:
     """Return the valid small app with one domain."""
     return app(domains=[{"name": "sales", "source": given}])
+
+
+def domain(**given: object) -> str:
+    """Return the valid small app with one domain, which has what is *given*."""
+    return app(domains=[{"name": "sales", "source": {"file": "a.csv"}, **given}])

@@ -15,6 +15,7 @@ from email.errors import MessageError
 from email.headerregistry import Address
 from pathlib import Path
 from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
 
 from pydantic import JsonValue
 from sqlalchemy import Connection
@@ -36,7 +37,15 @@ from operations.domains import (
     Version,
 )
 from operations.foreign_tasks import Answer, ForeignTask, Wait
-from operations.mail.message import Mail, Outcome, Rendered, Sending, Template
+from operations.mail.message import (
+    Letterhead,
+    Mail,
+    MailingApp,
+    Outcome,
+    Rendered,
+    Sending,
+    Template,
+)
 from operations.mail.template import MailTemplate
 from operations.operation_log import LogLevel
 from operations.ports import (
@@ -50,6 +59,8 @@ from operations.ports import (
 from operations.recipients import User
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+PARIS = ZoneInfo("Europe/Paris")
+NO_LETTERHEAD = Letterhead()
 OPERATION = UUID("3771f246-cc92-5326-b56a-8665f62de245")
 
 #: Equal to no document.
@@ -216,9 +227,24 @@ class FakeWorkspace:
         if domain.live is None:
             msg = f"domain {domain.name!r} was never published."
             raise StepError(msg, permanent=True)
-        columns = (Column("amount", "Int64", minimum=1, maximum=9, total=45),)
-        rows = (("1",), ("9",))[:head]
+        columns = (Column("amount", "Int64", 1, 9, 45, 9),)
+        rows = ((1,), (9,))[:head]
         return DomainSummary(domain.name, domain.live, columns, rows)
+
+    def keep_figures(
+        self,
+        app: str,
+        action_uid: str,
+        figures: Mapping[str, JsonValue],
+        *,
+        guard: Guard,
+    ) -> None:
+        """Keep them with the domains."""
+        guard(None)  # type: ignore[arg-type]  # the fake has no connection
+        for domain in self.fetch_domains(app):
+            if domain.name in figures:
+                kept = {**domain.summarized, action_uid: figures[domain.name]}
+                self.domains[domain.name] = replace(domain, summarized=kept)
 
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
         """Remove from the counter of old versions."""
@@ -350,6 +376,9 @@ class FakeDirectory:
     users: tuple[User, ...] = ()
     templates: dict[str, Template] = field(default_factory=dict)
     name: str | None = "Demo"
+    zone: ZoneInfo = PARIS
+    locale: str = ""
+    letterhead: Letterhead = NO_LETTERHEAD
 
     def fetch_users(self, app: str) -> tuple[User, ...]:
         """Return all users, by id."""
@@ -362,6 +391,14 @@ class FakeDirectory:
         users = (each for each in self.fetch_users(app) if each.id == user_id)
         return next(users, None)
 
+    def fetch_locales(self, app: str, addresses: Sequence[str]) -> dict[str, str]:
+        """Return the locales of users, by address."""
+        return {
+            user.email: user.locale
+            for user in self.fetch_users(app)
+            if user.email in addresses and user.locale
+        }
+
     def get_template(self, app: str, name: str) -> Template | None:
         """Return the template."""
         return self.templates.get(name) if self._has(app) else None
@@ -370,9 +407,11 @@ class FakeDirectory:
         """Return the names."""
         return tuple(sorted(self.templates)) if self._has(app) else ()
 
-    def get_app_name(self, app: str) -> str | None:
-        """Return the name."""
-        return self.name if self._has(app) else None
+    def get_app(self, app: str) -> MailingApp | None:
+        """Return the app."""
+        if self.name is None or not self._has(app):
+            return None
+        return MailingApp(self.name, self.zone, self.locale, self.letterhead)
 
     def _has(self, app: str) -> bool:
         return self.app in {None, app}

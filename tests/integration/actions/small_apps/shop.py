@@ -24,6 +24,13 @@ WHOLE: dict[str, Any] = {
         "mail": ["ops@example.com"],
         "webhook": "https://hooks.example.com/?key=hunter2",
     },
+    "mail": {
+        "from_name": "Shop reports",
+        "from_address": "reports@shop.example",
+        "reply_to": "help@shop.example",
+        "unsubscribe": "mailto:help@shop.example?subject=stop",
+        "locale": "fr",
+    },
     "users": [
         {**ADA, "created_at": "2026-01-01T00:00:00.123456Z"},
         {"id": "bob@example.com", "disabled": True},
@@ -31,7 +38,13 @@ WHOLE: dict[str, Any] = {
     ],
     "domains": [
         {"name": "a", "source": {"url": "https://example.com/a.csv?key=hunter2"}},
-        {"name": "b", "source": {"sql": "select 1", "connection": "warehouse"}},
+        {
+            "name": "b",
+            "source": {"sql": "select 1", "connection": "warehouse"},
+            "title": "B & co",
+            "description": "Said of b.",
+            "columns": {"n": {"title": "N", "unit": "€", "sum": False}},
+        },
     ],
     "templates": {
         "t": {"subject": "Hello", "text": "Hello"},

@@ -36,7 +36,7 @@ def test_new_app_is_told_whole_and_not_made(engine: sa.Engine):
 
     assert (True, 0) == (found.created, found.revision)
     assert {
-        "settings": PartChange(added=3),
+        "settings": PartChange(added=4),
         "users": PartChange(added=3),
         "groups": PartChange(added=2),
         "domains": PartChange(added=2),

@@ -53,6 +53,7 @@ def test_bare_app_is_exported_with_empty_parts(engine: sa.Engine):
         "name": "shop",
         "timezone": None,
         "notices": None,
+        "mail": None,
         "users": [],
         "domains": [],
         "templates": {},

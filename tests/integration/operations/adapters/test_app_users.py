@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from models.database.engine import writing
 from models.database.tables import memberships, small_apps, templates, users
+from models.fields.zone import load_zone
 from operations.adapters.app_users import RealDirectory
-from operations.mail.message import Template
+from operations.mail.message import Letterhead, MailingApp, Template
 from operations.recipients import User
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -67,14 +69,21 @@ def test_templates_belong_to_their_app(directory: RealDirectory):
     assert ("t",) == directory.fetch_template_names("demo")
 
 
-def test_app_name_is_what_people_know(directory: RealDirectory):
+def test_app_has_what_it_writes_on_its_mails(
+    engine: sa.Engine, directory: RealDirectory
+):
     """
-    An unknown app has no name.
+    An app that names no zone has that of the installation; an unknown one is None.
     """
-    assert ("Demo", None) == (
-        directory.get_app_name("demo"),
-        directory.get_app_name("none"),
-    )
+    with writing(engine) as connection:
+        mail = {"from_name": "S", "reply_to": "r@x.org", "locale": "fr"}
+        connection.execute(sa.update(small_apps).values(mail=mail))
+
+    app = RealDirectory(engine, timezone="Asia/Tokyo").get_app("demo")
+
+    letterhead = Letterhead(name="S", reply_to="r@x.org")
+    assert MailingApp("Demo", load_zone("Asia/Tokyo"), "fr", letterhead) == app
+    assert directory.get_app("none") is None
 
 
 def test_importing_the_steps_does_not_import_polars():

@@ -15,7 +15,8 @@ import pytest
 
 from models.errors import UsageError
 from operations.adapters.smtp import make_mailer
-from operations.mail.message import Attachment, Mail, Outcome
+from operations.mail.message import Attachment, Letterhead, Mail, Outcome, Sending
+from operations.mail.senders import Senders
 from tests.mail_server import MailServer
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -115,6 +116,98 @@ def test_server_that_is_away_is_unreachable():
             sending = send(make_mail(), now=NOW)
 
     assert Outcome.UNREACHABLE is sending.outcome
+
+
+def send_one(server: MailServer, senders: Senders, letterhead: Letterhead) -> Sending:
+    mail = make_mail(letterhead=letterhead)
+    with make_mailer(server.url, sender=senders).session() as send:
+        return send(mail, now=NOW)
+
+
+def test_app_chooses_name_reply_address_and_unsubscribing(smtp_server: MailServer):
+    """
+    The address of the sender stays that of the installation.
+    """
+    stop = f"https://example.org/stop?{'x' * 400}"
+    letterhead = Letterhead("Société « A »", "", "help@example.org", stop)
+
+    send_one(smtp_server, Senders(SENDER), letterhead)
+
+    (message,) = smtp_server.messages
+    assert "Société « A » <reports@example.org>" == message["From"]
+    assert "help@example.org" == message["Reply-To"]
+    assert f"<{stop}>" == message["List-Unsubscribe"]
+    assert "auto-generated" == message["Auto-Submitted"]
+
+
+def test_app_that_gives_nothing_adds_no_header(smtp_server: MailServer):
+    """
+    Nobody is told to unsubscribe where nobody listens.
+    """
+    send_one(smtp_server, Senders(SENDER), Letterhead())
+
+    (message,) = smtp_server.messages
+    assert (SENDER, None, None) == tuple(
+        message[name] for name in ("From", "Reply-To", "List-Unsubscribe")
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts", "sender"),
+    [
+        ("r@Shop.example", {"shop.example"}, "r@Shop.example"),
+        ("r@shop.example", set(), "reports@example.org"),
+        ("r@evil.shop.example", {"shop.example"}, "reports@example.org"),
+        ("r@evil.example@shop.example", {"shop.example"}, None),
+        (
+            "r@shop.example>, x@y.example\r\nBcc: z@y",
+            {"shop.example"},
+            "reports@example.org",
+        ),
+    ],
+)
+def test_sender_is_the_installation_unless_the_operator_allows_it(
+    smtp_server: MailServer, address: str, hosts: set[str], sender: str | None
+):
+    """
+    In the From header and on the envelope; what is no address sends nothing.
+    """
+    senders = Senders(SENDER, frozenset(hosts))
+
+    sending = send_one(smtp_server, senders, Letterhead(address=address))
+
+    assert (Outcome.REFUSED if sender is None else Outcome.SENT) is sending.outcome
+    seen = [m["From"].addresses[0].addr_spec for m in smtp_server.messages]
+    assert ([sender] if sender else []) == seen == smtp_server.senders
+
+
+@pytest.mark.parametrize("field", ["name", "reply_to", "unsubscribe"])
+def test_letterhead_cannot_begin_a_header(smtp_server: MailServer, field: str):
+    """
+    Even if it passed the door: the mail is refused, or the break is gone.
+    """
+    evil = "x@x.org\r\nBcc: all@x.org"
+
+    send_one(smtp_server, Senders(SENDER), Letterhead(**{field: evil}))
+
+    assert all(message["Bcc"] is None for message in smtp_server.messages)
+    assert all(["ann@example.org"] == to for to in smtp_server.envelopes)
+
+
+def test_server_that_closes_after_each_refusal_serves_the_next():
+    """
+    A connection that is gone is opened again for the next recipient.
+    """
+    script: dict[str, str | None] = {"RCPT": None}
+    with run_scripted_server(script) as url:
+        mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=60))
+        with mailer.session() as send:
+            first = send(make_mail("bad@example.org"), now=NOW)
+            script.clear()
+            second = send(make_mail("ann@example.org"), now=NOW)
+
+    assert (Outcome.UNREACHABLE, False) == (first.outcome, first.blames_server)
+    assert Outcome.SENT is second.outcome
 
 
 @contextmanager

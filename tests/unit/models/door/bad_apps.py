@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.models.documents import Bad, app, event, source, user
+from tests.unit.models.documents import Bad, app, domain, event, source, user
 
 APPS = [
     Bad("[]", "", "[] is not an object", "one JSON object"),
@@ -21,6 +21,34 @@ APPS = [
     Bad(app(notices={"mail": ["a@b"] * 21}), "/notices/mail", "21", "at most 20"),
     Bad(app(notices={"webhook": "x"}), "/notices/webhook", "http", "https://"),
     Bad(app(notices="a@b"), "/notices", "not an object", "ops@example.com"),
+    Bad(
+        app(mail={"reply_to": "a@b\r\nBcc: c@d"}),
+        "/mail/reply_to",
+        "not a mail address",
+        "@example",
+    ),
+    Bad(app(mail={"from_address": "é@b"}), "/mail/from_address", "letters", "xn--"),
+    Bad(app(mail={"from_name": "a\nb"}), "/mail/from_name", "control", "one line"),
+    Bad(app(mail={"from_name": "a" * 101}), "/mail/from_name", "101", "100"),
+    Bad(
+        app(mail={"unsubscribe": "http://a.b"}), "/mail/unsubscribe", "begins", "https"
+    ),
+    Bad(
+        app(mail={"unsubscribe": "mailto:a"}), "/mail/unsubscribe", "not a mail", "ada@"
+    ),
+    Bad(
+        app(mail={"unsubscribe": "https://a.b/>\r\nBcc:c@d"}),
+        "/mail/unsubscribe",
+        "written as %XX",
+        "mailto:",
+    ),
+    Bad(
+        app(mail={"unsubscribe": "mailto:a@b?subject=x\ny"}),
+        "/mail/unsubscribe",
+        "control character",
+        "mailto:",
+    ),
+    Bad(app(mail={"locale": "french!"}), "/mail/locale", "not a locale", "fr-CH"),
     Bad(app(users={}), "/users", "{} is not a list", '"id": "u1"'),
     Bad(app(users=[{}]), "/users/0/id", "missing", '"id": "u1"'),
     Bad(app(users=[{"id": "a"}, {"id": "a"}]), "/users/1/id", "more than once", "Keep"),
@@ -42,6 +70,20 @@ APPS = [
         "more than once",
         "Keep one",
     ),
+    Bad(
+        domain(columns={"x": {"unti": "€"}}),
+        "/domains/0/columns/x/unti",
+        "'unti'",
+        "mean 'unit'",
+    ),
+    Bad(
+        domain(columns={"x": {"unit": "x" * 21}}),
+        "/domains/0/columns/x/unit",
+        "21",
+        "20",
+    ),
+    Bad(domain(title=" "), "/domains/0/title", "empty", "1 to 200"),
+    Bad(domain(description="a\nb"), "/domains/0/description", "control", "one line"),
     Bad(source(), "/domains/0/source", "found nothing", '{"file"'),
     Bad(source(file="a", url="http://b"), "/domains/0/source", "'file' and", "file"),
     Bad(source(path="a.csv"), "/domains/0/source/path", "'path'", "file, url, sql"),

@@ -11,6 +11,7 @@ import pytest
 from models.errors import StepError
 from operations.mail.message import Outcome, Sending
 from operations.ports import StepContext
+from operations.recipients import User
 from operations.steps.notify import notify
 from tests.unit.operations.fakes import World
 
@@ -125,3 +126,18 @@ def test_webhook_that_is_away_is_tried_again(world: World):
 
     assert not caught.value.permanent
     assert 2 == len(world.mailer.mails)
+
+
+def test_notice_is_in_the_language_of_its_reader(world: World):
+    """
+    If the address is that of a user with a locale; all others read English.
+    """
+    world.directory.users = (User("b", "bob@example.org", locale="fr-BE"),)
+
+    notify(make_context(world), YES)
+
+    ann, bob = world.mailer.mails
+    assert '[minutehand] sales: "weekly" failed (400 times)' in ann.subject
+    assert "a échoué (400 fois)" in bob.subject
+    assert "400 opérations de l’application sales ont échoué" in (bob.text or "")
+    assert "    minutehand operations show" in (bob.text or "")

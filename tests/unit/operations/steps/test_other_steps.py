@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID
@@ -15,6 +16,7 @@ from models.recipients import RecipientFilterModel
 from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
 from operations.mail.message import Outcome, Sending
+from operations.mail.summary.former import Former
 from operations.ports import Retention
 from operations.recipients import User
 from operations.steps import STEPS
@@ -272,8 +274,8 @@ def test_execsum_goes_to_each_recipient_with_a_pdf(readers: World):
 
     mail = readers.mailer.mails[0]
     assert (2, {"sales": 4}) == (result["sent"], result["domains"])
-    assert "Executive summary: Demo, 23 November 2026" == mail.subject
-    assert "1,234 rows in 1 domain." in (mail.text or "")
+    assert "Executive summary: Demo, November 23, 2026" == mail.subject
+    assert "1,234 rows in 1 data set." in (mail.text or "")
     assert "3 hours ago" in (mail.html or "")
     assert "Not published yet: later." in (mail.text or "")
     assert [("Demo-2026-11-23.pdf", b"%PDF-")] == [
@@ -299,7 +301,7 @@ def test_execsum_of_nothing_says_so(readers: World):
 
     send_execsum(readers.make_context(), YES)
 
-    assert "no live data yet" in (readers.mailer.mails[0].text or "")
+    assert "Nothing was published yet" in (readers.mailer.mails[0].text or "")
 
 
 def test_log_has_what_others_answered(world: World):
@@ -312,3 +314,118 @@ def test_log_has_what_others_answered(world: World):
     answer, sent = (text for _level, text in world.log.lines)
     assert "the request was accepted: 200 OK" == answer
     assert f"task id {make_task_id(OPERATION)}" in sent
+
+
+def test_execsum_speaks_the_language_of_each_reader(readers: World):
+    """
+    That of the user, else that of the app, else English.
+    """
+    ann, bob = readers.directory.users
+    readers.directory.users = (replace(ann, locale="fr-CH"), replace(bob, locale="xx"))
+
+    send_execsum(readers.make_context(), YES)
+
+    french, english = readers.mailer.mails
+    assert french.subject.startswith("Synthèse")
+    assert english.subject.startswith("Executive summary")
+
+
+def test_execsum_speaks_the_language_of_the_app_to_all_others(readers: World):
+    """
+    Whoever has no locale reads what app.json says.
+    """
+    readers.directory.locale = "fr"
+
+    send_execsum(readers.make_context(), YES)
+
+    assert readers.mailer.mails[0].subject.startswith("Synthèse")
+
+
+def test_execsum_tells_what_changed_since_the_last_one(readers: World):
+    """
+    The first compares nothing; the next one with the first.
+    """
+    send_execsum(readers.make_context(), YES)
+    sales = readers.workspace.domains["sales"]
+    assert sales.live is not None
+    readers.workspace.domains["sales"] = replace(
+        sales, live=replace(sales.live, rows=1300)
+    )
+    readers.memo.clear()
+    readers.deliveries.marks.clear()
+
+    send_execsum(readers.make_context(now=NOW + timedelta(days=7)), YES)
+
+    first, second = (readers.mailer.mails[number].text or "" for number in (0, 2))
+    assert "Since" not in first
+    assert "Since Nov 23, 2026" in second
+    assert "+66 (+5.3%)" in second
+
+
+def test_execsum_compares_with_the_same_in_each_attempt(readers: World):
+    """
+    What is sent after a retry says what the first mails said.
+    """
+    readers.mailer.outcomes["b@x.org"] = [Sending(Outcome.DEFERRED, "452 full")]
+    readers.workspace.domains["sales"] = replace(
+        readers.workspace.domains["sales"],
+        summarized={"weekly": Former(NOW, 1000, {}).as_json()},
+    )
+    with pytest.raises(StepError):
+        send_execsum(readers.make_context(), YES)
+    readers.workspace.domains["sales"] = replace(
+        readers.workspace.domains["sales"],
+        summarized={"weekly": Former(NOW, 1, {}).as_json()},
+    )
+
+    send_execsum(readers.make_context(attempt=2), YES)
+
+    assert readers.mailer.mails[0].text == readers.mailer.mails[1].text
+
+
+def test_execsum_that_reached_nobody_is_not_the_last_one(readers: World):
+    """
+    The next one compares with what people have read.
+    """
+    readers.recipients = RecipientFilterModel(users=("nobody",))
+
+    send_execsum(readers.make_context(), YES)
+
+    assert {} == readers.workspace.domains["sales"].summarized
+
+
+def test_execsum_of_an_event_compares_nothing(readers: World):
+    """
+    It goes to another person each time.
+    """
+    readers.user_id = readers.directory.users[0].id
+    readers.workspace.domains["sales"] = replace(
+        readers.workspace.domains["sales"],
+        summarized={"weekly": Former(NOW, 1000, {}).as_json()},
+    )
+
+    send_execsum(readers.make_context(), YES)
+
+    assert "Since" not in (readers.mailer.mails[0].text or "")
+    assert (
+        1000
+        == (
+            readers.workspace.domains["sales"].summarized["weekly"]["rows"]  # type: ignore[index,call-overload]  # as stored above
+        )
+    )
+
+
+def test_column_that_is_not_there_is_a_warning(readers: World):
+    """
+    A typo in app.json is told in the result.
+    """
+    readers.workspace.domains["sales"] = replace(
+        readers.workspace.domains["sales"],
+        labels={"title": "Sales", "columns": {"amuont": {"unit": "€"}}},
+    )
+
+    result = send_execsum(readers.make_context(), YES)
+
+    assert ["Domain 'sales' has no column 'amuont', which app.json describes."] == (
+        result["warnings"]
+    )

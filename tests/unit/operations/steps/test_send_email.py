@@ -9,7 +9,7 @@ import pytest
 from models.errors import CanceledError, StepError
 from models.operation import SendEmailModel
 from models.recipients import RecipientFilterModel
-from operations.mail.message import Outcome, Sending, Template
+from operations.mail.message import Letterhead, Outcome, Sending, Template
 from operations.operation_log import LogLevel
 from operations.ports import DeliveryState
 from operations.recipients import User
@@ -131,7 +131,9 @@ def test_dead_server_stops_the_step_at_once(world: World):
     """
     A server that is away costs one deadline, not one for each recipient.
     """
-    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.UNREACHABLE, "refused")]
+    world.mailer.outcomes["a@x.org"] = [
+        Sending(Outcome.UNREACHABLE, "refused", blames_server=True)
+    ]
 
     with pytest.raises(StepError) as caught:
         send_email(world.make_context(), ASKED)
@@ -144,7 +146,9 @@ def test_recipients_are_frozen_across_attempts(world: World):
     """
     Who joins between two attempts gets nothing; who left is a warning.
     """
-    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.UNREACHABLE, "refused")]
+    world.mailer.outcomes["a@x.org"] = [
+        Sending(Outcome.UNREACHABLE, "refused", blames_server=True)
+    ]
     with pytest.raises(StepError):
         send_email(world.make_context(), ASKED)
     world.directory.users = tuple(map(make_user, "acd"))
@@ -276,3 +280,96 @@ def test_log_has_counts_and_warnings(world: World):
         (LogLevel.INFO, "1 mail: 1 sent"),
         (LogLevel.WARNING, "3 mails: 1 sent, 1 sent in an earlier attempt, 1 refused"),
     ] == world.log.lines
+
+
+BROKEN = Sending(Outcome.UNREACHABLE, "closed")
+
+
+def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
+    """
+    The others get their mails, in each attempt; that one is tried again.
+    """
+    world.mailer.outcomes["a@x.org"] = [BROKEN, BROKEN]
+
+    for attempt in (1, 2):
+        with pytest.raises(StepError, match="1 of 3 mails were put off") as caught:
+            send_email(world.make_context(attempt=attempt), ASKED)
+
+        assert not caught.value.permanent
+        assert ["b@x.org", "c@x.org"] == world.mailer.addresses
+        assert DeliveryState.FAILED is world.deliveries.marks["a"]
+
+
+def test_server_that_breaks_off_at_everybody_stops_the_step(world: World):
+    """
+    Three times in a row is no matter of one recipient.
+    """
+    world.directory.users = tuple(map(make_user, "abcde"))
+    world.mailer.outcomes |= {f"{letter}@x.org": [BROKEN] for letter in "abcde"}
+
+    with pytest.raises(StepError, match="could not be reached"):
+        send_email(world.make_context(), ASKED)
+
+    assert {"a", "b", "c"} == world.deliveries.marks.keys()
+
+
+def test_refusals_of_every_kind_concern_one_recipient(world: World):
+    """
+    A 5xx, a 4xx and a connection that breaks off, between mails that arrive.
+    """
+    world.directory.users = tuple(map(make_user, "abcdefg"))
+    world.mailer.outcomes |= {
+        "b@x.org": [Sending(Outcome.REFUSED, "550 no such user")],
+        "d@x.org": [Sending(Outcome.DEFERRED, "452 full")],
+        "f@x.org": [BROKEN],
+    }
+    with pytest.raises(StepError) as caught:
+        send_email(world.make_context(), ASKED)
+    assert not caught.value.permanent
+    assert [f"{letter}@x.org" for letter in "aceg"] == world.mailer.addresses
+
+    result = send_email(world.make_context(attempt=2), ASKED)
+
+    # what is refused is asked again, since an operator may have mended the mailbox
+    assert [f"{letter}@x.org" for letter in "acegbdf"] == world.mailer.addresses
+    assert 7 == result["sent"]
+
+
+def test_mails_carry_what_the_app_writes_on_them(world: World):
+    """
+    Its sender name, reply address and address for unsubscribing.
+    """
+    world.directory.letterhead = Letterhead("Shop", reply_to="help@x.org")
+
+    send_email(world.make_context(), ASKED)
+
+    assert {world.directory.letterhead} == {m.letterhead for m in world.mailer.mails}
+
+
+def test_retried_mail_has_the_same_message_id(world: World):
+    """
+    A server or a person can recognize the repetition.
+    """
+    world.mailer.outcomes["a@x.org"] = [Sending(Outcome.DEFERRED, "452 full")]
+    with pytest.raises(StepError):
+        send_email(world.make_context(), ASKED)
+    before = world.deliveries.contents["a"].message_id
+
+    send_email(world.make_context(attempt=2), ASKED)
+
+    assert before == world.mailer.mails[-1].message_id
+    assert 3 == len({mail.message_id for mail in world.mailer.mails})
+
+
+def test_mail_to_nobody_is_a_warning(world: World):
+    """
+    It succeeds, but whoever looks at the operation must see it.
+    """
+    world.directory.users = (User("a", "a@x.org"),)  # never activated
+
+    result = send_email(world.make_context(), ASKED)
+
+    assert 0 == result["sent"]
+    assert ["Nobody gets it: none of the recipients may get mails now."] == (
+        result["warnings"]
+    )

@@ -23,8 +23,10 @@ from models.database.tables import (
 )
 from models.errors import ClaimLostError, PlatformError, StepError
 from operations.adapters.sources.sources import RealSources, digest_source
+from operations.adapters.workspace.kept_figures import MOST_ACTIONS
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.domains import Domain, Draft, Fingerprint, Reading
+from operations.mail.summary.former import Former
 from operations.running.platform_errors import blaming_platform
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -208,10 +210,25 @@ def test_summary_has_the_figures_of_the_live_file(workspace: RealWorkspace):
 
     summary = workspace.summarize(workspace.fetch_domains(APP)[0], head=1)
 
-    assert [("n", 0, 3, 6), ("f", 0.5, 0.5, 2.0)] == [
-        (c.name, c.minimum, c.maximum, c.total) for c in summary.columns
+    assert [("n", 0, 3, 6, 4), ("f", 0.5, 0.5, 2.0, 4)] == [
+        (c.name, c.minimum, c.maximum, c.total, c.count) for c in summary.columns
     ]
-    assert (("0", "0.5"),) == summary.head
+    assert ((0, 0.5),) == summary.head
+
+
+def test_figures_of_a_few_actions_are_kept(workspace: RealWorkspace):
+    """
+    Those that sent a summary last; deleted actions do not stay for ever.
+    """
+    stage(workspace, "a")
+    for number in range(MOST_ACTIONS + 2):
+        figures = Former(NOW + timedelta(minutes=number), number, {"n": 1}).as_json()
+        workspace.keep_figures(APP, f"x{number}", {"a": figures}, guard=hold)
+
+    kept = workspace.fetch_domains(APP)[0].summarized
+
+    assert MOST_ACTIONS == len(kept)
+    assert {f"x{number}" for number in range(2, MOST_ACTIONS + 2)} == kept.keys()
 
 
 def test_old_versions_go_and_those_in_use_stay(

@@ -1,0 +1,29 @@
+"""Whether a small app may send mails under the address that it chose. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from models.errors import Problem
+from models.small_app import SmallAppModel
+
+
+def find_sender_doubts(model: SmallAppModel, allowed: Collection[str]) -> list[Problem]:
+    """
+    Return why the sender that *model* chose would not be used, if it would not.
+
+    It is no error: the settings of workers count, and mails are sent all the same.
+
+    Args:
+        model: As the door read it.
+
+        allowed: The hosts in the settings of this process, in lower case.
+    """
+    sender = model.mail and model.mail.from_address
+    if not sender or sender.rpartition("@")[2].lower() in allowed:
+        return []
+    message = (
+        f"{sender!r} is of no host in MINUTEHAND_MAIL_SENDER_HOSTS here, so mails"
+        " come from the sender of the installation."
+    )
+    return [Problem("/mail/from_address", message, "")]

@@ -1,0 +1,173 @@
+"""``mails preview``: shows who would get which mails, without sending any."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from actions.lookup import find_action
+from cli.connection import get_settings, read_database, use_engine
+from cli.options import AppOption, JsonOption, read_file
+from cli.output import out, print_json, print_note, print_table, print_warning
+from models.door.documents import read_action
+from models.errors import UsageError
+from models.scheduled_action import ScheduledActionModel
+from operations.adapters.renderer import ChildRenderer
+from overview.mail_preview import (
+    FIRST_MADE,
+    MailPreview,
+    MailPreviews,
+    PreviewedMail,
+    write_files,
+)
+from overview.recipients import ForeseenRecipients, Recipient, read_stored
+
+
+def preview_mails(
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="ACTION|FILE",
+            help="Uid of an action, or its name; or a JSON document, - for standard"
+            " input.",
+        ),
+    ],
+    *,
+    app: AppOption = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", metavar="ID", help="Only this user: their id or mail address."
+        ),
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", min=1, max=1000, help="The most people to show."),
+    ] = FIRST_MADE,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write the mails there: .eml, and .html and .pdf beside it.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """
+    Show who would get which mails of an action, and send nothing.
+
+    Who is left out, and why; subject and text of the first mail, or of the one to
+    --user. An action in a FILE need not be stored: --app names its small app.
+    """
+    uid, model = _read(action, app)
+    settings = get_settings()
+    with use_engine() as engine, closing(ChildRenderer()) as renderer:
+        previews = MailPreviews.make(engine, settings, renderer)
+        found = previews.preview(uid, model, user=user, most=limit)
+    files = [] if folder is None else _write(folder, found)
+    if json:
+        print_json({**found.as_json(), "files": [str(path) for path in files]})
+        return
+    _print_recipients(found)
+    _print_mails(found)
+    for problem in found.problems:
+        where = f"{problem.step}: " if problem.step else ""
+        print_warning(f"{where}{problem.message}")
+    if files:
+        print_note(f"Wrote {len(files):,} files below {folder}.")
+
+
+def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
+    """Return the app and the action that are meant, stored or in a file."""
+    if given != "-" and not Path(given).is_file():
+        with read_database() as connection:
+            row = find_action(connection, given, app=app)
+        model = read_stored(row.uid, row.document)
+        return row.app, model.model_copy(update={"uid": row.uid})
+    if app is None:
+        msg = "--app is missing. Name the small app whose users would get the mails."
+        raise UsageError(msg)
+    settings = get_settings()
+    model = read_action(
+        read_file(given),
+        default_timezone=settings.timezone,
+        task_rules=settings.task_rules,
+    )
+    return app, model
+
+
+def _write(folder: Path, found: MailPreview) -> list[Path]:
+    try:
+        return write_files(folder, found)
+    except OSError as error:
+        msg = f"--out {folder}: {error.strerror or error}"
+        raise UsageError(msg) from None
+
+
+def _print_recipients(found: MailPreview) -> None:
+    out().print(Text(f"{found.action} ({found.app})", style="bold"))
+    who = found.recipients
+    if found.asked is not None:
+        verb = "would get" if found.asked.is_in else "would not get"
+        said = f"{found.asked.user.id} {verb} its mails: {found.asked.reason}."
+        out().print(said, markup=False)
+        return
+    out().print(f"{_count(who)}, and nothing is sent now.", markup=False)
+    _print_people(who.first, who.count)
+    left_out = sum(who.left_out.values())
+    if left_out:
+        out().print(f"\nLeft out: {left_out:,}", markup=False)
+        _print_people(who.first_left_out, left_out)
+
+
+def _count(who: ForeseenRecipients) -> str:
+    people = f"{who.count:,} user{'' if who.count == 1 else 's'}"
+    if not who.count:
+        people = "Nobody"
+    when = " when an event of theirs triggers it" if who.on_event else ""
+    return f"{people} would get it{when}"
+
+
+def _print_people(people: tuple[Recipient, ...], count: int) -> None:
+    if people:
+        print_table(
+            ("user", "name", "address", "why"),
+            (
+                [each.user.id, each.user.name, each.user.email, each.reason]
+                for each in people
+            ),
+            empty="",
+        )
+    if count > len(people):
+        print_note(f"{count - len(people):,} more: see --limit.")
+
+
+def _print_mails(found: MailPreview) -> None:
+    shown: set[str] = set()
+    for each in found.mails:
+        if each.step not in shown:
+            shown.add(each.step)
+            _print_mail(each)
+        elif found.asked is None:
+            told = f"{each.step} to {each.user.id}: {each.mail.subject}"
+            out().print(told, markup=False)
+
+
+def _print_mail(each: PreviewedMail) -> None:
+    out().print()
+    out().print(Text(f"{each.step} to {each.user.id}", style="bold"))
+    for name in ("From", "Reply-To", "To", "Subject", "List-Unsubscribe"):
+        if name in each.message:
+            out().print(f"{name}: {each.message[name]}", markup=False, soft_wrap=True)
+    for attachment in each.mail.attachments:
+        size = f"{len(attachment.content):,} bytes"
+        out().print(f"Attached: {attachment.name} ({size})", markup=False)
+    if each.mail.text is not None:
+        out().print(f"\n{each.mail.text}", markup=False, soft_wrap=True)
+    else:
+        print_note("It has an HTML part alone: see --out.")

@@ -1,0 +1,93 @@
+"""
+Make the mails of a template, without sending any: send_email sends, previews show them.
+
+Everything is rendered here: if a template fails for the last recipient, nobody gets a
+mail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from models.errors import StepError
+from operations.mail.message import Mail, MailingApp, Template
+from operations.mail.occasion import Occasion, get_mailing_app, make_mail
+from operations.ports import Directory, Renderer
+from operations.recipients import User
+
+
+def compose_templates(
+    occasion: Occasion,
+    template_name: str,
+    users: Sequence[User],
+    *,
+    directory: Directory,
+    renderer: Renderer,
+) -> list[tuple[User, Mail]]:
+    """
+    Return the mail of a template to each of *users*.
+
+    Raises:
+        StepError: Permanent: there is no such template, or it is wrong.
+    """
+    template = _get_template(directory, occasion.app, template_name)
+    app = get_mailing_app(directory, occasion.app)
+    rendered = renderer.render(
+        template, [_make_values(occasion, user, app) for user in users]
+    )
+    return [
+        (user, make_mail(occasion, "send_email", user, app, parts))
+        for user, parts in zip(users, rendered, strict=True)
+    ]
+
+
+def _get_template(directory: Directory, app: str, name: str) -> Template:
+    template = directory.get_template(app, name)
+    if template is None:
+        names = directory.fetch_template_names(app)
+        known = ", ".join(map(repr, names)) or "none"
+        msg = f"small app {app!r} has no template {name!r}; it has {known}."
+        raise StepError(msg, permanent=True)
+
+    return template
+
+
+def _make_values(occasion: Occasion, user: User, app: MailingApp) -> dict[str, object]:
+    return make_values(
+        user,
+        app={"uid": occasion.app, "name": app.name},
+        action={"uid": occasion.action_uid, "name": occasion.action_name},
+        event={"name": occasion.event, "at": occasion.event_at},
+        occurrence=occasion.occurrence,
+        now=occasion.now,
+    )
+
+
+def make_values(
+    user: User,
+    *,
+    app: Mapping[str, object],
+    action: Mapping[str, object],
+    event: Mapping[str, object],
+    occurrence: datetime | None,
+    now: datetime,
+) -> dict[str, object]:
+    """Return the values that a template may use; docs/steps.md lists them."""
+    return {
+        "user": {
+            "id": user.id,
+            "email": user.email,
+            "name": user.name,
+            "locale": user.locale,
+            "groups": sorted(user.groups),
+            "created_at": user.created_at,
+            "activated_at": user.activated_at,
+            "last_seen_at": user.last_seen_at,
+        },
+        "app": app,
+        "action": action,
+        "event": event,
+        "occurrence": occurrence,
+        "now": now,
+    }

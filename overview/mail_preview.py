@@ -1,0 +1,454 @@
+"""
+Who would get which mails of an action, and what they would say; nothing is sent.
+
+Everything but the sending is what a worker does: the same recipients, the same
+templates under the same limits, the same summary of the live data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Annotated, Literal
+
+import sqlalchemy as sa
+from pydantic import Field, JsonValue
+from typing_extensions import TypedDict
+
+from actions.lookup import fetch_app, get_action
+from actions.posting.references import fetch_references, find_unknown
+from models.database.engine import read_clock, reading
+from models.door.documents import read_action_object
+from models.errors import (
+    InvalidDocumentError,
+    MinutehandError,
+    NotFoundError,
+    Problem,
+)
+from models.fields.field_types import Uid, UserName
+from models.fields.strict_model import DocumentModel
+from models.fields.task_rules import TaskRules
+from models.occurrence import str_to_uuid
+from models.operation import MAILING_STEPS
+from models.scheduled_action import ScheduledActionModel
+from models.when import EventModel
+from operations.adapters.app_users import RealDirectory, find_user
+from operations.adapters.smtp import make_message
+from operations.adapters.workspace.workspace import RealWorkspace
+from operations.mail.compose_summaries import compose_summaries, summarize
+from operations.mail.compose_templates import compose_templates
+from operations.mail.message import Mail
+from operations.mail.occasion import Occasion
+from operations.mail.senders import Senders
+from operations.ports import Directory, Renderer, Workspace
+from operations.recipients import User
+from overview.recipients import (
+    ForeseenRecipients,
+    ForeseenRecipientsJson,
+    Recipient,
+    foresee_recipients,
+    judge_recipient,
+    read_stored,
+)
+from settings import Settings
+
+#: Users whose mails are made, unless somebody says otherwise.
+FIRST_MADE = 10
+
+#: The most users whose mails are made for one request.
+MOST_MADE = 50
+
+MailStep = Literal["send_email", "send_execsum"]
+
+_Make = Callable[[Sequence[User]], list[tuple[User, Mail]]]
+
+
+class PreviewMailsModel(DocumentModel):
+    """Mails that somebody wants to look at before they are sent."""
+
+    app: Uid | None = Field(
+        default=None, description="The small app; absent: that of the key."
+    )
+    uid: Uid | None = Field(
+        default=None,
+        description="A stored action; instead of a document.",
+        examples=["weekly-report"],
+    )
+    action: dict[str, JsonValue] | None = Field(
+        default=None, description="A scheduled action, which need not be stored."
+    )
+    user: UserName | None = Field(
+        default=None,
+        description="Id or address of the only user whose mails are made.",
+        examples=["ada"],
+    )
+    limit: Annotated[int, Field(ge=1, le=MOST_MADE)] = Field(
+        default=FIRST_MADE, description="The most users that are shown."
+    )
+
+
+class PreviewedAttachmentJson(TypedDict):
+    """A file that a mail would have."""
+
+    name: str
+    bytes: int
+
+
+class PreviewedMailJson(TypedDict):
+    """A mail as it would be sent now."""
+
+    step: MailStep
+    recipient: str
+    sender: str
+    address: str
+    subject: str
+    text: str | None
+    html: str | None
+    attachments: list[PreviewedAttachmentJson]
+
+
+class MailProblemJson(TypedDict):
+    """Why mails would not be sent, or not as they should; ``step`` null: the action."""
+
+    step: MailStep | None
+    message: str
+
+
+class MailPreviewJson(TypedDict):
+    """Who would get which mails of an action if it ran now."""
+
+    app: str
+    action: str
+    recipients: ForeseenRecipientsJson
+    mails: list[PreviewedMailJson]
+    problems: list[MailProblemJson]
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedMail:
+    """
+    A mail to one user.
+
+    Args:
+        message: The same as a file of mail programs has it.
+    """
+
+    step: MailStep
+    user: User
+    mail: Mail
+    message: EmailMessage
+
+    def as_json(self) -> PreviewedMailJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "step": self.step,
+            "recipient": self.user.id,
+            "sender": str(self.message["From"]),
+            "address": str(self.message["To"]),
+            "subject": self.mail.subject,
+            "text": self.mail.text,
+            "html": self.mail.html,
+            "attachments": [
+                {"name": each.name, "bytes": len(each.content)}
+                for each in self.mail.attachments
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MailProblem:
+    """Why mails of *step* (None: of the whole action) would not be sent as meant."""
+
+    step: MailStep | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MailPreview:
+    """
+    What an action would send if it ran now.
+
+    Args:
+        app: Uid of the small app.
+
+        action: Name of the action.
+
+        recipients: Who would get it, and who would be left out.
+
+        asked: The user who was asked for. None: nobody was.
+
+        mails: Of the first recipients, or of the one who was asked for.
+
+        problems: What would go wrong.
+    """
+
+    app: str
+    action: str
+    recipients: ForeseenRecipients
+    asked: Recipient | None
+    mails: Sequence[PreviewedMail]
+    problems: Sequence[MailProblem]
+
+    def as_json(self) -> MailPreviewJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "app": self.app,
+            "action": self.action,
+            "recipients": self.recipients.as_json(),
+            "mails": [each.as_json() for each in self.mails],
+            "problems": [
+                {"step": each.step, "message": each.message} for each in self.problems
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MailPreviews:
+    """
+    Makes previews; what it uses is that of the workers.
+
+    Args:
+        engine: Only read from.
+    """
+
+    engine: sa.Engine
+    directory: Directory
+    workspace: Workspace
+    renderer: Renderer
+    senders: Senders
+
+    @classmethod
+    def make(
+        cls, engine: sa.Engine, settings: Settings, renderer: Renderer
+    ) -> MailPreviews:
+        """Return what makes previews of an installation; nothing is opened."""
+        return cls(
+            engine,
+            RealDirectory(engine, timezone=settings.timezone),
+            RealWorkspace(engine, settings.workspace),
+            renderer,
+            Senders(settings.mail_sender, settings.mail_sender_hosts),
+        )
+
+    def preview(
+        self,
+        app: str,
+        action: ScheduledActionModel,
+        *,
+        user: str | None = None,
+        most: int = FIRST_MADE,
+    ) -> MailPreview:
+        """
+        Return what *action*, stored or not, would send if it ran now.
+
+        Args:
+            app: Uid of its small app.
+
+            action: As the door read it.
+
+            user: Id or address of the only user whose mails are made. None: of the
+                first *most* recipients, by id.
+
+            most: See *user*; it bounds how many people are listed, too.
+
+        Raises:
+            NotFoundError: No such small app, or it has no such user.
+        """
+        with reading(self.engine) as connection:
+            fetch_app(connection, app)
+            now = read_clock(connection)
+            found = foresee_recipients(connection, app, action, most=most)
+            asked = self._judge(connection, app, action, user, now)
+            unknown = find_unknown(fetch_references(connection, app, [action]), action)
+        chosen = [asked] if asked else list(found.first)
+        users = [each.user for each in chosen if each.is_in and each.user.email]
+        problems = [MailProblem(None, each.message) for each in unknown]
+        problems += [
+            MailProblem(None, f"User {each.user.id!r} has no email address.")
+            for each in chosen
+            if each.is_in and not each.user.email
+        ]
+        if not MAILING_STEPS & action.operations.model_dump(exclude_none=True).keys():
+            problems.append(MailProblem(None, "The action sends no mails."))
+        occasion = _make_occasion(app, action, now)
+        mails: list[PreviewedMail] = []
+        for step, make in self._find_steps(action, occasion, problems):
+            try:
+                made = make(users)
+            except MinutehandError as error:
+                problems.append(MailProblem(step, str(error)))
+                continue
+            for each, mail in made:
+                try:
+                    mails.append(self._show(step, each, mail, now))
+                except ValueError as error:  # the address, which nothing checked
+                    problems.append(MailProblem(step, str(error)))
+        return MailPreview(app, action.name, found, asked, mails, problems)
+
+    def _judge(
+        self,
+        connection: sa.Connection,
+        app: str,
+        action: ScheduledActionModel,
+        user: str | None,
+        now: datetime,
+    ) -> Recipient | None:
+        if user is None:
+            return None
+        found = find_user(connection, app, user)
+        if found is None:
+            msg = (
+                f"small app {app!r} has no user {user!r}. Write the id or the mail"
+                " address of one"
+            )
+            raise NotFoundError(msg)
+        return judge_recipient(action, found, now=now)
+
+    def _find_steps(
+        self,
+        action: ScheduledActionModel,
+        occasion: Occasion,
+        problems: list[MailProblem],
+    ) -> Iterator[tuple[MailStep, _Make]]:
+        """Yield the steps that send mails, and what makes the mails of each."""
+        asked = action.operations.send_email
+        if asked is not None:
+            yield (
+                "send_email",
+                lambda users: compose_templates(
+                    occasion,
+                    asked.template,
+                    users,
+                    directory=self.directory,
+                    renderer=self.renderer,
+                ),
+            )
+        if action.operations.send_execsum:
+            yield (
+                "send_execsum",
+                lambda users: self._summarize(occasion, users, problems),
+            )
+
+    def _summarize(
+        self, occasion: Occasion, users: Sequence[User], problems: list[MailProblem]
+    ) -> list[tuple[User, Mail]]:
+        former = {
+            domain.name: domain.summarized[occasion.action_uid]
+            for domain in self.workspace.fetch_domains(occasion.app)
+            if occasion.action_uid in domain.summarized and occasion.event is None
+        }
+        summary = summarize(
+            occasion, former, directory=self.directory, workspace=self.workspace
+        )
+        problems += [
+            MailProblem("send_execsum", each) for each in summary.find_warnings()
+        ]
+        return compose_summaries(occasion, summary, users, directory=self.directory)
+
+    def _show(
+        self, step: MailStep, user: User, mail: Mail, now: datetime
+    ) -> PreviewedMail:
+        message = make_message(mail, senders=self.senders, now=now)
+        return PreviewedMail(step, user, mail, message)
+
+
+def _make_occasion(app: str, action: ScheduledActionModel, now: datetime) -> Occasion:
+    """Return what the mails would be about if it happened now."""
+    event = action.when.event if isinstance(action.when, EventModel) else None
+    uid = action.uid or action.name
+    return Occasion(
+        # Of no operation, so that no Message-ID is one of a real mail.
+        operation_id=str_to_uuid(f"{uid} | preview | {now}"),
+        app=app,
+        action_uid=uid,
+        action_name=action.name,
+        now=now,
+        occurrence=now,
+        event=event,
+        event_at=None if event is None else now,
+    )
+
+
+def read_asked(
+    connection: sa.Connection,
+    asked: PreviewMailsModel,
+    *,
+    app: str | None,
+    default_timezone: str,
+    task_rules: TaskRules,
+) -> tuple[str, ScheduledActionModel]:
+    """
+    Return the app and the action that a request means.
+
+    Args:
+        connection: Any.
+
+        asked: The request.
+
+        app: Uid of the only small app that the caller may see or named. None: any.
+
+        default_timezone: The zone of rules that name none.
+
+        task_rules: Where ``run_task`` may send tasks.
+
+    Raises:
+        InvalidDocumentError: It names no action, or two; or no app; or the document of
+            the action is wrong.
+
+        NotFoundError: There is no such action.
+    """
+    if (asked.uid is None) == (asked.action is None):
+        problem = (
+            "must be the only one of 'uid' and 'action', or one of them is missing."
+        )
+        hint = "Name a stored action with 'uid', or give the document as 'action'."
+        raise InvalidDocumentError((Problem("/uid", problem, hint),))
+    if asked.uid is not None:
+        row = get_action(connection, asked.uid, app=app)
+        model = read_stored(row.uid, row.document)
+        return row.app, model.model_copy(update={"uid": row.uid})
+    if app is None:
+        hint = "Name the small app whose users would get the mails."
+        raise InvalidDocumentError((Problem("/app", "is missing.", hint),))
+    model = read_action_object(
+        asked.action, default_timezone=default_timezone, task_rules=task_rules
+    )
+    return app, model
+
+
+def write_files(folder: Path, found: MailPreview) -> list[Path]:
+    """
+    Write each mail of a preview as ``.eml``, and its HTML and files beside it.
+
+    Args:
+        folder: It is made if it is not there; files of the same names are replaced.
+
+        found: Ids of users become names of files, whatever they hold.
+
+    Returns:
+        The files, in order.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for number, each in enumerate(found.mails, start=1):
+        name = re.sub(r"[^A-Za-z0-9@._-]+", "_", each.user.id)[:60].lstrip(".")
+        stem = f"{number:03}-{each.step}-{name}"
+        contents = [(".eml", each.message.as_bytes())]
+        if each.mail.html is not None:
+            contents.append((".html", each.mail.html.encode()))
+        contents += [
+            (f".{attachment.subtype}", attachment.content)
+            for attachment in each.mail.attachments
+        ]
+        for suffix, content in contents:
+            path = folder / f"{stem}{suffix}"
+            path.write_bytes(content)
+            written.append(path)
+    return written
