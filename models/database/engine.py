@@ -169,7 +169,7 @@ def make_engine(
     if backend == "sqlite":
         engine = _make_sqlite_engine(parsed, timeout, clock)
     elif backend == "postgresql":
-        engine = _load_postgresql().make_postgresql_engine(
+        engine = load_postgresql().make_postgresql_engine(
             parsed, timeout=timeout, pool_size=pool_size
         )
     else:
@@ -182,7 +182,7 @@ def make_engine(
     return engine
 
 
-def _load_postgresql() -> Any:
+def load_postgresql() -> Any:
     """Import what needs psycopg: it takes longer than most commands on SQLite do."""
     return import_module("models.database.postgresql")
 
@@ -254,7 +254,7 @@ def make_interruptible(engine: sa.Engine) -> None:
     have a bound for each statement. Call it before *engine* connects.
     """
     if engine.dialect.driver == "psycopg":
-        driver = _load_postgresql()
+        driver = load_postgresql()
 
         @sa.event.listens_for(engine, "do_connect")
         def _connect(_dialect: object, _record: object, args: Any, values: Any) -> Any:
@@ -386,7 +386,7 @@ def execute_at_once(
     engine: sa.Engine, statement: sa.ClauseElement, values: Mapping[str, object]
 ) -> Any:
     """Execute *statement* on PostgreSQL: see ``postgresql.execute_at_once``."""
-    return _load_postgresql().execute_at_once(engine, statement, values)
+    return load_postgresql().execute_at_once(engine, statement, values)
 
 
 @contextmanager

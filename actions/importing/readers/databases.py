@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from models.database.postgresql import make_postgresql_engine
+from models.database.engine import load_postgresql
 from models.errors import RuleError, UnreachableError, UsageError
 from models.fields.server_url import read_database_url
 
@@ -82,7 +82,9 @@ def _make_engine(url: str) -> sa.Engine:
         msg = "URL cannot be read. Write postgresql://user:password@host/name."
         raise UsageError(msg) from None
     if parsed.get_backend_name() == "postgresql":
-        return make_postgresql_engine(parsed, timeout=TIMEOUT, pool_size=1)
+        make_engine = load_postgresql().make_postgresql_engine
+        engine: sa.Engine = make_engine(parsed, timeout=TIMEOUT, pool_size=1)
+        return engine
     return _make_sqlite_engine(parsed.database or "")
 
 

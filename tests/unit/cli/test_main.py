@@ -158,8 +158,9 @@ _HEAVY = {
     "yaml",
 }
 
-#: Commands that run a part of the fleet, or migrate: those do need some of them.
-_FLEET = {"up", "demo", "scheduler", "worker", "web", "tick", "migrate"}
+#: Commands that run a part of the fleet, or migrate: those do need some of them. What
+#: Kubernetes has is YAML.
+_FLEET = {"up", "demo", "scheduler", "worker", "web", "tick", "migrate", "import k8s"}
 
 
 @pytest.mark.slow
