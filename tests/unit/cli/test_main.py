@@ -159,8 +159,11 @@ _HEAVY = {
 }
 
 #: Commands that run a part of the fleet, or migrate: those do need some of them. What
-#: Kubernetes has is YAML.
-_FLEET = {"up", "demo", "scheduler", "worker", "web", "tick", "migrate", "import k8s"}
+#: Kubernetes has is YAML, and a preview of mails renders them.
+_FLEET = {"up", "demo", "scheduler", "worker", "web", "tick", "migrate"} | {
+    "import k8s",
+    "mails preview",
+}
 
 
 @pytest.mark.slow
