@@ -243,6 +243,8 @@ DUE = {
     "calendar": ["2026-03-31T09:00:00Z", "2026-04-30T09:00:00Z"],
     "interval": ["2026-01-31T09:00:00Z", "2026-02-28T09:00:00Z"],
     "due date": ["2026-12-01T08:00:00Z"],
+    # Both months begin with two days before a weekend, or with a Sunday.
+    "working day": ["2026-01-07T09:00:00Z", "2026-02-06T09:00:00Z"],
     # Due when somebody does something.
     "on an event": [],
     "after an event": [],
