@@ -1,5 +1,5 @@
 """
-Two hundred simulated hours of faults, and no promise broken.
+Forty simulated hours of faults, and no promise broken.
 
 `make simulate` runs longer; `python -m tests.simulation --seed N` replays one seed.
 """
@@ -18,7 +18,7 @@ from tests.simulation.seeds import simulate
 from tests.simulation.world import Emphasis, World
 
 #: ``make simulate SEEDS=2000`` has more.
-SEEDS = 80
+SEEDS = 40
 
 _ROOT = Path(__file__).parents[2]
 

@@ -31,7 +31,7 @@ SUBJECTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 #: Change nothing, although they are not GET.
-READ_ONLY = frozenset({"preview"})
+READ_ONLY = frozenset({"preview", "preview_mails"})
 
 #: Make many things, each of which the answer names.
 MANY = frozenset({"create_actions"})
