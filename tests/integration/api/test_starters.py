@@ -22,7 +22,7 @@ def test_each_starter_can_be_posted_as_it_is(web: Web):
             },
         )
         assert 201 == posted.status_code, posted.text
-    assert 12 == len(items)
+    assert 13 == len(items)
 
 
 def test_one_is_read_by_its_kind(web: Web):
