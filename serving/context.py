@@ -36,6 +36,9 @@ class Context:
         body: What was sent, at most as long as the route takes.
 
         idempotency_key: Of a POST that may be repeated. None: it was not given.
+
+        last_event_id: Of the last event that was told before anything was read, for
+            whoever goes on from there. None: none is known.
     """
 
     request: Request
@@ -44,6 +47,7 @@ class Context:
     request_id: str
     body: bytes = b""
     idempotency_key: str | None = None
+    last_event_id: str | None = None
 
     @property
     def repeatable(self) -> str | None:

@@ -162,6 +162,7 @@ class GuardedRoute(APIRoute):
             request_id=request.state.request_id,
             body=body,
             idempotency_key=key,
+            last_event_id=services.hub.last_id,
         )
 
 

@@ -189,6 +189,13 @@ class Hub:
         self._greet(listener, last_id)
         return listener
 
+    @property
+    def last_id(self) -> str | None:
+        """The id of the last event that was told. None: nobody looks for any now."""
+        if self._looking is None or self._looking.done():
+            return None
+        return self._name(self.number)
+
     def _has_room(self, caller: str) -> bool:
         settings = self.settings
         return (

@@ -63,6 +63,13 @@ async def listen(
         str | None,
         Header(description="The id of the last event that was received."),
     ] = None,
+    begin_after: Annotated[
+        str | None,
+        Query(
+            alias="last_event_id",
+            description="The same, for clients that cannot set the header at first.",
+        ),
+    ] = None,
 ) -> Response:
     """
     Tell what happens, as it happens.
@@ -74,7 +81,7 @@ async def listen(
     """
     hub = context.services.hub
     app = context.narrow(app)
-    listener = await hub.join(context.caller.owner, app, last_event_id)
+    listener = await hub.join(context.caller.owner, app, last_event_id or begin_after)
     if listener is None:
         msg, after = _FULL if not hub.is_closed else _STOPPING
         raise HttpError(

@@ -154,6 +154,13 @@ class Looker:
         page.goto(f"{site.url}{path}")
         return page
 
+    def follow(self, site: Site, path: str) -> Page:
+        """Return the page at *path*, which is told from now on of what happens."""
+        page = self.enter(site).new_page()
+        with page.expect_response(lambda each: "/api/v1/stream" in each.url):
+            page.goto(f"{site.url}{path}")
+        return page
+
     def enter(
         self,
         site: Site,

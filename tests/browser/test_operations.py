@@ -121,7 +121,7 @@ def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
     """
     What is new waits behind a button.
     """
-    page = looker.open(own_site, "/operations")
+    page = looker.follow(own_site, "/operations")
     before = page.locator("tbody[data-row]").first.get_attribute("id")
     newer = own_site.scene.make_id("newer", "one")
     with writing(own_site.engine) as connection:

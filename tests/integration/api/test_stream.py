@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -420,6 +421,32 @@ def test_operation_is_told_over_http(served: WebServer, engine: sa.Engine):
     assert str(operation.id) == json.loads(told["data"])["id"]
     with listening(served, make_key(engine, "app"), first["id"]) as again:
         assert told == next(again)
+    query = f"?last_event_id={first['id']}"
+    with listening(served, make_key(engine, "app"), query=query) as again:
+        assert told == next(again)
+
+
+def test_page_goes_on_where_it_was_read(served: WebServer, engine: sa.Engine):
+    """
+    What happens between the reading of a page and its listening is told, if anybody
+    listened already; the first one begins where they begin.
+    """
+    key = make_key(engine, None)
+    signed_in = {"Authorization": f"Bearer {key}"}
+
+    def read() -> str:
+        page = httpx2.get(f"{served.url}/operations", headers=signed_in, timeout=60)
+        found = re.search(r'data-stream="/api/v1/stream([^"]*)"', page.text)
+        assert found is not None
+        return found[1]
+
+    alone = read()
+    with listening(served, key) as events:
+        first = next(events)
+        beside = read()
+
+    assert "" == alone
+    assert f"?last_event_id={first['id']}" == beside
 
 
 def test_end_of_the_server_ends_streams(served: WebServer, engine: sa.Engine):
