@@ -131,7 +131,8 @@ def show(report: Report, *, folder: str | None, overwrite: bool, json: bool) -> 
     else:
         _print(report, out())
     if written is not None:
-        print_note(f"Wrote {written:,} documents to {folder}.")
+        noun = "document" if written == 1 else "documents"
+        print_note(f"Wrote {written:,} {noun} to {folder}.")
     for obstacle in report.find_obstacles(get_settings().task_rules):
         print_warning(obstacle)
     if report.count(Verdict.CANNOT_BE):
