@@ -113,6 +113,13 @@ class AnswerReader:
             log.warning(Event.ANSWERS_UNREAD, connection=name, error=str(error))
             self._rests[name] = self._monotonic() + REST_S
             return 0
+        except (MinutehandError, sa.exc.SQLAlchemyError):
+            raise  # the database: every broker waits for the next look
+        except Exception:
+            # What nobody expected of one broker must not stop the others' answers.
+            log.exception(Event.ANSWERS_UNREAD, connection=name)
+            self._rests[name] = self._monotonic() + REST_S
+            return 0
 
     def _notice_silence(self) -> None:
         """Find out, for tasks that do not answer, whether anybody takes them."""
@@ -170,6 +177,8 @@ def _run(reader: AnswerReader, stop: threading.Event) -> None:
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The next look tries again; what was not kept was not taken off.
                 log.warning(Event.ANSWERS_UNREAD, error=str(error))
+            except Exception:
+                log.exception(Event.ANSWERS_UNREAD)
     finally:
         # Even an error that nobody expected must not end it: its trace is written.
         if not stop.is_set():

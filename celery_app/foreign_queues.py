@@ -122,6 +122,8 @@ def describe_silence(
     """
     if queue is None:
         return None
+    if name is not None and name not in settings.task_connections:
+        return f"connection {name!r} is no longer in MINUTEHAND_TASK_CONNECTIONS"
     link = Link(settings, name)
     try:
         with link.connecting() as (app, connection):

@@ -40,6 +40,9 @@ LONGEST_VALUE = 4_000
 #: Bytes of a body that is decoded at all.
 LARGEST_BODY = 1_000_000
 
+#: Lists and objects within each other: so deep, nothing that handles a value fails.
+DEEPEST = 100
+
 
 def make_links(task: ForeignTask, answers: str) -> dict[str, Any]:
     """
@@ -156,7 +159,7 @@ def read_answer(message: Message) -> Answer | None:
     if not isinstance(message.headers, dict):
         return None
     name = message.headers.get("task")
-    if name not in {SUCCEEDED, FAILED}:
+    if not isinstance(name, str) or name not in {SUCCEEDED, FAILED}:
         return None
     try:
         token = UUID(str(message.headers.get(TOKEN)))
@@ -168,6 +171,18 @@ def read_answer(message: Message) -> Answer | None:
     return Answer(token, succeeded=True, returned=value, note=note)
 
 
+def _find_depth(body: bytes) -> int:
+    """Return how many brackets are open at most; those in texts count, too."""
+    depth = deepest = 0
+    for each in body:
+        if each in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif each in b"]}":
+            depth -= 1
+    return deepest
+
+
 def _read_value(message: Message) -> tuple[JsonValue, str | None]:
     """Return what the task returned, and what is to be said of it."""
     if message.content_type != "application/json":
@@ -175,6 +190,8 @@ def _read_value(message: Message) -> tuple[JsonValue, str | None]:
         return None, f"returned {str(message.content_type)[:100]}, which is not read"
     if len(message.body) > LARGEST_BODY:
         return None, f"returned {len(message.body):,} bytes, which are not kept"
+    if _find_depth(message.body) > DEEPEST:
+        return None, f"returned more than {DEEPEST} lists or objects within each other"
     try:
         args = json.loads(message.body)[0]
         value: JsonValue = args[0] if args else None

@@ -25,7 +25,7 @@ from kombu.exceptions import KombuError, OperationalError
 from celery_app.app import make_config
 from celery_app.routing import find_answer_queue
 from celery_app.task_answers import declare_answers, make_links, take_answers
-from models.errors import MinutehandError, PlatformError, RuleError, StepError
+from models.errors import PlatformError, RuleError, StepError
 from operations.foreign_tasks import Answer, ForeignTask
 from settings import Settings
 
@@ -184,14 +184,14 @@ class Link:
                         return take_answers(self._open[1], answers, keep, limit=limit)
                     self._close()
                 return take_answers(self._connect()[1], answers, keep, limit=limit)
-            except MinutehandError:
-                self._close()  # what was not kept goes back into the queue
-                raise
             except self.errors as error:
                 self._close()
                 said = str(error).strip() or type(error).__name__
                 msg = f"{self.title} does not give the answers of tasks: {said}"
                 raise PlatformError(msg) from error
+            except BaseException:
+                self._close()  # what was not kept goes back into the queue
+                raise
 
     @contextmanager
     def connecting(self) -> Iterator[tuple[Celery, Any]]:

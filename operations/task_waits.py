@@ -24,13 +24,9 @@ from models.database.tables import AWAITING, OPEN_WAITS, operations, task_waits
 from operations.claiming.claim import guard
 from operations.claiming.claimed import Claim
 from operations.foreign_tasks import Answer, ForeignTask, Wait
-from operations.running.step_records import remember
+from operations.running.step_records import AWAITED, remember
 
 _kept = task_waits.c
-
-#: Key in the memo of the step: the token of what it waits for. A step that begins anew
-#: has forgotten it.
-_AWAITED = "awaited"
 
 #: How long after a deadline answers are still looked for: they are taken off the broker
 #: then, and change nothing.
@@ -44,19 +40,16 @@ class TaskWaits:
 
     Args:
         memo: What the step remembers.
-
-        is_anew: Whether the step ended before, so that what it waited for is past.
     """
 
     engine: sa.Engine
     claim: Claim
     step: str
     memo: dict[str, JsonValue] = field(default_factory=dict)
-    is_anew: bool = False
 
     def fetch(self) -> Wait | None:
         """Return what this step waits for; None: it has not begun to."""
-        token = None if self.is_anew else self.memo.get(_AWAITED)
+        token = self.memo.get(AWAITED)
         if token is None:
             return None
         with reading(self.engine) as connection:
@@ -71,6 +64,8 @@ class TaskWaits:
         self, task: ForeignTask, within: timedelta, token: UUID | None = None
     ) -> Wait:
         """Commit that the end of *task* is waited for; *token* None: a new one."""
+        # An answer may have come to what was sent before; it stays.
+        kept = set() if token is None else {"answered_at", "answer"}
         token = token or uuid4()
         values: dict[str, Any] = {
             "token": token,
@@ -85,9 +80,12 @@ class TaskWaits:
             connection.execute(
                 insert(task_waits)
                 .values(operation_id=self.claim.operation_id, **values)
-                .on_conflict_do_update(index_elements=[_kept.operation_id], set_=values)
+                .on_conflict_do_update(
+                    index_elements=[_kept.operation_id],
+                    set_={key: values[key] for key in values.keys() - kept},
+                )
             )
-            self.memo[_AWAITED] = str(token)
+            self.memo[AWAITED] = str(token)
             remember(connection, self.claim, self.step, self.memo)
             deadline = read_clock(connection) + within
         return Wait(token, deadline, False, False, None, None)  # noqa: FBT003 - fields

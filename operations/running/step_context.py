@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from models.database.engine import writing
-from models.operation_state import OPEN_STEPS, Trigger
+from models.operation_state import Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.claiming.claim import guard
@@ -90,8 +90,6 @@ def make_context(  # noqa: PLR0913 - all that a step is given
             engine, claim, step.name, keeps_content=ports.retention.mails
         ),
         ports=ports,
-        waits=TaskWaits(
-            engine, claim, step.name, memo, is_anew=step.state not in OPEN_STEPS
-        ),
+        waits=TaskWaits(engine, claim, step.name, memo),
         details=claim.details,
     )

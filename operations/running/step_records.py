@@ -35,6 +35,9 @@ from operations.mail.deliver import RESENT_KEY
 from operations.ports import DeliveryState
 from operations.running.spoken_lines import SpokenLines
 
+#: Key in the memo of a step: the token of the task whose end it waits for.
+AWAITED = "awaited"
+
 
 @dataclass(frozen=True, slots=True)
 class KeptStep:
@@ -72,6 +75,11 @@ def prepare_steps(
         left = _leave_out(connection, claim, left)
     if RETURN_KEY in claim.details:  # the other steps stay as they are
         left = [step for step in left if RESENT_KEY in step.memo]
+    for step in left:
+        if step.state not in OPEN_STEPS and AWAITED in step.memo:
+            # It begins anew, even if this attempt ends before it does.
+            del step.memo[AWAITED]
+            remember(connection, claim, step.name, step.memo)
     if left:
         start_step(connection, claim, left[0].name)
     return left

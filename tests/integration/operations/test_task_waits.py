@@ -24,6 +24,7 @@ from operations.running.attempt import Attempt
 from operations.sending.order import fetch_sendable
 from operations.sending.why_not_sent import find_hindrances
 from operations.task_waits import (
+    TaskWaits,
     fetch_listened,
     fetch_silent,
     note_remark,
@@ -258,6 +259,57 @@ def test_retry_of_a_failure_sends_anew(engine: sa.Engine, ports: Ports):
     assert "pending" == run(engine, ports)
     assert answer(engine)
     assert "succeeded" == run(engine, ports)
+
+
+class KilledError(BaseException):
+    """The worker is gone."""
+
+
+def test_retry_that_is_cut_off_sends_anew_all_the_same(
+    engine: sa.Engine, ports: Ports, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    The answer to what was sent before the retry is not taken for the new one's.
+    """
+    prepare(engine)
+    run(engine, ports)
+    answer(engine, succeeded=False)
+    run(engine, ports)
+    with writing(engine) as connection:
+        assert reopen(connection, DAILY.id)
+
+    def die(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TaskWaits, "begin", die)
+        with pytest.raises(KilledError):
+            run(engine, ports)
+    edit(engine, DAILY.id, lease_expires_at=get_now(engine) - MINUTE)
+
+    assert "pending" == run(engine, ports)
+    assert 2 == len(ports.tasks.sent)  # type: ignore[attr-defined]
+
+
+def test_answer_to_what_is_sent_again_stays(engine: sa.Engine, ports: Ports):
+    """
+    It came between two looks of the next worker.
+    """
+    prepare(engine)
+    run(engine, ports)
+    token = get_token(engine)
+    answer(engine)
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
+    waits = TaskWaits(engine, claim, "run_task", {"awaited": str(token)})
+
+    waits.begin(
+        ForeignTask("shop.report", str(DAILY.id), queue="reports"), MINUTE, token
+    )
+
+    found = waits.fetch()
+    assert found is not None
+    assert found.answer is not None
 
 
 def test_worker_that_dies_after_sending_loses_nothing(engine: sa.Engine, ports: Ports):

@@ -46,6 +46,30 @@ def test_success_has_the_value():
     )
 
 
+@pytest.mark.parametrize("name", [[], {}, None, 7, ["minutehand.answers"]])
+def test_name_that_is_no_text_is_no_answer(name: Any):
+    """
+    Whoever shares the broker may write it, and must not stop the answers of others.
+    """
+    assert read_answer(make(7, name)) is None
+
+
+@pytest.mark.parametrize("depth", [150, 970, 100_000])
+def test_value_that_is_too_deep_is_named(depth: int):
+    """
+    It is not kept: whatever reads it later would fail.
+    """
+    body = b"[[" + b"[" * depth + b"]" * depth + b"], {}, {}]"
+    headers = {"task": SUCCEEDED, TOKEN: str(ONE)}
+
+    told = read_answer(Message(headers, "application/json", body))
+
+    assert told is not None
+    assert (True, None) == (told.succeeded, told.returned)
+    assert told.note is not None
+    assert "within each other" in told.note
+
+
 def test_failure_has_the_token_alone():
     """
     Celery gives the id of the task, and no text.
@@ -63,7 +87,7 @@ def test_failure_has_the_token_alone():
         (make("x" * LARGEST_BODY), "not kept"),
         (Message(make(1).headers, "application/x-python-serialize", b"(dp0"), "pytho"),
         (Message(make(1).headers, "application/json", b"{"), "not JSON"),
-        (Message(make(1).headers, "application/json", b"[" * 100_000), "not JSON"),
+        (Message(make(1).headers, "application/json", b"[" * 100_000), "within"),
     ],
 )
 def test_value_that_is_not_kept_is_a_success_all_the_same(message: Message, word: str):
