@@ -177,8 +177,6 @@ def _run(reader: AnswerReader, stop: threading.Event) -> None:
             except (MinutehandError, sa.exc.SQLAlchemyError) as error:
                 # The next look tries again; what was not kept was not taken off.
                 log.warning(Event.ANSWERS_UNREAD, error=str(error))
-            except Exception:
-                log.exception(Event.ANSWERS_UNREAD)
     finally:
         # Even an error that nobody expected must not end it: its trace is written.
         if not stop.is_set():

@@ -68,7 +68,12 @@ VAGUE_NAMES = {
 
 #: One bad action must not stop the tick; an operation must reach a final state; and
 #: no package of others may stop a program.
-MAY_CATCH_ALL = {"actions/tick.py", "celery_app/tasks.py", "dispatch/packages.py"}
+MAY_CATCH_ALL = {
+    "actions/tick.py",
+    "celery_app/answer_reader.py",
+    "celery_app/tasks.py",
+    "dispatch/packages.py",
+}
 
 #: Celery, its libraries and its brokers; and what is built on these.
 OF_CELERY = {"amqp", "billiard", "celery", "celery_app", "kombu", "redis"}
@@ -271,7 +276,7 @@ def test_faces_only_format(path: Path) -> None:
     assert list(find_sql(path)) == []
 
 
-def test_all_errors_are_caught_in_two_places_only() -> None:
+def test_all_errors_are_caught_in_few_places_only() -> None:
     """
     ``except Exception`` elsewhere would hide bugs.
     """
