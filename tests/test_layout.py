@@ -66,8 +66,8 @@ VAGUE_NAMES = {
     "manager",
 }
 
-#: One bad action must not stop the tick; an operation must reach a final state; and
-#: no package of others may stop a program.
+#: One bad action must not stop the tick; an operation must reach a final state; no
+#: package of others may stop a program, and no broker the answers of the others.
 MAY_CATCH_ALL = {
     "actions/tick.py",
     "celery_app/answer_reader.py",
