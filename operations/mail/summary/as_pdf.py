@@ -199,7 +199,16 @@ class _Pages(FPDF):
         if not part.figures:
             return height + self._measure_rows(part)
         kept = [self._make_head(part), *part.figures][: 1 + _KEPT_ROWS]
+        if len(part.figures) <= _KEPT_ROWS:
+            height += self._measure_notes(part)  # they stay with the last row
         return height + sum(map(self._measure_figure, kept))
+
+    def _measure_notes(self, part: PartText) -> float:
+        """Return the height of what is said below the table of figures."""
+        self._set_text(8)
+        return sum(
+            1 + 4 * self._count_lines(told, self.epw) for told in _find_notes(part)
+        )
 
     def _make_head(self, part: PartText) -> FigureText:
         """Return the head of the table of figures, which is as high as a short row."""
@@ -208,9 +217,7 @@ class _Pages(FPDF):
     # The table of figures is drawn by hand: it has bars.
 
     def _write_figures(self, part: PartText) -> None:
-        notes = [told for told in (part.bars, part.more_figures) if told]
-        self._set_text(8)
-        notes_height = sum(1 + 4 * self._count_lines(told, self.epw) for told in notes)
+        notes_height = self._measure_notes(part)
         self._write_figures_head(part)
         for figure in part.figures:
             height = self._measure_figure(figure)
@@ -220,7 +227,7 @@ class _Pages(FPDF):
                 self.add_page()
                 self._write_figures_head(part)
             self._write_figure(figure, height)
-        for told in notes:
+        for told in _find_notes(part):
             self.ln(1)
             self._line(told, 8, ink=_PALE)
 
@@ -345,3 +352,8 @@ class _Pages(FPDF):
             self._line(self._summary.unpublished, 9, ink=_PALE)
         self.ln(6)
         self._line(self._summary.sent_by, 8, ink=_PALE)
+
+
+def _find_notes(part: PartText) -> list[str]:
+    """Return what is said below the table of figures."""
+    return [told for told in (part.bars, part.more_figures) if told]

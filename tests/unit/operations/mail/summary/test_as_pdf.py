@@ -86,7 +86,7 @@ def make_tall(number: int, figures: int, rows: int, *, described: bool) -> Part:
     )
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=25)
 @given(
     shapes=st.lists(
         st.tuples(st.integers(0, 14), st.integers(0, 5), st.booleans()),
@@ -113,7 +113,11 @@ def test_no_heading_is_left_alone(shapes: list[tuple[int, int, bool]]):
                 if part.figures:
                     assert any(each.startswith("col") for each in texts[place:])
                 elif part.data.head:
-                    assert any(each.startswith("cell") for each in texts[place:])
+                    # With a former summary, the count of rows is a table of its own.
+                    assert any(
+                        each == "Rows" or each.startswith("cell")
+                        for each in texts[place:]
+                    )
 
 
 def test_head_of_a_table_is_on_each_page():
