@@ -45,7 +45,7 @@ from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
 from celery_app.worker_start import keep_trying
 from dispatch.clocks import follow_clock_set_back
-from dispatch.upkeep import end_due_pauses
+from dispatch.due_pauses import end_due_pauses
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
 from settings import Settings, read_settings
@@ -107,7 +107,7 @@ class Scheduler(SchedulerParts):
             report = run_tick(  # step 4
                 now,
                 engine=self.engine,
-                dispatch=self.dispatcher.dispatch,  # steps 5 and 6
+                dispatcher=self.dispatcher,  # steps 5 and 6
                 lookback=self.settings.lookback,
                 chunk=self.settings.chunk,
             )

@@ -37,6 +37,7 @@ from pydantic import (
 from models.errors import RuleError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import check_queue
+from models.fields.mail_and_web import check_email, check_url
 from models.fields.server_url import (
     read_broker_url,
     read_connections,
@@ -53,8 +54,6 @@ from models.fields.strict_model import find_near, suggest
 from models.fields.task_rules import TaskRules
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
-from models.operation import check_url
-from models.small_app import check_email
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -82,7 +81,7 @@ _ALLOCATOR = {
 }
 
 #: Settings whose passwords no pattern could find; their values are never shown.
-_SECRET = frozenset({"sql_connections", "task_connections"})
+_SECRET = frozenset({"sql_connections", "task_connections", "task_results"})
 
 #: The shortest lease: with a heartbeat of one second, it survives two lost renewals.
 _THREE_SECONDS = timedelta(seconds=3)
@@ -130,6 +129,17 @@ def _read_hosts(value: object) -> tuple[str, ...]:
 def _read_connections(value: object) -> Mapping[str, str]:
     """Return the brokers of other projects, by name."""
     return value if isinstance(value, Mapping) else read_connections(str(value))
+
+
+def _read_results(value: object) -> Mapping[str, str]:
+    """Return the result backends of other projects, by the names of their brokers."""
+    read = _read_connections(value)
+    for name, url in read.items():
+        if not url.startswith("redis"):
+            hint = "Leave it out: without it, failures refer to the worker's log."
+            msg = f"has a result backend {name!r} that is no Redis."
+            raise RuleError(msg, hint)
+    return read
 
 
 def _read_names(value: object) -> tuple[str, ...]:
@@ -335,6 +345,9 @@ class Settings(BaseModel):
     task_connections: Annotated[
         Mapping[str, str], BeforeValidator(_read_connections), SECRET
     ] = Field(default_factory=dict, repr=False)
+    task_results: Annotated[
+        Mapping[str, str], BeforeValidator(_read_results), SECRET
+    ] = Field(default_factory=dict, repr=False)
     notice_mail: Annotated[tuple[str, ...], BeforeValidator(_read_addresses)] = ()
     notice_webhook: Annotated[str, AfterValidator(check_url)] | None = None
 
@@ -459,12 +472,7 @@ class Settings(BaseModel):
             )
         self._check_bounds()
         self._check_connections()
-        if self.task_queue is not None and self.task_rules.is_own(self.task_queue):
-            raise _clash(
-                "task_queue",
-                "is a queue of Minutehand's own workers.",
-                "Write a queue that your own workers take.",
-            )
+        self._check_tasks()
         return self
 
     @property
@@ -483,6 +491,26 @@ class Settings(BaseModel):
         named = self.task_connections.items()
         found = frozenset(name for name, url in named if url.startswith("amqp"))
         return found | {None} if self.broker_url.startswith("amqp") else found
+
+    def _check_tasks(self) -> None:
+        """Refuse a queue of ours, and results of what is no connection."""
+        if self.task_queue is not None and self.task_rules.is_own(self.task_queue):
+            raise _clash(
+                "task_queue",
+                "is a queue of Minutehand's own workers.",
+                "Write a queue that your own workers take.",
+            )
+        for name in self.task_results.keys() - self.task_connections.keys():
+            raise _clash(
+                "task_results",
+                f"names {name!r}, which is no connection.",
+                f"Name it in {_variable('task_connections')}, too, or leave it out.",
+            )
+
+    def name_starter(self, command: str) -> str:
+        """Return *command*, or ``minutehand up`` where that runs all parts in one."""
+        is_embedded = self.broker_url.startswith("memory")
+        return "minutehand up" if is_embedded else command
 
     def _check_connections(self) -> None:
         """Refuse to let small apps query our own database; workers check again."""

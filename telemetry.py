@@ -102,6 +102,10 @@ class Event(StrEnum):
         "A bulk change met an error that would come again, and ended.",
     )
     BACKFILL_ENDED = "backfill_ended", "A backfill is over; its operations are final."
+    FLIGHT_FAILED = (
+        "flight_failed",
+        "A chunk of a tick could not be recorded; it is decided anew, part by part.",
+    )
     ACTION_QUARANTINED = (
         "action_quarantined",
         "An action could not be read and is left out until it is edited.",
@@ -170,6 +174,10 @@ class Event(StrEnum):
     OPERATION_WAITS = (
         "operation_waits",
         "An operation waits for the end of a task that it sent; no worker is held.",
+    )
+    ANSWERS_UNBOUNDED = (
+        "answers_unbounded",
+        "A Redis forbids EVAL, so answers of tasks are read whole, however large.",
     )
     ANSWERS_UNREAD = (
         "answers_unread",
@@ -294,8 +302,8 @@ START_LAG = _work(
 )
 RUN_TIME = _work(
     "run_time_last_hour",
-    "How many of the operations recorded within the last hour ended at most so many "
-    "seconds after they began.",
+    "How many of the operations recorded within the last hour have ended and took at "
+    "most so many seconds.",
     *("queue", "le"),
 )
 MAILS_UNCERTAIN = _work("mails_uncertain", "Mails that may or may not have been sent.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from actions.due_action import (
@@ -129,7 +129,7 @@ def _sort_out_events(
         row = make_missed(action, first, last, count, len(lost) > CATCH_UP_LIMIT)
         # Two outages may begin with the same occurrence (if its event was recorded
         # between them), but never with the same due_at.
-        operations.append(replace(row, id=make_missed_id(action.uid, lost[0][0])))
+        operations.append(row._replace(id=make_missed_id(action.uid, lost[0][0])))
     operations += [_make_operation(action, *each[1:]) for each in [*chosen, *window]]
     return operations
 
@@ -156,4 +156,4 @@ def _make_late(
     action: DueAction, occurrence: datetime, event: EventCandidate
 ) -> NewOperation:
     row = _make_operation(action, occurrence, event)
-    return replace(row, state=OperationState.MISSED, reason=Reason.RECORDED_LATE)
+    return row._replace(state=OperationState.MISSED, reason=Reason.RECORDED_LATE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -24,8 +23,7 @@ class ActionRevision(NamedTuple):
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class DueAction:
+class DueAction(NamedTuple):
     """
     The columns of an action that a tick reads; the document itself is not parsed.
 

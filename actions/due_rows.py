@@ -7,7 +7,7 @@ that look for due actions are served by an index over ``next_due_at``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -19,60 +19,97 @@ from actions.due_action import ActionRevision, DueAction
 from actions.occurrences import next_due, parse_timing
 from actions.posting.revisions import SCHEDULER, change_action
 from actions.when.event import event_window
-from models.database.engine import UtcDateTime, db_now, json_rows, make_rows_json
-from models.database.tables import events, scheduled_actions
+from models.database.engine import (
+    UtcDateTime,
+    db_now,
+    json_rows,
+    make_rows_json,
+    reading,
+    stream_kept,
+)
+from models.database.flight import AtOnce, Transaction
+from models.database.tables import DUE_ACTIONS, events, scheduled_actions
 from models.decision import Decision
 from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.operation_state import Overlap, Queue
 from models.revision import Change
 
-#: The most uids read ahead, in turn order; bounds the memory of a tick.
+#: The most uids that are read ahead, in turn order, if no server keeps them for us.
 TURNS_AHEAD = 20_000
+
+#: Of how many the turns are found at once: a tick with less due needs one query.
+FIRST_TURNS = 2_000
 
 _RESOLUTION = timedelta.resolution
 
 _kept = scheduled_actions.c
-_IS_DUE = (
-    _kept.next_due_at.is_not(None),
-    # Bare, as in the partial index: SQLite does not use the index for "active = 1".
-    sa.text("scheduled_actions.active"),
-    _kept.paused_at.is_(None),
-    _kept.quarantined_at.is_(None),
-    _kept.deleted_at.is_(None),
-)
+_IS_DUE = DUE_ACTIONS.of(scheduled_actions.name)
 
 
 @cache
-def _turns_statement() -> sa.Select[str]:
+def _turns_statement(
+    *, among: int | None = None, limit: int | None = None
+) -> sa.Select[str]:
     # Materialized, or SQLite would scan all actions to have them sorted by app.
     due = (
         sa.select(_kept.uid, _kept.app, _kept.next_due_at)
-        .where(*_IS_DUE, _kept.next_due_at <= sa.bindparam("now", type_=UtcDateTime))
+        .where(_IS_DUE, _kept.next_due_at <= sa.bindparam("now", type_=UtcDateTime))
+        .order_by(None if among is None else _kept.next_due_at)
+        .limit(among)
         .cte("due")
         .prefix_with("MATERIALIZED")
     )
     turn = sa.func.row_number().over(partition_by=due.c.app, order_by=due.c.next_due_at)
     turns = sa.select(due.c.uid, due.c.next_due_at, turn.label("turn")).subquery()
     return (
-        sa.select(turns.c.uid)
-        .order_by(turns.c.turn, turns.c.next_due_at)
-        .limit(TURNS_AHEAD)
+        sa.select(turns.c.uid).order_by(turns.c.turn, turns.c.next_due_at).limit(limit)
     )
 
 
-def fetch_turns(connection: sa.Connection, *, now: datetime) -> list[str]:
+def fetch_first_turns(connection: sa.Connection, *, now: datetime) -> Sequence[str]:
+    """
+    Return the uids of the FIRST_TURNS actions that have been due for longest.
+
+    They are in turn order, as ``fetch_turns`` says; fewer are all that is due.
+    """
+    return connection.scalars(_turns_statement(among=FIRST_TURNS), {"now": now}).all()
+
+
+def fetch_turns(connection: sa.Connection, *, now: datetime) -> Sequence[str]:
     """
     Return the uids of actions that are due by *now*; small apps take turns.
 
     So an app with 50,000 due actions does not delay another app's ten. Within an app
     the longest due come first. Returns at most TURNS_AHEAD.
     """
-    return list(connection.scalars(_turns_statement(), {"now": now}).all())
+    return connection.scalars(_turns_statement(limit=TURNS_AHEAD), {"now": now}).all()
+
+
+def stream_turns(engine: sa.Engine, *, now: datetime) -> Generator[str]:
+    """
+    Yield all that ``fetch_turns`` would return if it had no bound, each uid once.
+
+    Close it if it is not driven to its end: it holds a connection to PostgreSQL.
+    """
+    if engine.dialect.name == "postgresql":
+        # Sorted once, and kept by the server.
+        for (uid,) in stream_kept(engine, _turns_statement(), {"now": now}):
+            yield uid
+        return
+    offered: set[str] = set()
+    while True:
+        with reading(engine) as connection:
+            ahead = fetch_turns(connection, now=now)
+        uids = [uid for uid in ahead if uid not in offered]
+        yield from uids
+        if not uids or len(ahead) < TURNS_AHEAD:
+            return
+        offered.update(uids)
 
 
 #: Fields of DueAction, in the order of the selected columns.
-_DUE_FIELDS = tuple(DueAction.__dataclass_fields__)
+_DUE_FIELDS = DueAction._fields
 _QUEUE_AT, _OVERLAP_AT = map(_DUE_FIELDS.index, ("queue", "overlap"))
 
 #: Enum members by stored value: a look-up costs a tenth of calling the enum.
@@ -92,11 +129,8 @@ def _due_statement(dialect: str) -> sa.Executable:
         .prefix_with("MATERIALIZED")
     )
     return sa.select(*(asked.c[name] for name in _DUE_FIELDS)).where(
+        DUE_ACTIONS.of(asked.name),
         asked.c.next_due_at <= sa.bindparam("now", type_=UtcDateTime),
-        asked.c.active,
-        asked.c.paused_at.is_(None),
-        asked.c.quarantined_at.is_(None),
-        asked.c.deleted_at.is_(None),
     )
 
 
@@ -154,6 +188,13 @@ def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str
         The uids of the actions whose revision is still the one that was read. The
         others have changed, so the decisions about them are void.
     """
+    return ask_advance(AtOnce(connection), decisions)()
+
+
+def ask_advance(
+    transaction: Transaction, decisions: Sequence[Decision]
+) -> Callable[[], set[str]]:
+    """Do as ``advance``; call what it returns when *transaction* was waited for."""
     rows = [
         {
             "uid": d.action_uid,
@@ -163,10 +204,9 @@ def advance(connection: sa.Connection, decisions: Sequence[Decision]) -> set[str
         }
         for d in decisions
     ]
-    moved = connection.execute(
-        _advance_statement(connection.dialect.name), {"moved": make_rows_json(rows)}
-    )
-    return set(moved.scalars().all())
+    statement = _advance_statement(transaction.connection.dialect.name)
+    moved = transaction.ask(statement, {"moved": make_rows_json(rows)})
+    return lambda: {uid for (uid,) in moved.rows}
 
 
 def fetch_due_revisions(
@@ -175,7 +215,7 @@ def fetch_due_revisions(
     """Return those of *uids* that are still due, even if they cannot be parsed."""
     found = connection.execute(
         sa.select(_kept.uid, _kept.revision)
-        .where(_kept.uid.in_(uids), *_IS_DUE, _kept.next_due_at <= now)
+        .where(_kept.uid.in_(uids), _IS_DUE, _kept.next_due_at <= now)
         .order_by(_kept.uid)
     )
     return [ActionRevision(*row) for row in found]

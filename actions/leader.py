@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import Identifier, db_now, reading, writing
+from models.database.flight import Answer, AtOnce, Transaction
 from models.database.tables import leaderships, leases
 from models.errors import MinutehandError
 
@@ -121,13 +122,22 @@ class Leader:
         Raises:
             LeadershipLostError: We no longer lead.
         """
-        if self._fence is not None and self._monotonic() < self._trusted_until:
-            row = connection.execute(_check_statement(), self._ours()).one_or_none()
-            if row is not None:
-                return self._fence
-        self._fence = None
-        msg = "this process no longer holds the scheduler's lease"
-        raise LeadershipLostError(msg)
+        return self.ask_check(AtOnce(connection))()
+
+    def ask_check(self, transaction: Transaction) -> Callable[[], int]:
+        """Do as ``check``; call what it returns when *transaction* was waited for."""
+        fence, found = self._fence, Answer()
+        if fence is not None and self._monotonic() < self._trusted_until:
+            found = transaction.ask(_check_statement(), self._ours())
+
+        def check() -> int:
+            if fence is not None and found.rows:
+                return fence
+            self._fence = None
+            msg = "this process no longer holds the scheduler's lease"
+            raise LeadershipLostError(msg)
+
+        return check
 
     def release(self) -> None:
         """Give up the lease, if it is ours, so that a standby can lead at once."""

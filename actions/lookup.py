@@ -16,6 +16,9 @@ from models.database.tables import scheduled_actions, small_apps, users
 from models.errors import ConflictError, NotFoundError
 from models.fields.strict_model import find_near
 
+#: The small app whose actions are the scheduler's own; they go to the default queue.
+SYSTEM_APP = "minutehand"
+
 #: Names that a mistyped one is compared with: some 30 ms, and only of a refusal.
 _COMPARED = 1000
 
@@ -70,7 +73,9 @@ def find_action(
     connection: sa.Connection, given: str, *, app: str | None = None
 ) -> sa.Row[Any]:
     """
-    Return the action whose uid is *given*, deleted or not, or else whose name it is.
+    Return the action whose uid is *given*, or else whose name it is.
+
+    A deleted action is found by its uid while no action that is left has this name.
 
     Args:
         connection: Any.
@@ -92,11 +97,12 @@ def find_action(
     if app is not None:
         query = query.where(_kept.app == app)
     rows = connection.execute(query).all()
-    exact = [row for row in rows if row.uid == given]
-    if len(exact or rows) == 1:
-        return (exact or rows)[0]
-    if rows:
-        uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in rows))
+    kept = [row for row in rows if row.deleted_at is None] or rows
+    exact = [row for row in kept if row.uid == given] or kept
+    if len(exact) == 1:
+        return exact[0]
+    if exact:
+        uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in exact))
         msg = f"several actions are named {given!r}: {uids}. Give the uid."
         raise ConflictError(msg)
     msg = _describe_missing(connection, given, app)
@@ -195,7 +201,7 @@ def suggest_apps(connection: sa.Connection, start: str) -> list[Suggestion]:
         small_apps.c.deleted_at.is_(None), uid.startswith(start, autoescape=True)
     )
     rows = connection.execute(query.order_by(uid).limit(_SUGGESTED))
-    return [_make_plain(*row) for row in rows if _is_plain(row.uid)]
+    return [make_plain(*row) for row in rows if _is_plain(row.uid)]
 
 
 def suggest_actions(
@@ -214,7 +220,7 @@ def suggest_actions(
         if app is not None:
             query = query.where(_kept.app == app)
         rows = connection.execute(query.order_by(word).limit(_SUGGESTED))
-        found += [_make_plain(*row) for row in rows if _is_plain(row.word)]
+        found += [make_plain(*row) for row in rows if _is_plain(row.word)]
     return list({each.word: each for each in reversed(found)}.values())[::-1]
 
 
@@ -222,8 +228,15 @@ def _is_plain(text: str) -> bool:
     return all(each.isalnum() or each in _PLAIN for each in text)
 
 
-def _make_plain(word: str, about: str) -> Suggestion:
-    """Return a suggestion whose *about* has nothing that a shell may evaluate."""
+def make_plain(word: str, about: str) -> Suggestion:
+    """
+    Return a suggestion whose *about* has nothing that a shell may evaluate.
+
+    Args:
+        word: Has nothing of that kind.
+
+        about: Any text.
+    """
     return Suggestion(word, "".join(c if _is_plain(c) else " " for c in about).strip())
 
 

@@ -17,7 +17,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from actions.due_action import DueAction
 from actions.due_rows import fetch_due
-from actions.posting.post import SYSTEM_APP, Posted, post_action
+from actions.lookup import SYSTEM_APP
+from actions.posting.post import Posted, post_action
 from actions.posting.revisions import SCHEDULER
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_actions, small_apps

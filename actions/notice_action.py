@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from actions.leader import LEASE_NAME
-from actions.posting.post import SYSTEM_APP, post_action
+from actions.lookup import SYSTEM_APP
+from actions.posting.post import post_action
 from models.database.engine import db_now
 from models.database.tables import leases, scheduled_actions, small_apps
 from models.operation import OperationModel

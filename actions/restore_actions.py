@@ -9,7 +9,6 @@ they are recorded as missed, in one row for each action, and none of them runs, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -114,7 +113,7 @@ def decide_as_missed(
             decisions = _decide(connection, uids[start : start + _CHUNK], now)
             moved = advance(connection, decisions) if decisions else set()
             found += [
-                replace(row, reason=reason)
+                row._replace(reason=reason)
                 for decision in decisions
                 if decision.action_uid in moved
                 for row in decision.operations
@@ -127,7 +126,7 @@ def _decide(
     connection: sa.Connection, uids: Sequence[str], now: datetime
 ) -> list[Decision]:
     due = [
-        replace(action, catch_up="none")
+        action._replace(catch_up="none")
         for action in fetch_due(connection, uids, now=now)
     ]
     waiting = [action for action in due if action.event is not None]

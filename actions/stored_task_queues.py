@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,16 +24,16 @@ class TaskQueue:
 
         actions: How many actions.
 
-        example: Uid of one of them.
+        example: Name of one of them.
 
-        names: The tasks that are sent there.
+        senders: The tasks that are sent there, each with the name of an action.
     """
 
     connection: str | None
     queue: str | None
     actions: int
     example: str
-    names: tuple[str, ...] = ()
+    senders: Mapping[str, str] = field(default_factory=dict)
 
 
 def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
@@ -47,7 +48,7 @@ def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
             place[1].label("queue"),
             name.label("name"),
             sa.func.count().label("actions"),
-            sa.func.min(kept.uid).label("example"),
+            sa.func.min(kept.name).label("example"),
         )
         .where(
             kept.active,
@@ -58,6 +59,7 @@ def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
             task["exchange"].as_string().is_(None),
         )
         .group_by(*place, name)
+        .order_by(name)
     )
     found: defaultdict[tuple[str, str], list[sa.Row[Any]]] = defaultdict(list)
     for row in rows:
@@ -72,5 +74,5 @@ def _gather(rows: list[sa.Row[Any]]) -> TaskQueue:
         queue=rows[0].queue,
         actions=sum(row.actions for row in rows),
         example=min(row.example for row in rows),
-        names=tuple(sorted(row.name for row in rows)),
+        senders={row.name: row.example for row in rows},
     )

@@ -7,9 +7,12 @@ does not affect the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
+from typing import Protocol
 
 import sqlalchemy as sa
 import structlog
@@ -19,11 +22,12 @@ from actions.decide import Memo, decide_time
 from actions.decide_events import EventCandidate, decide_event
 from actions.due_action import ActionRevision, DueAction
 from actions.due_rows import (
-    TURNS_AHEAD,
+    FIRST_TURNS,
     fetch_due,
     fetch_due_revisions,
     fetch_events,
-    fetch_turns,
+    fetch_first_turns,
+    stream_turns,
 )
 from models.database.engine import reading
 from models.decision import Decision
@@ -40,7 +44,7 @@ CHUNK = 1000
 
 #: Size of the first chunk; each following one is twice as large, up to CHUNK. So the
 #: first message of a large tick leaves within a tenth of a second.
-FIRST_CHUNK = 125
+FIRST_CHUNK = 50
 
 
 #: An action that could not be decided or recorded, and why, for its admin.
@@ -91,11 +95,64 @@ class Dispatched:
 Dispatch = Callable[[Sequence[Decision], Sequence[Bad]], Dispatched]
 
 
+class Dispatching(Protocol):
+    """
+    What becomes of decisions; see dispatch/dispatcher.py.
+
+    A chunk is dispatched, which waits for everything, or it is launched and landed:
+    then the next one is decided meanwhile.
+    """
+
+    @property
+    def dispatch(self) -> Dispatch:
+        """Records decisions and quarantines, commits, and sends."""
+
+    def launch(
+        self, decisions: Sequence[Decision], *, land: Callable[[], None]
+    ) -> None:
+        """Begin to record *decisions*, and meanwhile *land* what flies."""
+
+    def hand_over(self) -> None:
+        """Send what landed before the last launch."""
+
+    def land(self) -> Dispatched:
+        """Wait until what was launched is recorded; its messages are sent later."""
+
+    def finish(self) -> int:
+        """Send what is not sent yet; return how many were sent."""
+
+
+@dataclass(slots=True)
+class NoFlights:
+    """Dispatching by one function that does it all at once."""
+
+    dispatch: Dispatch
+    _landed: Dispatched = Dispatched(0, 0)
+
+    def launch(
+        self, decisions: Sequence[Decision], *, land: Callable[[], None]
+    ) -> None:
+        """Dispatch *decisions*."""
+        land()
+        self._landed = self.dispatch(decisions, ())
+
+    def hand_over(self) -> None:
+        """Do nothing."""
+
+    def land(self) -> Dispatched:
+        """Return what the launch did."""
+        return self._landed
+
+    def finish(self) -> int:
+        """Do nothing."""
+        return 0
+
+
 def run_tick(
     now: datetime,
     *,
     engine: sa.Engine,
-    dispatch: Dispatch,
+    dispatcher: Dispatching,
     lookback: timedelta = LOOKBACK,
     chunk: int = CHUNK,
 ) -> TickReport:
@@ -107,53 +164,115 @@ def run_tick(
 
         engine: Reads what is due.
 
-        dispatch: Records decisions and quarantines, commits, and sends.
+        dispatcher: Records decisions and quarantines, commits, and sends.
 
         lookback: Older occurrences are subject to ``catch_up``.
 
-        chunk: The most actions passed to *dispatch* at a time.
+        chunk: The most actions passed to *dispatcher* at a time.
 
     Raises:
-        LeadershipLostError, UnreachableError: From *dispatch* or the database. Chunks
+        LeadershipLostError, UnreachableError: From *dispatcher* or the database. Chunks
             that were dispatched before stay so; the next tick finds the rest.
     """
-    report = TickReport(now)
-    memo: Memo = {}
+    tick = _Tick(TickReport(now), engine, dispatcher, lookback)
+    with closing(_take_turns(engine, now, chunk)) as turns:
+        for uids in islice(turns, 1):
+            tick.settle(uids)  # waits, so that the first message leaves at once
+        for uids in turns:
+            tick.launch(uids)
+    tick.land()
+    tick.report.sent += dispatcher.finish()
+    return tick.report
 
-    def settle(uids: Sequence[str]) -> None:
+
+@dataclass(slots=True)
+class _Tick:
+    """
+    A tick under way.
+
+    Args:
+        memo: What actions with the same timing share.
+
+        flying: The uids of what was launched and has not landed.
+    """
+
+    report: TickReport
+    engine: sa.Engine
+    dispatcher: Dispatching
+    lookback: timedelta
+    memo: Memo = field(default_factory=dict)
+    flying: Sequence[str] = ()
+
+    def settle(self, uids: Sequence[str]) -> None:
         """Decide and dispatch *uids*; on an error, by halves to find the culprit."""
         try:
-            decisions = [
-                _decide(*each, now=now, lookback=lookback, memo=memo)
-                for each in _read(engine, uids, now)
-            ]
-            done = dispatch(decisions, ())
+            decisions = self._decide(uids)
+            self._count(len(decisions), self.dispatcher.dispatch(decisions, ()))
         except _NOT_OF_ONE_ACTION:
             raise
         except Exception as error:
             # One bad action must not stop the others, and its admin must see why.
-            left = _read_left(engine, uids, now)
+            left = _read_left(self.engine, uids, self.report.now)
             if not left:
                 raise  # all are recorded, so the error came after that
-            if len(left) > 1:
-                half = len(left) // 2
-                settle([action.uid for action in left[:half]])
-                settle([action.uid for action in left[half:]])
+            if len(left) == 1:
+                log.exception(Event.ACTION_QUARANTINED, action_uid=left[0].uid)
+                self._quarantine(left[0], _describe(error))
                 return
-            log.exception(Event.ACTION_QUARANTINED, action_uid=left[0].uid)
-            bad = (left[0], _describe(error))
-            done = dispatch((), (bad,))
-            ACTIONS_QUARANTINED.inc()
-            report.quarantined.append(bad)
-            report.due += 1
-        else:
-            report.due += len(decisions)
-        report.recorded += done.recorded
-        report.sent += done.sent
+            half = len(left) // 2
+            self.settle([action.uid for action in left[:half]])
+            self.settle([action.uid for action in left[half:]])
 
-    for uids in _take_turns(engine, now, chunk):
-        settle(uids)
-    return report
+    def launch(self, uids: Sequence[str]) -> None:
+        """Decide *uids*, land what flies, and let them fly."""
+        with self._settling(uids):
+            decisions = self._decide(uids)
+            if not decisions:
+                return  # somebody paused or changed all of them meanwhile
+            self.dispatcher.launch(decisions, land=self.land)
+            self.flying = [decision.action_uid for decision in decisions]
+        if self.flying:
+            try:
+                self.dispatcher.hand_over()
+            except Exception:
+                self.land()  # or whether it was recorded would be anybody's guess
+                raise
+
+    def land(self) -> None:
+        """Wait for what flies; an error is of that chunk, which is settled then."""
+        uids, self.flying = self.flying, ()
+        if uids:
+            with self._settling(uids):
+                self._count(len(uids), self.dispatcher.land())
+
+    @contextmanager
+    def _settling(self, uids: Sequence[str]) -> Iterator[None]:
+        """Settle *uids* after an error that may be the fault of one of them."""
+        try:
+            yield
+        except _NOT_OF_ONE_ACTION:
+            raise
+        except Exception:
+            log.exception(Event.FLIGHT_FAILED, actions=len(uids))
+            self.land()
+            self.settle(uids)
+
+    def _decide(self, uids: Sequence[str]) -> list[Decision]:
+        now = self.report.now
+        return [
+            _decide(*each, now=now, lookback=self.lookback, memo=self.memo)
+            for each in _read(self.engine, uids, now)
+        ]
+
+    def _quarantine(self, action: ActionRevision, reason: str) -> None:
+        self._count(1, self.dispatcher.dispatch((), ((action, reason),)))
+        ACTIONS_QUARANTINED.inc()
+        self.report.quarantined.append((action, reason))
+
+    def _count(self, due: int, done: Dispatched) -> None:
+        self.report.due += due
+        self.report.recorded += done.recorded
+        self.report.sent += done.sent
 
 
 _Due = tuple[DueAction, Sequence[EventCandidate], datetime | None]
@@ -200,20 +319,25 @@ def _describe(error: Exception) -> str:
 
 def _take_turns(
     engine: sa.Engine, now: datetime, chunk: int
-) -> Iterator[Sequence[str]]:
-    """Yield uids in chunks until nothing more is due; each uid comes once."""
-    offered: set[str] = set()
+) -> Generator[Sequence[str]]:
+    """
+    Yield the uids of what is due, in chunks; each comes once.
+
+    To find the turns of a million takes seconds, and of the longest due no time: so the
+    first chunk is of these.
+    """
     size = min(FIRST_CHUNK, chunk)
-    while True:
-        with reading(engine) as connection:
-            ahead = fetch_turns(connection, now=now)
-        # An action that changed meanwhile and is due again waits for the next tick.
-        uids = [uid for uid in ahead if uid not in offered]
-        start = 0
-        while start < len(uids):
-            yield uids[start : start + size]
-            start += size
-            size = min(2 * size, chunk)
-        if not uids or len(ahead) < TURNS_AHEAD:
-            return
-        offered.update(uids)
+    with reading(engine) as connection:
+        ahead = fetch_first_turns(connection, now=now)
+    if ahead:
+        yield ahead[:size]
+    # An action that changed meanwhile and is due again waits for the next tick.
+    offered = frozenset(ahead[:size])
+    with closing(
+        stream_turns(engine, now=now)
+        if len(ahead) >= FIRST_TURNS
+        else (uid for uid in ahead)
+    ) as turns:
+        rest = (uid for uid in turns if uid not in offered)
+        while uids := list(islice(rest, size := min(2 * size, chunk))):
+            yield uids

@@ -36,7 +36,7 @@ from models.database.engine import db_now, read_clock
 from models.database.tables import scheduled_actions, zones
 from models.decision import Decision
 from models.errors import RuleError
-from models.fields.zone import get_zone_names
+from models.fields.zone import get_zone_names, load_zone
 from telemetry import ACTIONS_QUARANTINED, Event
 
 log = structlog.get_logger()
@@ -50,6 +50,9 @@ _LOOKED_AT = 2000
 
 #: The timings that the last change of the reading moves: intervals with a date part.
 _MOVED = re.compile(r'"every":"P[^T"]')
+
+#: What all of them contain, for the database, and few others.
+_BY_DATE = '"every":"P'
 
 #: The most actions advanced in one statement.
 _CHUNK = 1000
@@ -120,6 +123,31 @@ def find_unreadable(connection: sa.Connection, *, limit: int = 100) -> list[Unre
                 if len(found) >= limit:
                     return found
     return found
+
+
+def find_reread(
+    connection: sa.Connection, *, now: datetime, limit: int = 100
+) -> list[tuple[str, str]]:
+    """
+    Return the actions, and their zones, that the next leader reads in another way.
+
+    Their intervals have days, and the zone changes its clocks within a year of *now*
+    (aware). Once a leader of this version leads, there are none.
+    """
+    names = _fetch_names_read_otherwise(connection)
+    found = (
+        (row.uid, name)
+        for name in sorted(names)
+        if _changes_clocks(load_zone(name), now)
+        for row in _fetch_users_of(connection, name, _kept.timing.contains(_BY_DATE))
+        if _MOVED.search(row.timing)
+    )
+    return list(islice(found, limit))
+
+
+def _changes_clocks(zone: ZoneInfo, now: datetime) -> bool:
+    months = (now + timedelta(days=30 * n) for n in range(13))
+    return len({each.astimezone(zone).utcoffset() for each in months}) > 1
 
 
 def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]:
@@ -225,7 +253,6 @@ def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
 
 def _fetch_read_otherwise(connection: sa.Connection) -> set[str]:
     """Return the zones that another version of the programs has read last."""
-    known = get_zone_names()
     # Versions before the second reading did not remember the zones of events.
     waiting = (
         sa.select(_kept.zone)
@@ -236,11 +263,15 @@ def _fetch_read_otherwise(connection: sa.Connection) -> set[str]:
             _kept.zone.not_in(sa.select(zones.c.name)),
         )
     )
-    forgotten = set(connection.execute(waiting).scalars()) & known
+    forgotten = set(connection.execute(waiting).scalars()) & get_zone_names()
     remember_zones(connection, forgotten, made_by="unknown")
+    return _fetch_names_read_otherwise(connection)
+
+
+def _fetch_names_read_otherwise(connection: sa.Connection) -> set[str]:
     mine = zones.c.version.endswith(f", reading {READING}")
     names = connection.execute(sa.select(zones.c.name).where(~mine)).scalars()
-    return {name for name in names if name in known}
+    return set(names) & get_zone_names()
 
 
 def _fetch_withdrawn(connection: sa.Connection) -> list[str]:
@@ -259,7 +290,9 @@ def _uses(name: str) -> tuple[sa.ColumnElement[bool], ...]:
     )
 
 
-def _fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:
+def _fetch_users_of(
+    connection: sa.Connection, name: str, *where: sa.ColumnElement[bool]
+) -> list[sa.Row[Any]]:
     query = sa.select(
         _kept.uid,
         _kept.revision,
@@ -268,7 +301,8 @@ def _fetch_users_of(connection: sa.Connection, name: str) -> list[sa.Row[Any]]:
         _kept.next_due_at,
         _kept.quarantined_at,
     )
-    return list(connection.execute(query.where(*_uses(name)).order_by(_kept.uid)))
+    query = query.where(*_uses(name), *where)
+    return list(connection.execute(query.order_by(_kept.uid)))
 
 
 def _compare(

@@ -16,11 +16,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.case import CAP_S, LIBRARIES, PEERS, Result, make_peer
+from benchmarks.case import (
+    APART,
+    CAP_S,
+    LIBRARIES,
+    PEERS,
+    WITH_APART,
+    Result,
+    make_peer,
+)
 from benchmarks.picture import draw
 from benchmarks.servers import Servers, empty, run_servers, to_environment
 from tests.servers import ServerError
@@ -32,7 +40,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 #: Of those registered: all, one in a hundred, none.
 SHARES = (1.0, 0.01, 0.0)
 
-#: What ``--quick`` measures, in about a minute.
+#: What ``--quick`` measures, in some two minutes.
 QUICK_SIZES = (1_000,)
 QUICK_SHARES = (1.0, 0.0)
 QUICK_CAP_S = 5.0
@@ -55,7 +63,7 @@ _COLUMNS = {
 }
 
 _LEGEND = """\
-first s, last s   from the due instant until that message was in Redis
+first s, last s   from the due instant until that message was in the broker
   ~, never        extrapolated: the scheduler was stopped after {cap_s:g} s
 idle              with nothing due: one look around; what a minute of looks costs
 memory MB         of the scheduler's process, at its most"""
@@ -126,7 +134,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a thousand of each, in about a minute, and no picture",
+        help="a thousand of each, in some two minutes, and no picture",
     )
     parser.add_argument(
         "--sizes", type=_list_of(int, 1), help="how many are registered"
@@ -184,7 +192,8 @@ def _read_peers(text: str) -> list[str]:
 
 def is_installed(peer: str) -> bool:
     """Tell whether the libraries of *peer* are there, without importing them."""
-    return all(find_spec(library) is not None for library in LIBRARIES.get(peer, ()))
+    places = [APART] if peer in WITH_APART else sys.path
+    return all(PathFinder.find_spec(name, places) for name in LIBRARIES.get(peer, ()))
 
 
 def run_all(options: argparse.Namespace, results: list[Result]) -> None:

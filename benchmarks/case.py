@@ -29,6 +29,11 @@ PEERS = {
     "apscheduler": ("apscheduler_3", "APScheduler3"),
     "django-celery-beat": ("django_beat", "DjangoBeat"),
     "celery-beat": ("celery_beat", "CeleryBeat"),
+    "procrastinate": ("procrastinate", "Procrastinate"),
+    "huey": ("huey", "Huey"),
+    "rq-scheduler": ("rq_scheduler", "RqScheduler"),
+    "periodiq": ("periodiq", "Periodiq"),
+    "apscheduler-4": ("apscheduler_4", "APScheduler4"),
 }
 
 #: What they need that the tests do not.
@@ -36,7 +41,18 @@ LIBRARIES = {
     "redbeat": ("redbeat",),
     "apscheduler": ("apscheduler",),
     "django-celery-beat": ("django_celery_beat",),
+    "procrastinate": ("procrastinate",),
+    "huey": ("huey",),
+    "rq-scheduler": ("rq_scheduler", "rq", "crontab"),
+    "periodiq": ("dramatiq", "periodiq"),
+    "apscheduler-4": ("apscheduler",),
 }
+
+#: Where ``make bench`` puts packages with a module that another has as well.
+APART = str(Path(sys.prefix) / "apart")
+
+#: Those who need them.
+WITH_APART = ("rq-scheduler", "apscheduler-4")
 
 #: A scheduler is stopped after this; what it sent until then tells its rate.
 CAP_S = 10.0
@@ -112,8 +128,11 @@ def _measure_sending(peer: Peer, result: Result, cap_s: float) -> None:
         raise _CapReachedError
 
     signal.signal(signal.SIGALRM, stop)
+    where = [peer.servers.redis, *peer.queues]
+    if peer.count_query:
+        where = [peer.servers.dsn, peer.count_query]
     with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.watch", peer.servers.redis],
+        [sys.executable, "-m", "benchmarks.watch", *where],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -166,6 +185,8 @@ def main() -> None:
     """Register, or run and print."""
     what, name, registered, due, cap_s = sys.argv[1:]
     logging.basicConfig(level="ERROR")
+    if name in WITH_APART:
+        sys.path.insert(0, APART)
     peer = make_peer(name, from_environment(), int(registered), int(due))
     if what == "register":
         peer.register()

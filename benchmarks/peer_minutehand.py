@@ -156,7 +156,7 @@ class Peer(BasePeer):
     def warm(self) -> None:
         import kombu
 
-        sender = self.scheduler.dispatcher.sender
+        sender = self.scheduler.outbox.sender
         self.scheduler.leader.hold()
         with self.scheduler.engine.connect() as connection:
             # The minute of registration, lest a second one begins meanwhile.

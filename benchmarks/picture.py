@@ -21,12 +21,18 @@ from benchmarks.case import Result
 _WIDTH, _ROW, _LEFT = 760, 26, 150
 _HEIGHT, _RIGHT, _LINE = 180, _WIDTH - 150, 14
 _OURS, _OTHERS, _INK, _FAINT = "#d9480f", "#868e96", "#7b8794", "#adb5bd"
-_COLOURS = {
+#: Of the line of each scheduler.
+COLOURS = {
     "minutehand": _OURS,
     "redbeat": "#1c7ed6",
     "apscheduler": "#2b8a3e",
     "django-celery-beat": "#9c36b5",
     "celery-beat": "#868e96",
+    "procrastinate": "#0c8599",
+    "huey": "#b08900",
+    "rq-scheduler": "#c2255c",
+    "periodiq": "#6741d9",
+    "apscheduler-4": "#66a80f",
 }
 
 
@@ -95,7 +101,7 @@ def _draw_idle(parts: list[str], results: Sequence[Result], y: float) -> float:
     _draw_axes(parts, frame, sizes)
     taken: list[float] = []
     for peer, line in sorted(points.items(), key=lambda item: item[1][-1][1]):
-        colour = _COLOURS.get(peer, _OTHERS)
+        colour = COLOURS.get(peer, _OTHERS)
         placed = [frame.place(*point) for point in line]
         parts += [_line(a, b, colour, width=2) for a, b in pairwise(placed)]
         parts += [

@@ -49,9 +49,14 @@ class Servers:
 
 
 @contextmanager
-def run_servers() -> Iterator[Servers]:
-    """Run both for the length of the block."""
-    with run_postgres(_DURABLE) as postgres, run_redis() as broker:
+def run_servers(options: tuple[str, ...] = ()) -> Iterator[Servers]:
+    """
+    Run both for the length of the block.
+
+    Args:
+        options: Of PostgreSQL, beside those that all benchmarks have.
+    """
+    with run_postgres((*_DURABLE, *options)) as postgres, run_redis() as broker:
         yield Servers(postgres.url, broker.url)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -29,7 +29,7 @@ from operations.task_waits import (
     fetch_listened,
     fetch_silent,
     note_remark,
-    record_answer,
+    record_answers,
 )
 from settings import Settings
 from telemetry import Event
@@ -46,8 +46,10 @@ REST_S = 15.0
 SILENT_AFTER = timedelta(minutes=2)
 LOOK_EVERY_S = 30.0
 
-#: Answers that are read from one broker before the next has its turn.
+#: Answers that are read from one broker before the next has its turn, and turns in one
+#: look: what is still left then waits for the next.
 _AT_ONCE = 200
+_TURNS = 50
 
 #: Tasks that are examined at a time, and in how many places: each takes seconds, in
 #: which no answer is read.
@@ -95,17 +97,28 @@ class AnswerReader:
         """
         with reading(self._engine) as connection:
             listened = fetch_listened(connection)
-        count = sum(self._read(name) for name in listened)
+        count = self._read_all(listened)
         now = self._monotonic()
         if listened and now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             self._notice_silence()
         return count
 
+    def _read_all(self, listened: Sequence[str | None]) -> int:
+        """Read from these brokers, in turns, until nothing is left."""
+        count = 0
+        for _turn in range(_TURNS):
+            taken = {name: self._read(name) for name in listened}
+            count += sum(taken.values())
+            listened = [name for name in listened if taken[name] >= _AT_ONCE]
+            if not listened:
+                break
+        return count
+
     def _read(self, name: str | None) -> int:
         if self._monotonic() < self._rests.get(name, float("-inf")):
             return 0
-        keep = partial(record_answer, self._engine)
+        keep = partial(record_answers, self._engine)
         try:
             return self._sender.receive(name, keep, limit=_AT_ONCE)
         except StepError as error:

@@ -74,8 +74,9 @@ def _look_at_connection(
             rules.check_connection(name)
             asked[rules.read_queue(each.queue)] = each
         except RuleError as error:
-            subject = f"tasks of {each.example}"
-            yield QueueFinding(subject, str(error), is_well=False)
+            # Its name in the detail alone: subjects are in support bundles.
+            detail = f"{error} Such as the action {each.example!r}."
+            yield QueueFinding("tasks", detail, is_well=False)
     if not asked:
         return
     link = Link(settings, name)
@@ -90,12 +91,14 @@ def _look_at_connection(
         yield QueueFinding(link.title, detail, is_well=False, is_reachable=False)
         return
     for queue, each in asked.items():
-        unknown = [name for name in each.names if name not in known.get(queue, {name})]
+        unknown = [
+            task for task in each.senders if task not in known.get(queue, {task})
+        ]
         if unknown:
             yield QueueFinding(
                 f"task queue {queue}",
                 f"{_describe_unknown(link.title, queue, unknown)}, such as the action"
-                f" {each.example}",
+                f" {each.senders[unknown[0]]!r}",
                 is_well=False,
             )
         else:
@@ -118,15 +121,16 @@ def describe_silence(
         task: Its name.
 
     Returns:
-        None if its queue has a worker that knows the task, or nobody can tell.
+        None if its queue has a worker that knows the task, or nobody can tell. Of an
+        exchange, nobody knows the queues: then any worker will do.
     """
-    if queue is None:
-        return None
     if name is not None and name not in settings.task_connections:
         return f"connection {name!r} is no longer in MINUTEHAND_TASK_CONNECTIONS"
     link = Link(settings, name)
     try:
         with link.connecting() as (app, connection):
+            if queue is None:
+                return _describe_exchange(app, connection, link.title, task)
             (consumers, waiting) = _count_consumers(app, connection, [queue])[queue]
             if consumers == 0:
                 left = "" if not waiting else f", where {waiting:,} wait"
@@ -140,6 +144,30 @@ def describe_silence(
     except link.errors:
         return None
     return None
+
+
+def _describe_exchange(
+    app: Celery, connection: Any, title: str, task: str
+) -> str | None:
+    inspect = app.control.inspect(timeout=_ANSWERS_WITHIN_S, connection=connection)
+    registered = inspect.registered() or {}
+    if not registered:
+        return (
+            f"no worker answers ({title}). Start one that takes a queue to which the"
+            " exchange leads: celery -A PROJECT worker -Q QUEUE"
+        )
+    if any(task in _read_names(entries) for entries in registered.values()):
+        return None
+    return (
+        f"no worker that answers ({title}) knows the task {task}: import its module"
+        " there, or correct the name"
+    )
+
+
+def _read_names(registered: Collection[str]) -> set[str]:
+    """Return the names of tasks that a worker has told."""
+    # "name [rate_limit=10/m]": what is asked for stands behind the name
+    return {entry.partition(" [")[0] for entry in registered}
 
 
 def _describe_unknown(title: str, queue: str, tasks: Sequence[str]) -> str:
@@ -162,11 +190,10 @@ def _fetch_known(
         return {}
     inspect = app.control.inspect(timeout=_ANSWERS_WITHIN_S, connection=connection)
     taken = inspect.active_queues() or {}
-    # "name [rate_limit=10/m]": what is asked for stands behind the name
     registered = inspect.registered() or {}
     known: dict[str, set[str]] = {}
     for worker, entries in registered.items():
-        names = {entry.partition(" [")[0] for entry in entries}
+        names = _read_names(entries)
         for queue in (each["name"] for each in taken.get(worker, ())):
             if queue in queues:
                 known.setdefault(queue, set()).update(names)
@@ -186,7 +213,7 @@ def _judge(
     there = "it does not exist" if waiting is None else f"{waiting:,} waiting"
     detail = (
         f"no worker that answers consumes it ({title}; {there}). {actions} to it, such"
-        f" as {asked.example}. Start a worker: celery -A PROJECT worker -Q {queue}"
+        f" as {asked.example!r}. Start a worker: celery -A PROJECT worker -Q {queue}"
     )
     return QueueFinding(subject, detail, is_well=False)
 

@@ -19,7 +19,9 @@ from celery.utils.nodenames import anon_nodename
 from kombu.exceptions import KombuError, OperationalError
 
 from celery_app.confirms import SLICE, Confirms
+from celery_app.message_form import MessageForms
 from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
+from celery_app.redis_transport import Channel as RedisChannel
 from celery_app.routing import INSTALLATION_HEADER, TASK_OF_QUEUE
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
@@ -33,7 +35,8 @@ class CelerySender:
     """
     One connection to the broker, opened when it is first used and after each error.
 
-    Redis gets a batch in one pipeline. RabbitMQ gets it message by message, and
+    Redis gets a batch in one pipeline, of messages that Celery makes once for each lane
+    (message_form.py). RabbitMQ gets it message by message, and
     confirms are awaited for many at once; messages that found no queue are sent once
     more, after the queues were declared again.
 
@@ -60,6 +63,7 @@ class CelerySender:
         self._connection: Any = None
         self._producer: Any = None
         self._confirms: Confirms | None = None
+        self._forms: MessageForms | None = None
 
     def send(self, messages: Sequence[Message]) -> None:
         """
@@ -74,11 +78,11 @@ class CelerySender:
         _ = self._installation
         try:
             self._connect()
-            if self._confirms is None:
+            if self._confirms is not None:
+                self._send_confirmed(messages, self._confirms)
+            elif self._forms is None or not self._forms.push(messages):
                 with self._producer.batch():
                     self._publish(messages)
-            else:
-                self._send_confirmed(messages, self._confirms)
         except BrokerUnreachableError:
             self.close()
             raise
@@ -105,7 +109,7 @@ class CelerySender:
     def close(self) -> None:
         """Drop the connection without waiting for the broker."""
         connection, self._connection, self._producer = self._connection, None, None
-        self._confirms = None
+        self._confirms = self._forms = None
         if connection is not None:
             with suppress(*self._errors()):
                 connection.collect(socket_timeout=0.1)
@@ -125,8 +129,11 @@ class CelerySender:
         self._reach_a_node()
         self._declare_queues()
         self._producer = self._app.amqp.Producer(self._connection, auto_declare=False)
+        channel = self._connection.default_channel
         if self._connection.transport.driver_type == "amqp":
-            self._confirms = Confirms(self._connection.default_channel)
+            self._confirms = Confirms(channel)
+        elif isinstance(channel, RedisChannel):
+            self._forms = MessageForms(channel, self._publish)
 
     def _reach_a_node(self) -> None:
         """Connect to the first server that answers, of a list separated by ``;``."""

@@ -36,9 +36,7 @@ def refuse_cluster(settings: Settings) -> None:
     """
     if not settings.broker_url.startswith("redis"):
         return
-    url = settings.broker_url
-    if url.startswith("redis+socket"):
-        url = url.replace("redis+socket", "unix", 1).replace("virtual_host=", "db=")
+    url = make_client_url(settings.broker_url)
     timeout_s = settings.broker_timeout.total_seconds()
     # Other errors, even in the URL, are reported by the code that really connects.
     with (
@@ -50,6 +48,13 @@ def refuse_cluster(settings: Settings) -> None:
         if client.info("cluster").get("cluster_enabled"):
             msg = f"MINUTEHAND_BROKER_URL: {REFUSAL}."
             raise UsageError(msg)
+
+
+def make_client_url(url: str) -> str:
+    """Return kombu's *url* of a Redis as redis-py writes it: sockets differ."""
+    if not url.startswith("redis+socket"):
+        return url
+    return url.replace("redis+socket", "unix", 1).replace("virtual_host=", "db=")
 
 
 def is_said_by_cluster(text: str) -> bool:

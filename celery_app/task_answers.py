@@ -10,22 +10,20 @@ the returned value are read.
 
 from __future__ import annotations
 
+import bz2
 import json
-from base64 import b64decode
-from collections.abc import Callable
+import lzma
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-import structlog
 from pydantic import JsonValue
 
 from models.run_task import OUR_HEADERS
 from operations.foreign_tasks import Answer, ForeignTask
-from telemetry import Event
-
-log = structlog.get_logger()
 
 #: The names of the callbacks, which no worker has as a task.
 SUCCEEDED = "minutehand.task_succeeded"
@@ -33,6 +31,10 @@ FAILED = "minutehand.task_failed"
 
 #: Header of an answer: which wait it is for.
 TOKEN = f"{OUR_HEADERS}token"
+
+#: Header of an answer: the name of the callback. Messages of Celery's first protocol
+#: have it in their body alone, which may be one that is not read.
+CALLBACK = f"{OUR_HEADERS}callback"
 
 #: Characters of JSON of a returned value that are kept.
 LONGEST_VALUE = 4_000
@@ -42,6 +44,14 @@ LARGEST_BODY = 1_000_000
 
 #: Lists and objects within each other: so deep, nothing that handles a value fails.
 DEEPEST = 100
+
+#: What opens a body, as kombu names it. kombu's own would return however much a few
+#: bytes stand for.
+_OPENERS: Mapping[Any, Callable[[], Any]] = {
+    "application/x-gzip": zlib.decompressobj,  # it writes no header of gzip
+    "application/x-bz2": bz2.BZ2Decompressor,
+    "application/x-lzma": partial(lzma.LZMADecompressor, memlimit=100_000_000),
+}
 
 
 def make_links(task: ForeignTask, answers: str) -> dict[str, Any]:
@@ -71,7 +81,7 @@ def _make_link(name: str, task: ForeignTask, answers: str) -> dict[str, Any]:
             "exchange": "",
             "exchange_type": "topic",
             "routing_key": answers,
-            "headers": {TOKEN: str(task.token)},
+            "headers": {TOKEN: str(task.token), CALLBACK: name},
             "priority": 0,
         },
         "subtask_type": None,
@@ -80,74 +90,19 @@ def _make_link(name: str, task: ForeignTask, answers: str) -> dict[str, Any]:
     }
 
 
-def declare_answers(connection: Any, queue: str) -> None:
-    """Make the queue of answers, durable, unless it exists."""
-    connection.default_channel.queue_declare(queue, durable=True, auto_delete=False)
-
-
-def take_answers(
-    connection: Any, queue: str, keep: Callable[[Answer], object], *, limit: int
-) -> int:
-    """
-    Give *keep* the answers in *queue*; each is taken off after *keep* has returned.
-
-    So none is lost if this process dies; two that read at once may both be given one.
-
-    Returns:
-        How many messages were taken off, at most *limit*.
-    """
-    channel = connection.default_channel
-    is_amqp = connection.transport.driver_type == "amqp"
-    look = _look_at_rabbit if is_amqp else _look_at_redis
-    for taken in range(limit):
-        found = look(channel, queue)
-        if found is None:
-            return taken
-        message, take_off = found
-        answer = read_answer(message)
-        if answer is None:
-            log.warning(Event.MESSAGE_DROPPED, queue=queue, error="not an answer")
-        else:
-            keep(answer)
-        take_off()
-    return limit
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What came from somebody's broker; anything may be in it."""
+    """
+    What came from somebody's broker; anything may be in it.
+
+    Args:
+        is_cut: Whether the body is too large to be read, and is left out.
+    """
 
     headers: Any
     content_type: Any
     body: bytes
-
-
-#: A message, and what takes it off the queue.
-_Found = tuple[Message, Callable[[], object]]
-
-
-def _look_at_rabbit(channel: Any, queue: str) -> _Found | None:
-    got = channel.basic_get(queue, no_ack=False)
-    if got is None:
-        return None
-    body = got.body if isinstance(got.body, bytes) else str(got.body).encode()
-    message = Message(got.headers, got.content_type, body)
-    return message, partial(channel.basic_ack, got.delivery_tag)
-
-
-def _look_at_redis(channel: Any, queue: str) -> _Found | None:
-    """Look at the message that is next: Redis itself has no acknowledgements."""
-    client = channel.client
-    text = client.lindex(queue, -1)
-    if text is None:
-        return None
-    try:
-        raw = json.loads(text)
-        body = b64decode(raw["body"])
-        message = Message(raw["headers"], raw["content-type"], body)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        message = Message(None, None, b"")
-    return message, partial(client.lrem, queue, -1, text)
+    is_cut: bool = False
 
 
 def read_answer(message: Message) -> Answer | None:
@@ -158,8 +113,9 @@ def read_answer(message: Message) -> Answer | None:
     """
     if not isinstance(message.headers, dict):
         return None
-    name = message.headers.get("task")
-    if not isinstance(name, str) or name not in {SUCCEEDED, FAILED}:
+    names = [message.headers.get(key) for key in ("task", CALLBACK)]
+    name = next((each for each in names if each in (SUCCEEDED, FAILED)), None)
+    if name is None:
         return None
     try:
         token = UUID(str(message.headers.get(TOKEN)))
@@ -188,12 +144,29 @@ def _read_value(message: Message) -> tuple[JsonValue, str | None]:
     if message.content_type != "application/json":
         # Only JSON is decoded: pickle would run what its sender likes.
         return None, f"returned {str(message.content_type)[:100]}, which is not read"
-    if len(message.body) > LARGEST_BODY:
-        return None, f"returned {len(message.body):,} bytes, which are not kept"
-    if _find_depth(message.body) > DEEPEST:
+    too_large = f"returned more than {LARGEST_BODY:,} bytes, which are not kept"
+    if message.is_cut or len(message.body) > LARGEST_BODY:
+        return None, too_large
+    body = message.body
+    if method := message.headers.get("compression"):
+        opener = _OPENERS.get(method) if isinstance(method, str) else None
+        if opener is None:
+            return None, f"returned what is compressed as {str(method)[:100]}"
+        try:
+            body = opener().decompress(body, LARGEST_BODY + 1)
+        except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError):
+            return None, "returned what cannot be decompressed"
+    if len(body) > LARGEST_BODY:
+        return None, too_large
+    return _read_json(body)
+
+
+def _read_json(body: bytes) -> tuple[JsonValue, str | None]:
+    if _find_depth(body) > DEEPEST:
         return None, f"returned more than {DEEPEST} lists or objects within each other"
     try:
-        args = json.loads(message.body)[0]
+        told = json.loads(body)
+        args = told["args"] if isinstance(told, dict) else told[0]  # first protocol
         value: JsonValue = args[0] if args else None
         text = json.dumps(value)
     except (ValueError, LookupError, TypeError, RecursionError):

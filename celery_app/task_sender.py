@@ -10,21 +10,24 @@ queue, RabbitMQ returns the message, and the step says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import redis
 from celery import Celery
 from celery.exceptions import CeleryError
 from celery.utils.nodenames import anon_nodename
 from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError, OperationalError
 
+from celery_app.answer_queue import AnswerQueue, declare_answers, open_answers
 from celery_app.app import make_config
 from celery_app.routing import find_answer_queue
-from celery_app.task_answers import declare_answers, make_links, take_answers
+from celery_app.task_answers import make_links
+from celery_app.task_results import fetch_failure
 from models.errors import PlatformError, RuleError, StepError
 from operations.foreign_tasks import Answer, ForeignTask
 from settings import Settings
@@ -74,6 +77,8 @@ class CeleryTaskSender:
         """
         self._rules = settings.task_rules
         self._prefix = settings.queue_prefix
+        self._results = settings.task_results
+        self._timeout_s = settings.broker_timeout.total_seconds()
         self._read_installation = read_installation
         self._links: dict[str | None, Link] = {None: Link(settings, None)}
         for name in settings.task_connections:
@@ -96,7 +101,11 @@ class CeleryTaskSender:
         return task
 
     def receive(
-        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+        self,
+        connection: str | None,
+        keep: Callable[[Sequence[Answer]], object],
+        *,
+        limit: int,
     ) -> int:
         """Take answers off a broker; see ports.TaskSender."""
         try:
@@ -104,6 +113,20 @@ class CeleryTaskSender:
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None
         return self._links[connection].receive(self._answers, keep, limit=limit)
+
+    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
+        """Return why a task failed, if we know where its project stores that."""
+        url = None if connection is None else self._results.get(connection)
+        if url is None:
+            return None
+        try:
+            return fetch_failure(url, task_id, timeout_s=self._timeout_s)
+        except (redis.RedisError, OSError) as error:
+            said = str(error).strip() or type(error).__name__
+            return (
+                "the log of its worker says why, for the results of connection"
+                f" {connection!r} cannot be read: {said}"
+            )
 
     @cached_property
     def _answers(self) -> str:
@@ -135,6 +158,7 @@ class Link:
         self._urls = url.split(";")
         self._lock = threading.Lock()
         self._open: tuple[Celery, Any] | None = None
+        self._queue: AnswerQueue | None = None
 
     def send(self, task: ForeignTask, answers: str | None = None) -> None:
         """
@@ -168,7 +192,7 @@ class Link:
                 raise StepError(told, permanent=False) from error
 
     def receive(
-        self, answers: str, keep: Callable[[Answer], object], *, limit: int
+        self, answers: str, keep: Callable[[Sequence[Answer]], object], *, limit: int
     ) -> int:
         """
         Give *keep* what is in the queue *answers*, and take it off.
@@ -181,9 +205,10 @@ class Link:
                 if self._open is not None:
                     # The broker may have closed an idle connection.
                     with suppress(*self.errors):
-                        return take_answers(self._open[1], answers, keep, limit=limit)
+                        return self._take(answers, keep, limit=limit)
                     self._close()
-                return take_answers(self._connect()[1], answers, keep, limit=limit)
+                self._connect()
+                return self._take(answers, keep, limit=limit)
             except self.errors as error:
                 self._close()
                 said = str(error).strip() or type(error).__name__
@@ -192,6 +217,14 @@ class Link:
             except BaseException:
                 self._close()  # what was not kept goes back into the queue
                 raise
+
+    def _take(
+        self, answers: str, keep: Callable[[Sequence[Answer]], object], *, limit: int
+    ) -> int:
+        assert self._open is not None  # by the caller
+        if self._queue is None:
+            self._queue = open_answers(self._open[1], answers)
+        return self._queue.take(keep, limit=limit)
 
     @contextmanager
     def connecting(self) -> Iterator[tuple[Celery, Any]]:
@@ -297,5 +330,6 @@ class Link:
         if self._open is None:
             return
         (_, connection), self._open = self._open, None
+        self._queue = None
         with suppress(*self.errors):
             connection.collect(socket_timeout=0.1)

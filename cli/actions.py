@@ -87,7 +87,8 @@ def list_actions(
             for each in found
         ),
         spare=("when", "app", "last", "name"),
-        empty="No scheduled actions. Post one with: minutehand actions post FILE",
+        empty="No scheduled actions. Post one with: minutehand actions post FILE"
+        " --app APP",
     )
     _warn_of_silent(found)
 

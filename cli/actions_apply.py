@@ -69,7 +69,7 @@ def apply(
     An action is found by its uid, or else by its name; what does not differ is left
     alone. If one file is refused, nothing is changed.
     """
-    texts = _read_folder(folder)
+    texts = _read_folder(folder, app)
     settings = get_settings()
     with read_database() as connection:
         zone = fetch_app(connection, app).timezone or settings.timezone
@@ -89,7 +89,7 @@ def apply(
     _warn(applied, folder)
 
 
-def _read_folder(folder: str) -> dict[str, bytes]:
+def _read_folder(folder: str, app: str) -> dict[str, bytes]:
     """
     Return what the files of *folder* say, by name.
 
@@ -98,13 +98,16 @@ def _read_folder(folder: str) -> dict[str, bytes]:
     """
     place = Path(folder)
     if not place.is_dir():
-        msg = f"{folder} is not a folder. For a file: minutehand actions post FILE"
+        msg = (
+            f"{folder} is not a folder. For a file: minutehand actions post FILE"
+            " --app APP"
+        )
         raise UsageError(msg)
     paths = sorted(path for path in place.glob("*.json") if path.name != _APP_FILE)
     if not paths:
         msg = (
             f"{folder} has no *.json with an action, and nothing is deleted for that."
-            " To delete all actions: minutehand actions delete --all --app APP"
+            f" To delete all actions: minutehand actions delete --all --app {app}"
         )
         raise UsageError(msg)
     if len(paths) > MOST_ACTIONS:
@@ -141,7 +144,10 @@ def _ask(planned: AppliedActions, folder: str) -> None:
     """Ask before anything is deleted."""
     gone = [each.name for each in planned.entries if each.change is FileChange.PRUNED]
     if gone:
-        what = f"Delete {_list(gone)} of {planned.app!r}, which {folder} does not have"
+        what = (
+            f"Delete {_list(gone)} of {planned.app!r}, which {folder} does not have;"
+            " a uid can never be used again"
+        )
         confirm_change_of_many(what, yes=False)
 
 
@@ -194,7 +200,7 @@ def _warn(applied: AppliedActions, folder: str) -> None:
     if applied.unlisted:
         print_note(
             f"{_list(applied.unlisted)} of {applied.app!r} have no file in {folder},"
-            " and stay. --prune deletes them."
+            " and stay. --prune deletes them, and their uids can never be used again."
         )
     if applied.is_dry_run:
         print_note("Nothing was stored (--dry-run).")

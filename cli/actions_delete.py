@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from actions.lookup import fetch_app, find_action
-from actions.posting.post import SYSTEM_APP, delete_action
+from actions.lookup import SYSTEM_APP, fetch_app, find_action
+from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_actor, read_database, write_database
@@ -92,7 +92,13 @@ def _find(given: list[str], *, app: str | None, everything: bool) -> list[ShownA
 
 def _describe(found: list[ShownAction]) -> str:
     if len(found) == 1:
-        return f"Delete {found[0].name!r} (uid {found[0].uid}) of {found[0].app!r}"
+        return (
+            f"Delete {found[0].name!r} of {found[0].app!r}, whose uid"
+            f" {found[0].uid!r} can never be used again"
+        )
     names = ", ".join(repr(each.name) for each in found[:_NAMED])
     more = ", ..." if len(found) > _NAMED else ""
-    return f"Delete {len(found):,} actions ({names}{more})"
+    return (
+        f"Delete {len(found):,} actions ({names}{more}), whose uids can never be used"
+        " again"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ from cli.connection import get_actor, get_settings, read_database, write_databas
 from cli.options import JsonOption, read_file
 from cli.output import err, format_both, out, print_json, print_note, print_warning
 from models.door.documents import read_actions
-from models.errors import Problem
+from models.errors import Problem, UsageError
 from models.scheduled_action import ScheduledActionModel
 from overview.previews.edits import foretell_post
 
@@ -74,6 +75,12 @@ def post(
     refused, none is stored.
     """
     settings = get_settings()
+    if Path(file).is_dir():
+        msg = (
+            f"{file} is a folder. For all its files: minutehand actions apply {file}"
+            f" --app {app}"
+        )
+        raise UsageError(msg)
     text = read_file(file)
     with read_database() as connection:
         zone = fetch_app(connection, app).timezone or settings.timezone

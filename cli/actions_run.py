@@ -8,7 +8,7 @@ import typer
 
 from actions.leader import fetch_leader
 from cli.confirming import YesOption, confirm
-from cli.connection import get_actor, get_engine, read_database
+from cli.connection import get_actor, get_engine, get_settings, read_database
 from cli.operations_watch import follow
 from cli.options import ActionArgument, AppOption, JsonOption
 from cli.output import out, print_json, print_note, print_warning
@@ -97,9 +97,9 @@ def run(  # noqa: PLR0913 - the options of the command
     with read_database() as connection:
         leader = fetch_leader(connection)
     if leader is None:
+        starter = get_settings().name_starter("minutehand scheduler")
         print_note(
-            "No scheduler leads, so the run waits to be sent. Start one: minutehand"
-            " scheduler, or minutehand up."
+            f"No scheduler leads, so the run waits to be sent. Start one: {starter}."
         )
     if wait:
         if not json:

@@ -1,15 +1,11 @@
-"""The commands ``apps list``, ``show``, ``export`` and ``delete``."""
+"""The commands ``apps list`` and ``show``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import typer
-
-from actions.small_apps.delete import delete_small_app
-from actions.small_apps.export import fetch_document
-from cli.confirming import YesOption, confirm
-from cli.connection import get_actor, read_database, write_database
+from actions.small_apps.senders import find_sender_doubt
+from cli.connection import get_settings, read_database
 from cli.ids import shorten
 from cli.options import AppArgument, JsonOption
 from cli.output import (
@@ -18,11 +14,12 @@ from cli.output import (
     out,
     print_fields,
     print_json,
-    print_note,
     print_table,
+    print_warning,
 )
 from overview.apps.shown import (
     Activity,
+    AppMailJson,
     ShownDomain,
     fetch_detailed_app,
     fetch_listed_apps,
@@ -96,69 +93,47 @@ def show_app(
             ("updated", format_both(found.updated_at)),
             ("now", _describe_activity(found.activity)),
             ("notices", ", ".join(told) or None),
+            ("mails from", found.sender),
+            *_describe_mail(found.mail),
             ("users", f"{found.users:,}"),
             ("groups", shown or None),
             *((part, ", ".join(names) or None) for part, names in found.names.items()),
         ]
     )
     _print_domains(found.domains)
+    address = None if found.mail is None else found.mail["from_address"]
+    doubt = find_sender_doubt(address, get_settings().mail_sender_hosts)
+    if doubt is not None:
+        print_warning(doubt)
+
+
+def _describe_mail(mail: AppMailJson | None) -> list[tuple[str, str | None]]:
+    if mail is None:
+        return []
+    return [
+        ("answers to", mail["reply_to"]),
+        ("unsubscribe", mail["unsubscribe"]),
+        ("language", mail["locale"]),
+    ]
 
 
 def _print_domains(domains: Sequence[ShownDomain]) -> None:
     if domains:
         out().print()
     print_table(
-        ("domain", "source", "staged", "live", "published"),
+        ("domain", "title", "source", "staged", "live", "published", "description"),
         (
             [
                 each.name,
+                each.title or "",
                 each.place,
                 str(each.staged_version or "-"),
                 str(each.live_version or "-"),
                 format_both(each.published_at),
+                each.description or "",
             ]
             for each in domains
         ),
         empty="The small app has no domains.",
+        spare=("description",),
     )
-
-
-def export_app(
-    uid: AppArgument,
-) -> None:
-    """
-    Print the whole document of a small app, as apps apply takes it.
-
-    It has all that admins wrote: keys in the addresses of sources, too.
-    """
-    with read_database() as connection:
-        print_json(fetch_document(connection, uid))
-
-
-def delete_app(
-    uid: AppArgument,
-    *,
-    yes: YesOption = False,
-    json: JsonOption = False,
-) -> None:
-    """
-    Delete a small app: its actions and API keys end; its history is kept.
-
-    Refused while operations of it are not over. Its uid stays taken; apps apply of its
-    document brings it back with its users and data, but without its actions and keys.
-    """
-    with read_database() as connection:
-        found = fetch_detailed_app(connection, uid)
-    if not confirm(f"Delete small app {found.uid!r}", yes=yes):
-        print_note("Nothing was deleted.")
-        raise typer.Exit(1)
-    with write_database() as connection:
-        deleted = delete_small_app(connection, uid, by=get_actor())
-    if json:
-        print_json(deleted.as_json())
-    else:
-        out().print(
-            f"Deleted small app {uid}, with {deleted.actions:,} actions and"
-            f" {deleted.keys:,} keys.",
-            markup=False,
-        )

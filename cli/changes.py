@@ -93,7 +93,7 @@ def list_changes(  # noqa: PLR0913 - the options of the command
             for each in found
         ),
         empty="No changes.",
-        spare=("details", "app", "number"),
+        spare=("number", "app"),
     )
 
 

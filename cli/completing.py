@@ -1,5 +1,5 @@
 """
-What a shell offers after TAB: the uids and names that are stored.
+What a shell offers after TAB: the uids, names and ids that are stored.
 
 A TAB is not a call: it creates no database, says nothing, and gives up within a second.
 """
@@ -15,6 +15,7 @@ import typer
 
 from actions.lookup import Suggestion, suggest_actions, suggest_apps
 from cli.connection import peek_at_database
+from overview.suggestions import suggest_operations, suggest_workers
 
 #: How long a TAB may take to ask the database.
 _DEADLINE_S = 1.0
@@ -29,6 +30,16 @@ def complete_action(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]
     """Return the actions whose uid or name so begins, of ``--app`` if that is given."""
     app = ctx.params.get("app")
     return _ask(lambda connection: suggest_actions(connection, incomplete, app=app))
+
+
+def complete_operation(incomplete: str) -> list[tuple[str, str]]:
+    """Return the ids of the latest operations that begin with *incomplete*."""
+    return _ask(lambda connection: suggest_operations(connection, incomplete))
+
+
+def complete_worker(incomplete: str) -> list[tuple[str, str]]:
+    """Return the workers whose name begins with *incomplete*."""
+    return _ask(lambda connection: suggest_workers(connection, incomplete))
 
 
 def _ask(

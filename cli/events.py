@@ -10,7 +10,7 @@ import typer
 from actions.receive_events import Received, receive_events
 from cli.completing import complete_app
 from cli.connection import write_database
-from cli.options import JsonOption, read_file
+from cli.options import JsonOption, read_file, read_optional_instant
 from cli.output import out, print_json, print_warning
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
@@ -119,4 +119,7 @@ def _read_options(**given: str | None) -> UserEventModel:
     if given["event"] is None or given["user"] is None:
         msg = "Say what happened to whom: give --event and --user, or a FILE."
         raise UsageError(msg)
-    return read_event_object({k: v for k, v in given.items() if v is not None})
+    at = read_optional_instant("--at", given["at"])
+    when = None if at is None else format_instant(at)
+    found = {**given, "at": when}.items()
+    return read_event_object({k: v for k, v in found if v is not None})

@@ -8,7 +8,7 @@ which people also see all times.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from models.errors import RuleError
 from models.fields.instants import parse_instant
@@ -20,10 +20,21 @@ _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 #: What may follow the number, and what it counts.
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
+_NOON = 12
+
 #: Of these the clock keeps its hour, also in a night that has 23 hours or 25.
 _NOMINAL = frozenset({"d", "w"})
 
 _RELATIVE = re.compile(r"([+-])(\d{1,6})([smhdw])", re.ASCII)
+
+#: A distance without a sign, and a time of day without a day.
+_UNSIGNED = re.compile(r"\d{1,6}[smhdw]", re.ASCII)
+_CLOCK = re.compile(
+    r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))? ?([ap]m)?", re.ASCII | re.IGNORECASE
+)
+
+#: How an instant in full begins.
+_YEAR = re.compile(r"\d{4}-", re.ASCII)
 
 _HINT = (
     "Write now, today, yesterday, tomorrow, -1h or +2d (s, m, h, d, w), or"
@@ -56,7 +67,10 @@ def parse_typed_instant(text: str, *, now: datetime) -> datetime:
     match = _RELATIVE.fullmatch(text)
     if match is not None:
         return _step(text, match, now)
-    return _parse_in_full(text)
+    if _YEAR.match(text):
+        return parse_instant(text)
+    msg = f"{text!r} is not a time."
+    raise RuleError(msg, _find_meant(text, now))
 
 
 def _step(text: str, match: re.Match[str], now: datetime) -> datetime:
@@ -72,10 +86,41 @@ def _step(text: str, match: re.Match[str], now: datetime) -> datetime:
         raise RuleError(msg, _HINT) from None
 
 
-def _parse_in_full(text: str) -> datetime:
-    if text[:1].isdecimal():
-        return parse_instant(text)
-    near = find_near(text.casefold(), ["now", *_DAYS])
-    meant = _HINT if near is None else f"Did you mean {near}? {_HINT}"
-    msg = f"{text!r} is not a time."
-    raise RuleError(msg, meant)
+def _find_meant(text: str, now: datetime) -> str:
+    """Return what to write instead of *text*."""
+    if _UNSIGNED.fullmatch(text):
+        return f"Write -{text} for the past, or +{text}."
+    today = _find_today(text, now)
+    if today is not None:
+        return f"For today, write {today.isoformat()}."
+    # Of several words none is a typo of one: "next monday" is not today.
+    is_word = len(text.split()) == 1
+    near = find_near(text.casefold(), ["now", *_DAYS]) if is_word else None
+    return _HINT if near is None else f"Did you mean {near}? {_HINT}"
+
+
+def _find_today(text: str, now: datetime) -> datetime | None:
+    """Return when this host's clock shows *text* today; None: it is not a clock's."""
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        return None
+    hour, minute, second, half = match.groups()
+    if minute is None and half is None:
+        return None
+    local = now.astimezone().replace(tzinfo=None)
+    try:
+        at = time(int(hour), int(minute or 0), int(second or 0))
+        if half is not None:
+            at = _read_half(at, half)
+    except ValueError:
+        return None
+    return datetime.combine(local, at).astimezone()
+
+
+def _read_half(at: time, half: str) -> time:
+    """Return what a clock of twelve hours shows, by one of 24."""
+    if not 1 <= at.hour <= _NOON:
+        msg = f"{at.hour} is not an hour of a clock of twelve"
+        raise ValueError(msg)
+    later = _NOON if half.casefold() == "pm" else 0
+    return at.replace(hour=at.hour % _NOON + later)

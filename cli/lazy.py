@@ -9,6 +9,7 @@ commands; the modules behind them are loaded one at a time.
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -72,9 +73,40 @@ class LazyGroup(TyperGroup):
             self.commands[args[0]] = load(entry, name=args[0])
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Invoke the command; refuse values of its options in our words."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = reword(error.message)
+            raise
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer's signature
         """Return the names in the order of the table, not sorted."""
         return list(self._entries)
+
+
+def reword(message: str) -> str:
+    """
+    Return why a value was refused without what is pydantic's, and what may be meant.
+
+    >>> reword("Value error, 'failedd' is not one of 'failed', 'missed'.")
+    "'failedd' is not one of 'failed', 'missed'. Did you mean 'failed'?"
+    """
+    message = message.removeprefix("Value error, ")
+    match = _NOT_ONE.fullmatch(message)
+    if match is None:
+        return message
+    # It needs pydantic, for which commands without a mistake need not wait.
+    find_near = import_module("models.fields.strict_model").find_near
+    near = find_near(match["given"], _CHOICE.findall(match["choices"]))
+    return message if near is None else f"{message} Did you mean {near!r}?"
+
+
+_NOT_ONE = re.compile(
+    r"(['\"])(?P<given>.*)\1 is not one of (?P<choices>.*)\.", re.DOTALL
+)
+_CHOICE = re.compile("'([^']+)'")
 
 
 def load(entry: Entry, *, name: str) -> Any:

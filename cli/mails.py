@@ -9,6 +9,7 @@ from uuid import UUID
 import typer
 
 from actions.lookup import find_filtered
+from cli.completing import complete_operation
 from cli.confirming import DryRunOption, YesOption, confirm_change_of_many
 from cli.connection import get_actor, get_engine, read_database, write_database
 from cli.ids import read_operation_id, shorten
@@ -30,6 +31,7 @@ from cli.output import (
 )
 from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
+from models.operation_state import DeliveryState
 from models.paging import Page
 from operations.mail.count_mails import count_mails
 from operations.mail.list_mails import (
@@ -47,7 +49,6 @@ from operations.mail.uncertain_mails import (
     resend_mails,
     resolve_mails,
 )
-from operations.ports import DeliveryState
 
 _Recipients = Annotated[
     list[str] | None,
@@ -69,7 +70,12 @@ def list_mails(  # noqa: PLR0913 - the options of the command
     action: ActionOption = None,
     operation: Annotated[
         str | None,
-        typer.Option("--operation", metavar="ID", help="Only mails of this operation."),
+        typer.Option(
+            "--operation",
+            metavar="ID",
+            help="Only mails of this operation.",
+            autocompletion=complete_operation,
+        ),
     ] = None,
     state: Annotated[
         DeliveryState | None,
@@ -129,7 +135,12 @@ def _describe(mail: Mail) -> str:
 
 def show_mail(
     operation: Annotated[
-        str, typer.Argument(metavar="ID", help="The operation that sends it.")
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="The operation that sends it.",
+            autocompletion=complete_operation,
+        ),
     ],
     recipient: Annotated[
         str, typer.Argument(metavar="RECIPIENT", help="Id of the user.")

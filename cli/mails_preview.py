@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import sqlalchemy as sa
 import typer
 from rich.text import Text
 
@@ -14,7 +16,7 @@ from cli.connection import get_settings, read_database, use_engine
 from cli.options import AppOption, JsonOption, read_file
 from cli.output import out, print_json, print_note, print_table, print_warning
 from models.door.documents import read_action
-from models.errors import UsageError
+from models.errors import NotFoundError, UsageError
 from models.scheduled_action import ScheduledActionModel
 from operations.adapters.renderer import ChildRenderer
 from overview.mail_preview import (
@@ -85,8 +87,7 @@ def preview_mails(
 def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
     """Return the app and the action that are meant, stored or in a file."""
     if given != "-" and not Path(given).is_file():
-        with read_database() as connection:
-            row = find_action(connection, given, app=app)
+        row = _find_stored(given, app)
         model = read_stored(row.uid, row.document)
         return row.app, model.model_copy(update={"uid": row.uid})
     if app is None:
@@ -99,6 +100,16 @@ def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
         task_rules=settings.task_rules,
     )
     return app, model
+
+
+def _find_stored(given: str, app: str | None) -> sa.Row[Any]:
+    try:
+        with read_database() as connection:
+            return find_action(connection, given, app=app)
+    except NotFoundError:
+        if given.endswith(".json") or os.sep in given:
+            read_file(given)  # which says what is wrong with that file
+        raise
 
 
 def _write(folder: Path, found: MailPreview) -> list[Path]:

@@ -46,11 +46,11 @@ _APPS = Group(
             "cli.pausing:resume_apps", "Resume a small app, or all small apps."
         ),
         "export": Entry(
-            "cli.apps:export_app",
+            "cli.apps_export:export_app",
             "Print the whole document of a small app, as apps apply takes it.",
         ),
         "delete": Entry(
-            "cli.apps:delete_app",
+            "cli.apps_delete:delete_app",
             "Delete a small app: its actions and API keys end; its history is kept.",
         ),
     },

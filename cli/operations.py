@@ -32,7 +32,7 @@ from cli.output import (
     style_state,
 )
 from models.decision import get_action_name
-from models.operation_state import Trigger
+from models.operation_state import OperationState, Reason, Trigger
 from operations.list_operations import OperationFilter
 from overview.operations.shown import (
     MissedRange,
@@ -143,7 +143,7 @@ def print_operation(shown: ShownOperation) -> None:
             ("trigger", shown.trigger),
             ("occurrence", format_both(shown.occurrence)),
             ("state", style_state(shown.state)),
-            ("reason", _explain_reason(shown.reason)),
+            ("reason", _explain_reason(shown)),
             ("missed", _describe_missed(shown.missed)),
             ("queue", shown.queue),
             ("attempt", f"{shown.attempt} of {shown.attempts_allowed}"),
@@ -161,12 +161,18 @@ def print_operation(shown: ShownOperation) -> None:
         out().print(make_steps_table(shown.steps))
 
 
-def _explain_reason(text: str | None) -> str | None:
+def _explain_reason(shown: ShownOperation) -> str | None:
     """Return the reason of an operation, and below it what that reason means."""
+    text = shown.reason
     if text is None:
         return None
     read = read_reason(text)
-    return text if read.reason is None else f"{text}\n{read.meaning}"
+    if read.reason is None:
+        return text
+    meaning = read.meaning
+    if read.reason is Reason.STEP_FAILED and shown.state == OperationState.FAILED:
+        meaning = "a step failed; no other attempt will follow"
+    return f"{text}\n{meaning}"
 
 
 def _describe_reason(shown: ShownOperation) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.completing import complete_action, complete_app
+from cli.completing import complete_action, complete_app, complete_operation
 from cli.instants import parse_typed_instant
 from models.database.engine import read_host_clock
 from models.errors import RuleError, UsageError
@@ -44,13 +44,19 @@ ActionArgument = Annotated[
     ),
 ]
 OperationArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="Id of an operation, or its first digits.")
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="Id of an operation, or its first digits.",
+        autocompletion=complete_operation,
+    ),
 ]
 OptionalOperation = Annotated[
     str | None,
     typer.Argument(
         metavar="ID",
         help="Id of one operation (its first digits), instead of filters.",
+        autocompletion=complete_operation,
     ),
 ]
 ActionOption = Annotated[
@@ -79,6 +85,14 @@ ReasonOption = Annotated[
 ]
 QueueOption = Annotated[
     Queue | None, typer.Option("--queue", help="Only operations of this queue.")
+]
+NoteOption = Annotated[
+    str | None,
+    typer.Option("--note", metavar="TEXT", help="Why; shown wherever the pause is."),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="When the pause ends by itself."),
 ]
 AllOption = Annotated[
     bool, typer.Option("--all", help="All of them, instead of filters.")

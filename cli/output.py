@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from actions.occurrences import Due
     from actions.pausing.pause_state import Pause
 
-#: Width of tables in files and pipes, where no terminal sets one.
+#: Width of tables in files and pipes, unless COLUMNS says another.
 _WIDE = 200
+
+#: Below this, nothing can be read.
+_NARROWEST = 20
 
 #: Colours of states; the words say the same without them.
 STATE_STYLES = {
@@ -48,8 +52,13 @@ def out() -> Console:
     return Console(
         highlight=False,
         soft_wrap=False,
-        width=None if sys.stdout.isatty() else _WIDE,
+        width=None if sys.stdout.isatty() else _find_pipe_width(),
     )
+
+
+def _find_pipe_width() -> int:
+    """Return what COLUMNS says, or _WIDE."""
+    return max(_NARROWEST, get_terminal_size((_WIDE, 0)).columns)
 
 
 @cache
@@ -125,6 +134,11 @@ def describe_pause(pause: Pause) -> str:
         parts.append(f"until {format_both(pause.until)}")
     text = " ".join(parts)
     return text if pause.note is None else f"{text}: {pause.note}"
+
+
+def say_until(until: datetime) -> str:
+    """Return when a pause ends, to follow what is paused."""
+    return f" until {format_both(until)}"
 
 
 def style_state(state: str) -> Text:

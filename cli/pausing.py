@@ -17,20 +17,14 @@ from cli.options import (
     ActionArgument,
     AppOption,
     JsonOption,
+    NoteOption,
+    UntilOption,
     read_optional_instant,
 )
-from cli.output import describe_pause, format_both, out, print_json, print_note
+from cli.output import describe_pause, out, print_json, print_note, say_until
 from models.errors import UsageError
 from overview.actions.shown import fetch_shown_action
 
-NoteOption = Annotated[
-    str | None,
-    typer.Option("--note", metavar="TEXT", help="Why; shown wherever the pause is."),
-]
-UntilOption = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", help="When the pause ends by itself."),
-]
 _OptionalApp = Annotated[
     str | None,
     typer.Argument(
@@ -180,11 +174,6 @@ def resume_apps(
         stay = "stays" if resumed.still_paused == 1 else "stay"
         left = f"{_count(resumed.still_paused)} {stay} paused by another pause"
         print_note(f"{left}.{with_apps}")
-
-
-def say_until(until: datetime) -> str:
-    """Return when a pause ends, to follow what is paused."""
-    return f" until {format_both(until)}"
 
 
 def _count(actions: int) -> str:

@@ -20,10 +20,13 @@ from cli.output import (
     print_below,
     print_json,
     print_table,
+    print_warning,
 )
 from models.database.engine import read_host_clock
+from models.days_off import HolidaysModel
 from models.door.documents import read_action
-from models.errors import RuleError, UsageError
+from models.errors import InvalidDocumentError, Problem, RuleError, UsageError
+from models.fields.strict_model import show
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
 from overview.previews.new import AppCalendar, fetch_app_calendar, preview_action
@@ -89,11 +92,9 @@ def preview(  # noqa: PLR0913 - the options of the command
         return
     start, end = read_period(from_, until)
     most = count or (_COUNT if end is None else _COUNT_UNTIL)
-    action = read_action(
-        _read_document(file),
-        default_timezone=calendar.timezone,
-        task_rules=get_settings().task_rules,
-    )
+    action = _read_action(file, calendar)
+    if app is None:
+        _refuse_holidays(action)
     found = preview_action(
         action,
         calendar,
@@ -109,13 +110,45 @@ def preview(  # noqa: PLR0913 - the options of the command
         _print(action, found, viewer=timezone)
         if end is not None and len(found.occurrences) == most:
             print_below(f"Only the first {most:,} are shown: see --count.")
+    _warn(action)
 
 
-def _read_document(file: str | None) -> bytes:
+def _refuse_holidays(action: ScheduledActionModel) -> None:
+    """
+    Refuse calendars of holidays where nobody knows whose they are.
+
+    Raises:
+        InvalidDocumentError: *action* excepts some.
+    """
+    problems = tuple(
+        Problem(
+            f"/except/{index}/calendar",
+            f"{show(entry.calendar)} is a holiday calendar of a small app, and none is"
+            " named.",
+            "Name the app with --app.",
+        )
+        for index, entry in enumerate(action.except_)
+        if isinstance(entry, HolidaysModel)
+    )
+    if problems:
+        raise InvalidDocumentError(problems)
+
+
+def _warn(action: ScheduledActionModel) -> None:
+    """Say what in the document was read as something else than it says."""
+    for problem in action.remarks:
+        print_warning(str(problem))
+
+
+def _read_action(file: str | None, calendar: AppCalendar) -> ScheduledActionModel:
     if file is None:
         msg = "FILE is missing. Name one (- is standard input), or use --batch."
         raise UsageError(msg)
-    return read_file(file)
+    return read_action(
+        read_file(file),
+        default_timezone=calendar.timezone,
+        task_rules=get_settings().task_rules,
+    )
 
 
 def _read_calendar(app: str | None) -> AppCalendar:

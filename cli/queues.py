@@ -8,9 +8,15 @@ import typer
 
 from actions.pausing.queues import pause_queue, resume_queue
 from cli.connection import get_actor, read_database, write_database
-from cli.options import JsonOption, read_optional_instant
-from cli.output import describe_pause, out, print_json, print_note, print_table
-from cli.pausing import NoteOption, UntilOption, say_until
+from cli.options import JsonOption, NoteOption, UntilOption, read_optional_instant
+from cli.output import (
+    describe_pause,
+    out,
+    print_json,
+    print_note,
+    print_table,
+    say_until,
+)
 from models.operation_state import Queue
 from models.units import format_age
 from overview.installation.queues import ShownQueue, fetch_queues

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from actions.leader import Holder, SendFailure
-from actions.read_actions import NextDue
-from cli.connection import read_database
+from actions.read_rules import NextDue
+from cli.connection import get_settings, read_database
 from cli.options import JsonOption
 from cli.output import (
     describe_pause,
@@ -21,13 +21,8 @@ from cli.output import (
 )
 from models.units import format_age, format_bytes
 from operations.fleet.processes import Seen
-from overview.installation.status import (
-    LIVE_IN_ORDER,
-    Paused,
-    Status,
-    Waiting,
-    fetch_status,
-)
+from overview.installation.queues import LIVE_IN_ORDER, Waiting
+from overview.installation.status import Paused, Status, fetch_status
 
 #: The most rows of apps that people are shown.
 _APPS = 20
@@ -111,7 +106,8 @@ def _show_waiting(now: datetime, waiting: Waiting) -> list[str]:
 
 
 def _print_processes(found: Status) -> None:
-    out().print()
+    if found.processes:
+        out().print()
     print_table(
         ("process", "takes", "at a time", "last sign", ""),
         (
@@ -170,7 +166,8 @@ def _print_actions(found: Status) -> None:
             ),
             empty="",
         )
-    out().print()
+    if found.next_due:
+        out().print()
     print_table(
         ("next due", "app", "name"),
         ([_format_next(each), each.app, each.name] for each in found.next_due),
@@ -180,7 +177,8 @@ def _print_actions(found: Status) -> None:
 
 def _describe(holder: Holder | None) -> str:
     if holder is None:
-        return "nobody. Start a scheduler: minutehand scheduler, or minutehand up"
+        starter = get_settings().name_starter("minutehand scheduler")
+        return f"nobody. Start a scheduler: {starter}"
     stale = "; its lease has expired" if holder.is_stale else ""
     return f"{holder.hostname} (pid {holder.pid}{stale})"
 

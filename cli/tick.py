@@ -25,9 +25,9 @@ from cli.output import (
     print_table,
     style_state,
 )
+from dispatch.due_pauses import end_due_pauses
 from dispatch.foresee import foresee_tick
 from dispatch.leading import describe_holder
-from dispatch.upkeep import end_due_pauses
 from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock
 from models.decision import get_action_name
@@ -80,7 +80,7 @@ def tick(
     # Celery takes a second to import, and --dry-run does without.
     scheduler = import_module("scheduler_server").make_scheduler(settings)
     if embedded:
-        scheduler.dispatcher.hold_back()
+        scheduler.outbox.hold_back()
     _lead(scheduler, wait=not no_wait)
     try:
         # A scheduler does the same when it starts.
@@ -120,10 +120,12 @@ def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
             }
         )
         return
-    again = f"{rescued} rescued, " if rescued else ""
+    actions = "action" if report.due == 1 else "actions"
+    operations = "operation" if report.recorded == 1 else "operations"
+    again = f"{rescued:,} rescued, " if rescued else ""
     out().print(
-        f"Ticked at {format_both(report.now)}: {report.due} actions due, "
-        f"{report.recorded} operations recorded, {again}{sent} sent."
+        f"Ticked at {format_both(report.now)}: {report.due:,} {actions} due, "
+        f"{report.recorded:,} {operations} recorded, {again}{sent:,} sent."
     )
     for action, reason in report.quarantined:
         print_note(f"Quarantined {action.uid}: {reason}")
@@ -193,7 +195,7 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     return run_tick(
         instant,
         engine=scheduler.engine,
-        dispatch=dispatcher.dispatch,
+        dispatcher=dispatcher,
         lookback=scheduler.settings.lookback,
         chunk=scheduler.settings.chunk,
     )

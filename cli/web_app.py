@@ -79,7 +79,8 @@ def make_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     for router in _ROUTERS:
-        app.include_router(router)
+        # as they are: include_router would have the first request build each anew
+        app.router.routes.extend(router.routes)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(Exception, _answer_defect)
     app.add_middleware(Envelope)

@@ -6,17 +6,22 @@ from typing import Annotated
 
 import typer
 
-from cli.connection import get_actor, read_database, write_database
-from cli.options import JsonOption
+from cli.completing import complete_worker
+from cli.connection import get_actor, get_settings, read_database, write_database
+from cli.options import JsonOption, NoteOption
 from cli.output import out, print_json, print_note, print_table
-from cli.pausing import NoteOption
 from models.units import format_age
 from operations.fleet.draining import find_worker
 from operations.fleet.processes import RENEW_EVERY
 from overview.installation.workers import WorkerAtWork, fetch_workers, set_drained
 
 _NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Of a worker, such as quick@host.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Of a worker, such as quick@host.",
+        autocompletion=complete_worker,
+    ),
 ]
 
 
@@ -45,7 +50,8 @@ def list_workers(*, json: JsonOption = False) -> None:
             ]
             for each in found
         ),
-        empty="No worker is running. Start one: minutehand worker",
+        empty="No worker is running. Start one: "
+        + get_settings().name_starter("minutehand worker"),
     )
 
 

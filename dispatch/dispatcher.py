@@ -8,48 +8,33 @@ same ids. In the opposite order, a run could be lost.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from uuid import UUID
 
 import sqlalchemy as sa
 import structlog
 
-from actions.due_rows import advance, quarantine
-from actions.leader import (
-    Leader,
-    LeadershipLostError,
-    clear_send_failure,
-    record_send_failure,
-)
+from actions.due_rows import ask_advance, quarantine
+from actions.leader import Leader, LeadershipLostError
 from actions.tick import Bad, Dispatched
+from dispatch.outbox import NOTHING, Found, Outbox
 from models.database.engine import read_clock, writing
+from models.database.flight import AtOnce, Flight, Transaction, departing
 from models.database.tables import scheduled_actions
 from models.decision import Decision, NewOperation
-from models.errors import BrokerUnreachableError
-from models.operation_state import OperationState, Queue, Trigger
+from models.operation_state import OperationState, Trigger
 from models.recipients import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import keeps_triggering_user
-from operations.record import record
+from operations.record import ask_record
 from operations.rescue import reclaim_lost_workers, resend_lost_messages
-from operations.sending.order import Message, fetch_sendable, fetch_share, mark_sent
-from telemetry import (
-    MESSAGES_SENT,
-    OCCURRENCES_RECORDED,
-    OPERATIONS_RESCUED,
-    SEND_ERRORS,
-    SEND_LAG,
-    Event,
-)
+from telemetry import OCCURRENCES_RECORDED, OPERATIONS_RESCUED, Event
 
 log = structlog.get_logger()
 
-
-#: Seconds until a broker that failed is tried again.
-SILENCE_S = 5.0
 
 #: The name in metrics of each state in which an operation is recorded.
 DECISIONS = {
@@ -59,14 +44,22 @@ DECISIONS = {
 }
 
 
-class Sender(Protocol):
-    """The broker, as a dispatcher sees it; see celery_app/operation_sender.py."""
+@dataclass(slots=True)
+class _Written:
+    """What a transaction recorded and found; to be read when it is committed."""
 
-    def send(self, messages: Sequence[Message]) -> None:
-        """Hand over *messages*; after UnreachableError any of them may have arrived."""
+    recorded: Callable[[], dict[UUID, OperationState]]
+    found: Callable[[], Found]
 
-    def find_empty_queues(self) -> set[Queue]:
-        """Return the queues that are empty now."""
+    def count_recorded(self) -> int:
+        """Return how many operations were recorded, and count them by decision."""
+        recorded = self.recorded()
+        _count_decisions(recorded.values())
+        return len(recorded)
+
+
+def _find_nothing() -> Found:
+    return NOTHING
 
 
 @dataclass(slots=True)
@@ -74,36 +67,37 @@ class Dispatcher:
     """
     The writing half of a leader.
 
+    A chunk of decisions is dispatched, or it flies: ``launch`` sends its transaction to
+    the database, ``hand_over`` the messages of the chunk before to the broker, and
+    ``land`` waits for the database. So that records one chunk while this process sends
+    one and decides another.
+    A message is only ever made of what is committed; that it was sent is written down
+    by a later transaction, and until then we know it here.
+
     Args:
         engine: The scheduler's engine.
 
         leader: Checked inside every transaction.
 
-        sender: Hands messages to the broker.
-
-        chunk: Half of the messages that are sent between two commits, at most.
-
-        monotonic: Returns seconds that never jump; times the pause after a failure.
-
-        part: From 0 to 1: the part of the quick queue's slots that one app may take
-            while others wait.
+        outbox: Sends what is recorded.
     """
 
     engine: sa.Engine
     leader: Leader
-    sender: Sender
-    chunk: int
-    monotonic: Callable[[], float] = time.monotonic
-    part: float = 1.0
-    _share: int | None = None
-    _share_known: bool = False
-    _silent_until: float = float("-inf")
-    _is_failing: bool = False
+    outbox: Outbox
+    #: The leadership that all below belongs to.
+    _fence: int | None = None
+    _flying: tuple[Flight, _Written] | None = None
+    #: What is being launched.
+    _departing: Flight | None = None
+    #: Chooses what to send of the chunk that has landed.
+    _choose_landed: Callable[[], Found] = _find_nothing
+    #: What is to be handed over while the next chunk flies.
+    _ready: Found = NOTHING
+    _sent: int = 0
 
     def dispatch(
-        self,
-        decisions: Sequence[Decision],
-        bad: Sequence[Bad] = (),
+        self, decisions: Sequence[Decision], bad: Sequence[Bad] = ()
     ) -> Dispatched:
         """
         Record *decisions*, put *bad* actions into quarantine, commit, and send.
@@ -114,35 +108,82 @@ class Dispatcher:
             UnreachableError: The database is away; nothing was written. (A broker
                 that is away is not an error here: the operations are sent later.)
         """
-        led_as = self.leader.fence
-        # If the lease ran out and was taken again, this is another leadership: another
-        # scheduler may have led in between and decided the same, and more.
-        if not self.leader.hold() or self.leader.fence != led_as:
-            msg = "the lease ran out while these decisions were made"
-            raise LeadershipLostError(msg)
+        self._clear_air()
+        self._go_on_leading()
         with writing(self.engine) as connection:
-            fence = self.leader.check(connection)
-            moved = advance(connection, decisions)
-            new = [
-                operation
-                for decision in decisions
-                if decision.action_uid in moved
-                for operation in decision.operations
-            ]
-            recorded = record(connection, _keep_wanted(connection, new), fence=fence)
+            written, _ = self._write(AtOnce(connection), decisions, _find_nothing)
             for action, reason in bad:
                 quarantine(connection, action, reason, now=read_clock(connection))
-            # In the same transaction, because the query costs less than a transaction.
-            messages, more = self._look(connection)
-        _count_decisions(recorded.values())
-        sent = self._try(messages)
-        return Dispatched(
-            len(recorded), sent + (self.send_waiting() if more and sent else 0)
-        )
+        recorded = written.count_recorded()
+        return Dispatched(recorded, self._send_all(written.found()))
 
-    def hold_back(self) -> None:
-        """Send nothing from now on: the broker cannot be reached from this process."""
-        self._silent_until = float("inf")
+    def launch(
+        self, decisions: Sequence[Decision], *, land: Callable[[], None]
+    ) -> None:
+        """
+        Begin to record *decisions*, and choose what to send of the chunk before.
+
+        Args:
+            decisions: Of one chunk.
+
+            land: Lands what flies, while the database moves on the actions of this
+                chunk.
+
+        Raises:
+            LeadershipLostError, UnreachableError: As ``dispatch``.
+
+            RuntimeError: *land* has dispatched something, and so dropped this chunk.
+        """
+        self._go_on_leading()
+        with departing(self.engine) as flight:
+            self._departing = flight
+
+            def choose_landed() -> Found:
+                land()
+                if self._departing is not flight:
+                    msg = "dropped, for the chunk before it did not land"
+                    raise RuntimeError(msg)
+                # Taken from here: after an error, it is for the next look to find.
+                choose, self._choose_landed = self._choose_landed, _find_nothing
+                return choose()
+
+            written, self._ready = self._write(flight, decisions, choose_landed)
+        self._departing = None
+        self._flying = flight, written
+
+    def hand_over(self) -> None:
+        """Send what landed before the last launch."""
+        ready, self._ready = self._ready, NOTHING
+        self._sent += self.outbox.send(ready.messages)
+
+    def land(self) -> Dispatched:
+        """
+        Wait for what was launched.
+
+        Returns:
+            How many operations it recorded, and how many messages were sent since the
+            landing before.
+
+        Raises:
+            UnreachableError: The database is away. What it committed is sent later.
+        """
+        assert self._flying is not None, "launch first"
+        (flight, written), self._flying = self._flying, None
+        flight.land()
+        self._choose_landed = written.found
+        sent, self._sent = self._sent, 0
+        return Dispatched(written.count_recorded(), sent)
+
+    def finish(self) -> int:
+        """
+        Send and mark what has landed, and all that waits; return how many were sent.
+
+        Raises:
+            LeadershipLostError, UnreachableError: As ``dispatch``.
+        """
+        choose, self._choose_landed = self._choose_landed, _find_nothing
+        sent, self._sent = self._sent, 0
+        return sent + self._send_all(choose())
 
     def send_waiting(self) -> int:
         """
@@ -154,64 +195,19 @@ class Dispatcher:
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
         """
+        self._clear_air()
         total = 0
         more = True
-        while more and self.leader.hold():
-            with writing(self.engine) as connection:
-                self.leader.check(connection)
-                messages, more = self._look(connection)
-            sent = self._try(messages)
+        while more and self._hold():
+            with self._leading() as connection:
+                self.outbox.prepare(connection)
+                look = self.outbox.look(AtOnce(connection))
+            found = look()
+            sent = self.outbox.send(found.messages)
             total += sent
-            more = more and sent > 0
+            more = found.more and sent > 0
+        self._write_news()
         return total
-
-    def _look(self, connection: sa.Connection) -> tuple[list[Message], bool]:
-        if self.monotonic() < self._silent_until:
-            return [], False
-        if not self._share_known:
-            self._share = fetch_share(connection, self.part)
-            self._share_known = True
-        # Twice a chunk: what was just recorded, and as many that waited before.
-        messages, more = fetch_sendable(
-            connection, limit=2 * self.chunk, share=self._share
-        )
-        if self._is_failing and not messages:
-            clear_send_failure(connection)  # nothing waits for the broker any more
-        return messages, more
-
-    def _try(self, messages: Sequence[Message]) -> int:
-        """
-        Send and mark *messages*; return how many were sent: all of them, or none.
-
-        After a failure the broker is not called for a moment: the loop keeps recording,
-        and each try costs one short attempt.
-        """
-        if not messages:
-            return 0
-        try:
-            self.sender.send(messages)
-        except BrokerUnreachableError as error:
-            self._silent_until = self.monotonic() + SILENCE_S
-            SEND_ERRORS.inc()
-            log.warning(Event.SEND_FAILED, error=str(error))
-            self._is_failing = True
-            with writing(self.engine) as connection:
-                self.leader.check(connection)
-                record_send_failure(connection, str(error))
-            return 0
-        with writing(self.engine) as connection:
-            self.leader.check(connection)
-            mark_sent(connection, messages)
-            if self._is_failing:
-                clear_send_failure(connection)
-            now = read_clock(connection)
-        self._is_failing = False
-        for message in messages:
-            if message.send_at is not None:
-                SEND_LAG.observe((now - message.send_at).total_seconds())
-        for queue, count in Counter(m.queue for m in messages).items():
-            MESSAGES_SENT.labels(queue.value).inc(count)
-        return len(messages)
 
     def rescue(self) -> int:
         """
@@ -220,13 +216,11 @@ class Dispatcher:
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
         """
-        with writing(self.engine) as connection:
-            self.leader.check(connection)
+        with self._leading() as connection:
             returned, failed = reclaim_lost_workers(connection)
-        self._share_known = False  # workers come and go
-        empty = self._find_empty_queues()
-        with writing(self.engine) as connection:
-            self.leader.check(connection)
+        self.outbox.forget_share()
+        empty = self.outbox.find_empty_queues()
+        with self._leading() as connection:
             resent = resend_lost_messages(connection, empty_queues=empty)
         if returned or failed or resent:
             log.warning(
@@ -239,15 +233,86 @@ class Dispatcher:
             OPERATIONS_RESCUED.labels("failed").inc(failed)
         return returned + failed + resent
 
-    def _find_empty_queues(self) -> set[Queue]:
-        """Ask the broker; if it does not answer, only old messages count as lost."""
-        if self.monotonic() < self._silent_until:
-            return set()
-        try:
-            return self.sender.find_empty_queues()
-        except BrokerUnreachableError:
-            self._silent_until = self.monotonic() + SILENCE_S
-            return set()
+    def _write(
+        self,
+        transaction: Transaction,
+        decisions: Sequence[Decision],
+        choose_landed: Callable[[], Found],
+    ) -> tuple[_Written, Found]:
+        """
+        Record *decisions* under the fence, and look into the outbox.
+
+        Returns:
+            What is written, to be read when it is committed; and what *choose_landed*
+            chose of the chunk before.
+        """
+        check = self.leader.ask_check(transaction)
+        advanced = ask_advance(transaction, decisions)
+        ready = choose_landed()  # while the database is at it
+        transaction.wait()
+        fence, moved = check(), advanced()
+        new = [
+            operation
+            for decision in decisions
+            if decision.action_uid in moved
+            for operation in decision.operations
+        ]
+        self.outbox.prepare(transaction.connection)
+        wanted = _keep_wanted(transaction.connection, new)
+        recorded = ask_record(transaction, wanted, fence=fence)
+        # In the same transaction, because the query costs less than a transaction.
+        found = self.outbox.look(transaction, beside=len(ready.messages))
+        return _Written(recorded, found), ready
+
+    def _send_all(self, found: Found) -> int:
+        """Send and mark *found*, and then whatever else waits."""
+        sent = self.outbox.send(found.messages)
+        self._write_news()
+        return sent + (self.send_waiting() if found.more and sent else 0)
+
+    def _write_news(self) -> None:
+        if not self.outbox.has_news:
+            return
+        with self._leading() as connection:
+            self.outbox.prepare(connection)
+            confirm = self.outbox.mark(AtOnce(connection))
+        confirm()
+
+    def _clear_air(self) -> None:
+        """Drop what flies or has landed: the look of a transaction finds it again."""
+        if self._flying is not None:
+            flight, _written = self._flying
+            self._flying = None
+            flight.abandon()
+        if self._departing is not None:
+            # or its locks would be in the way of what is done in its place
+            self._departing.abandon()
+            self._departing = None
+        self._choose_landed = _find_nothing
+        self._ready = NOTHING
+
+    @contextmanager
+    def _leading(self) -> Iterator[sa.Connection]:
+        """Give a transaction in which we lead."""
+        with writing(self.engine) as connection:
+            self.leader.check(connection)
+            yield connection
+
+    def _go_on_leading(self) -> None:
+        led_as = self.leader.fence
+        # If the lease ran out and was taken again, this is another leadership: another
+        # scheduler may have led in between and decided the same, and more.
+        if not self._hold() or self.leader.fence != led_as:
+            msg = "the lease ran out while these decisions were made"
+            raise LeadershipLostError(msg)
+
+    def _hold(self) -> bool:
+        holds = self.leader.hold()
+        if self.leader.fence != self._fence:
+            self._fence = self.leader.fence
+            self._clear_air()
+            self.outbox.forget()
+        return holds
 
 
 def _count_decisions(recorded: Iterable[OperationState]) -> None:

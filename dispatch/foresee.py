@@ -14,7 +14,7 @@ from actions.maintenance_action import (
     ForeseenMaintenance,
     foresee_maintenance,
 )
-from actions.tick import CHUNK, Bad, Dispatched, run_tick
+from actions.tick import CHUNK, Bad, Dispatched, NoFlights, run_tick
 from models.decision import Decision, NewOperation
 from models.occurrence import LOOKBACK
 
@@ -108,7 +108,13 @@ def foresee_tick(  # noqa: PLR0913 - the arguments of a tick, and those of its m
         foreseen.bad.extend(bad)
         return Dispatched(0, 0)
 
-    run_tick(now, engine=engine, dispatch=keep, lookback=lookback, chunk=chunk)
+    run_tick(
+        now,
+        engine=engine,
+        dispatcher=NoFlights(keep),
+        lookback=lookback,
+        chunk=chunk,
+    )
     if foreseen.maintenance is not None:
         for action in foreseen.maintenance.due:
             made = decide_time(action, now=now, lookback=lookback, memo={})

@@ -18,6 +18,7 @@ import structlog
 from pydantic import ValidationError
 
 from actions.leader import Leader
+from actions.lookup import SYSTEM_APP
 from actions.notice_action import (
     NOTICES_UID,
     Watch,
@@ -26,7 +27,6 @@ from actions.notice_action import (
     find_idle,
     record_watch,
 )
-from actions.posting.post import SYSTEM_APP
 from models.database.engine import writing
 from models.decision import NewOperation
 from models.operation_state import Overlap, Queue, Trigger
@@ -51,9 +51,8 @@ from operations.notices.stored import (
     mark_noticed,
     store_notice,
 )
-from operations.notices.wording import make_headline
+from operations.notices.wording import DETAILS_KEY, make_headline
 from operations.record import record
-from operations.steps.notify import DETAILS_KEY
 from telemetry import Event
 
 log = structlog.get_logger()

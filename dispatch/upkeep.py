@@ -16,13 +16,12 @@ import structlog
 
 from actions.leader import Leader, LeadershipLostError, record_tick
 from actions.maintenance_action import ensure_maintenance
-from actions.pausing.pause_and_resume import end_pauses, has_ended_pause
 from actions.tick import TickReport
 from dispatch.backfills.progress import Backfiller
 from dispatch.dispatcher import Dispatcher
 from dispatch.noticer import Noticer
 from dispatch.step_check import StepCheck
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.errors import UnreachableError
 from telemetry import LAST_TICK, TICK_SECONDS, TICKS, Event
 
@@ -153,22 +152,6 @@ class Upkeep:
             return
         except UnreachableError as error:
             log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
-
-
-def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
-    """
-    Resume what was paused until *now* (aware UTC) or before.
-
-    Raises:
-        LeadershipLostError, UnreachableError: Nothing was written.
-    """
-    with reading(engine) as connection:
-        if not has_ended_pause(connection, now=now):
-            return
-    with writing(engine) as connection:
-        leader.check(connection)
-        actions = end_pauses(connection, now=now)
-    log.info(Event.PAUSE_ENDED, actions=actions)
 
 
 def log_tick(report: TickReport) -> None:

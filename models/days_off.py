@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
     Field,
+    ValidationError,
     ValidationInfo,
     field_validator,
 )
@@ -17,6 +19,7 @@ from models.fields.field_types import Day, Name, RuleText, drop_repeated, read_d
 from models.fields.strict_model import (
     DocumentModel,
     find_near,
+    show,
 )
 from models.fields.weekday import WEEKDAYS, read_weekday
 
@@ -24,6 +27,11 @@ from models.fields.weekday import WEEKDAYS, read_weekday
 MOST_WORKING_DAYS = 27
 
 _LONGEST_MONTH = 31
+
+#: Keys of the entries of ``except``, and one of each.
+_KEYS = ("from", "until", "calendar", "weekdays")
+_EXAMPLES = '"2026-12-25", {"from": "2026-12-24", "until": "2027-01-03"}'
+_EXAMPLES += ', {"weekdays": ["Sat", "Sun"]}'
 _WEEKEND = (5, 6)
 
 
@@ -88,9 +96,14 @@ def choose_exception(value: object, _: object) -> ExceptModel:
     """Return *value* as an entry of ``except``, whose shape tells its type."""
     if isinstance(value, DateRangeModel | HolidaysModel | WeekdaysModel):
         return value
+    if isinstance(value, list):
+        _refuse_list(value)
     if not isinstance(value, dict):
         return _read_excepted_day(value)
 
+    if value and not any(find_near(key, _KEYS) for key in value):
+        msg = f"{show(value)} names no days."
+        raise RuleError(msg, f"Write, for instance, {_EXAMPLES}.")
     if any(find_near(key, ("weekdays",)) for key in value):
         return WeekdaysModel.model_validate(value)
     # Also if "calendar" is misspelled, so that the hint says how to spell it.
@@ -98,6 +111,35 @@ def choose_exception(value: object, _: object) -> ExceptModel:
         return HolidaysModel.model_validate(value)
 
     return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
+
+
+def refuse_lone_exception(value: object) -> object:
+    """Refuse an entry of ``except`` that is not in a list; say how to write it."""
+    if isinstance(value, list | tuple | None):
+        return value
+    msg = f"{show(value)} is not a list."
+    try:
+        choose_exception(value, None)
+    except ValidationError:
+        raise RuleError(msg, f'Write, for instance, "except": [{_EXAMPLES}].') from None
+    except RuleError:
+        try:
+            written = {"weekdays": [read_weekday(str(value))]}
+        except RuleError:
+            return value  # the example of the field is as good as any
+        raise RuleError(msg, f'Write "except": [{json.dumps(written)}].') from None
+    text = json.dumps(value, ensure_ascii=False)
+    raise RuleError(msg, f'Write "except": [{text}].')
+
+
+def _refuse_list(entries: list[object]) -> None:
+    """Refuse a list in a list; say how to write its weekdays."""
+    msg = f"{show(entries)} is a list within a list."
+    try:
+        named = WeekdaysModel.model_validate({"weekdays": entries})
+    except ValidationError:
+        raise RuleError(msg, "Write one list of days.") from None
+    raise RuleError(msg, f'Write {{"weekdays": {json.dumps(named.weekdays)}}}.')
 
 
 def _read_excepted_day(value: object) -> date:

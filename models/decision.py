@@ -1,16 +1,20 @@
-"""What a tick decides about an action, on its way to operations. Pure."""
+"""
+What a tick decides about an action, on its way to operations. Pure.
+
+Named tuples, because thousands of them are made in a tick, and a frozen dataclass takes
+four times as long to make.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 
 
-@dataclass(frozen=True, slots=True)
-class NewOperation:
+class NewOperation(NamedTuple):
     """
     A row of ``operations`` that is to be recorded.
 
@@ -43,8 +47,7 @@ class NewOperation:
     details: dict[str, object] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """
     What a tick decides about one action.
 
@@ -62,7 +65,7 @@ class Decision:
     action_uid: str
     revision: int
     next_due_at: datetime | None
-    operations: tuple[NewOperation, ...] = field(default=())
+    operations: tuple[NewOperation, ...] = ()
     wakes: int = 0
 
 

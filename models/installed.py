@@ -63,10 +63,15 @@ class Packages:
 
     def explain_missing(self, what: str, name: str) -> str:
         """Return why there is no such kind, and what to do."""
+        known = self.explain_refused(what, name)
+        return known or "Install the package that adds it where this program runs."
+
+    def explain_refused(self, what: str, name: str) -> str:
+        """Return why a package that is installed cannot add it; "" if none wants to."""
         for refusal in self.refusals:
             if (refusal.what, refusal.name) == (what, name):
                 return f"Package {refusal.package} cannot add it: {refusal.reason}"
-        return "Install the package that adds it where this program runs."
+        return ""
 
 
 class _Registry:

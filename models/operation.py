@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -25,6 +23,7 @@ from models.fields.field_types import (
     Name,
     drop_repeated,
 )
+from models.fields.mail_and_web import check_url
 from models.fields.strict_model import OURS, DocumentModel, get_keys, show
 from models.installed import INSTALLED
 from models.operation_state import Queue
@@ -42,42 +41,6 @@ def read_boolean(value: object) -> bool | None:
         return _BOOLEAN.validate_python(value)
     except ValidationError:
         return None
-
-
-def check_url(text: str) -> str:
-    """
-    Return *text* if it is an absolute HTTP address.
-
-    Whether the address may be called is decided when it is called, since a host name
-    may point elsewhere by then.
-
-    Raises:
-        RuleError: If it is not such an address, or contains a user or password.
-    """
-    hint = "Write an address such as 'https://example.com/hook'."
-    if re.search(r"[\x00-\x20\x7f\\]", text):
-        msg = f"{show(text)} contains a space, a control character or a backslash."
-        raise RuleError(msg, hint)
-    try:
-        parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        msg = f"{show(text)} is not an address: {error}."
-        raise RuleError(msg, hint) from None
-
-    if parts.scheme not in {"http", "https"}:
-        msg = f"{show(text)} does not begin with http:// or https://."
-        raise RuleError(msg, hint)
-    if not host:
-        msg = f"{show(text)} has no host."
-        raise RuleError(msg, hint)
-    if "@" in parts.netloc:
-        # Everybody who may see the app can read its documents.
-        msg = f"The address of host '{host}' has a user or password in it."
-        hint = "Leave them out: everyone who sees the document would see them."
-        raise RuleError(msg, hint)
-
-    return text
 
 
 class RefreshModel(DocumentModel):
@@ -195,6 +158,15 @@ def _read_notify(value: object, info: ValidationInfo) -> Literal[True] | None:
 
 _Switch = Annotated[Literal[True] | None, WrapValidator(_read_switch)]
 
+
+#: The steps that are objects, and what they take.
+STEP_MODELS: Mapping[str, type[DocumentModel]] = {
+    "refresh": RefreshModel,
+    "publish": PublishModel,
+    "send_email": SendEmailModel,
+    "call_webhook": CallWebhookModel,
+    "run_task": RunTaskModel,
+}
 
 #: The steps that send a mail to each recipient of the action.
 MAILING_STEPS = frozenset({"send_email", "send_execsum"})

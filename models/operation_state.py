@@ -130,3 +130,13 @@ TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
     _S.SKIPPED: frozenset({_S.PENDING}),  # a backfill
     _S.MISSED: frozenset(),
 }
+
+
+class DeliveryState(StrEnum):
+    """The delivery mark of the mail to one recipient."""
+
+    NEW = "new"  # never stored: start() returns it for "go on and send"
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    UNCERTAIN = "uncertain"

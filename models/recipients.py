@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from pydantic import Field
 
 from models.fields.field_types import Names, UserNames
@@ -25,3 +27,16 @@ class RecipientFilterModel(DocumentModel):
     include_inactive_users: bool = False
     only_inactivated_users: bool = False
     only_inactive_users: bool = False
+
+
+class Standing(StrEnum):
+    """Why a user gets the mails of an action, or does not."""
+
+    NAMED = "named"  # in, by id or address
+    IN_GROUP = "in a group"  # in, by a group that is named
+    TRIGGERS = "triggers"  # in, if an event of theirs triggers the action
+    NOT_NAMED = "not named"  # out
+    INACTIVE = "inactive"  # out: disabled or expired
+    INACTIVATED = "inactivated"  # out: never activated
+    NOT_ONLY = "not the only ones"  # out: an only flag asks for others
+    NOBODY = "nobody"  # out: the action has no recipients

@@ -16,6 +16,7 @@ from models.fields.field_types import (
     QueueName,
     RuleText,
     parsed_by,
+    refuse_seconds,
 )
 from models.fields.placeholders import check_placeholders, find_names, find_texts
 from models.fields.strict_model import (
@@ -55,6 +56,18 @@ _HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", re.ASCII)
 HeaderValue = JsonValue
 
 _Value = TypeVar("_Value")
+
+
+ElapsedText = Annotated[
+    RuleText, refuse_seconds(parse_elapsed), parsed_by(parse_elapsed)
+]
+
+
+#: Where keys of an entry of celery beat are found here.
+CELERY_KEYS = {
+    "task": "The name of the task is 'name'.",
+    "options": "Write each of the options beside 'name': queue, priority, expires.",
+}
 
 
 class RunTaskModel(DocumentModel):
@@ -106,13 +119,9 @@ class RunTaskModel(DocumentModel):
         default=None, examples=["shop"], validate_default=True
     )
     priority: int | None = Field(default=None, ge=0, le=255, examples=[5])
-    expires: Annotated[RuleText, parsed_by(parse_elapsed)] | None = Field(
-        default=None, examples=["PT1H"]
-    )
+    expires: ElapsedText | None = Field(default=None, examples=["PT1H"])
     wait: bool | None = Field(default=None, examples=[True], validate_default=True)
-    within: Annotated[RuleText, parsed_by(parse_elapsed)] | None = Field(
-        default=None, examples=["PT1H"]
-    )
+    within: ElapsedText | None = Field(default=None, examples=["PT1H"])
     returned: bool = True
 
     @field_validator("headers")

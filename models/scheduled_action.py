@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    BeforeValidator,
     Field,
     PrivateAttr,
     ValidationInfo,
@@ -17,30 +18,36 @@ from pydantic import (
 )
 
 from models.days_off import (
+    DateRangeModel,
     ExceptModel,
     Instead,
     WeekdaysModel,
     choose_exception,
     count_working_days,
+    refuse_lone_exception,
 )
 from models.errors import Problem, RuleError
 from models.fields.duration import Duration
-from models.fields.field_types import Name, RuleText, Uid
+from models.fields.field_types import Name, RuleText, Uid, parsed_by, refuse_seconds
 from models.fields.instants import parse_due_date
 from models.fields.placeholders import OF_EVENTS
 from models.fields.strict_model import (
     Complaint,
     DocumentModel,
+    get_keys,
     refuse,
     refuse_all,
     show,
 )
 from models.fields.weekday import WEEKDAYS
 from models.fields.zone import load_zone
-from models.operation import MAILING_STEPS, OperationModel
+from models.installed import INSTALLED
+from models.operation import MAILING_STEPS, STEP_MODELS, OperationModel
 from models.operation_state import Overlap
 from models.recipients import RecipientFilterModel
+from models.run_task import CELERY_KEYS
 from models.when import (
+    KINDS,
     CatchUpModel,
     EventModel,
     WhenModel,
@@ -56,12 +63,32 @@ MOST_EXCEPTIONS = 1000
 
 _MINUTE = timedelta(minutes=1)
 
+#: Keys above those of a step: operations, and its own.
+_DEPTH_OF_STEP = 2
+
 
 @dataclass(frozen=True, slots=True)
 class _Remarks:
     """How a document was read; two that mean the same are equal all the same."""
 
     problems: tuple[Problem, ...] = field(default=(), compare=False)
+
+
+def parse_jitter(text: str) -> Duration:
+    """
+    Read whole minutes, at most a day.
+
+    Raises:
+        RuleError: As ``Duration.parse``, or if it is something else.
+    """
+    jitter = Duration.parse(text)
+    if jitter.months or jitter.elapsed % _MINUTE or jitter.is_zero:
+        msg = f"{show(text)} is not a whole number of minutes above zero."
+        raise RuleError(msg, "Write whole minutes or hours, such as PT5M.")
+    if jitter.elapsed > LONGEST_JITTER:
+        msg = f"{show(text)} is more than a day."
+        raise RuleError(msg, "Write at most PT24H.")
+    return jitter
 
 
 class ScheduledActionModel(DocumentModel):
@@ -100,15 +127,39 @@ class ScheduledActionModel(DocumentModel):
     except_: Annotated[
         tuple[Annotated[ExceptModel, WrapValidator(choose_exception)], ...],
         Field(max_length=MOST_EXCEPTIONS),
+        BeforeValidator(refuse_lone_exception),
     ] = Field(default=(), alias="except", examples=[["2026-12-25"]])
     instead: Instead | None = Field(default=None, examples=["before"])
-    jitter: RuleText | None = Field(default=None, examples=["PT5M"])
+    jitter: (
+        Annotated[RuleText, refuse_seconds(parse_jitter), parsed_by(parse_jitter)]
+        | None
+    ) = Field(default=None, examples=["PT5M"])
     catch_up: CatchUpModel = Field(
         default=CatchUpModel(), examples=[{"runs": "latest", "within": "P1D"}]
     )
     overlap: Overlap | None = Field(default=None, examples=["skip"])
 
     _remarks: _Remarks = PrivateAttr(default=_Remarks())
+
+    @classmethod
+    def say_place(cls, path: Sequence[str | int]) -> str:
+        """Return which part of an action has the key; "" if it is this one, or none."""
+        *parts, key = path
+        if list(parts) == ["operations", "run_task"] and key in CELERY_KEYS:
+            return CELERY_KEYS[str(key)]
+        refused = _explain_refused(parts, str(key))
+        if refused:
+            return refused
+        if key == "name":
+            return ""  # of whatever it stands in
+        if parts and key in get_keys(cls):
+            return f"It belongs beside '{parts[0]}', at the top of the action."
+        for place, keys in _find_parts():
+            # what one step lacks, another may have for something else
+            if key in keys and min(len(place), len(parts)) < _DEPTH_OF_STEP:
+                is_there = list(place) == parts[: len(place)]
+                return "" if is_there else f"It belongs in '{'.'.join(place)}'."
+        return ""
 
     @property
     def remarks(self) -> tuple[Problem, ...]:
@@ -233,15 +284,27 @@ class ScheduledActionModel(DocumentModel):
             msg = f"{show(text)} has no effect: users spread their events themselves."
             raise RuleError(msg, "Leave 'jitter' out, or write a longer 'delay'.")
 
-        jitter = Duration.parse(text)
-        if jitter.months or jitter.elapsed % _MINUTE or jitter.is_zero:
-            msg = f"{show(text)} is not a whole number of minutes above zero."
-            raise RuleError(msg, "Write whole minutes or hours, such as PT5M.")
-        if jitter.elapsed > LONGEST_JITTER:
-            msg = f"{show(text)} is more than a day."
-            raise RuleError(msg, "Write at most PT24H.")
-
         return text
+
+
+def _explain_refused(parts: Sequence[str | int], key: str) -> str:
+    """Return why an installed package cannot add *key*; "" if none wants to."""
+    what = {"operations": "step", "when": "when"}.get(str(parts[0]) if parts else "")
+    is_of_list = parts[:1] == ["when"] and len(parts) == _DEPTH_OF_STEP
+    if what is None or not (len(parts) == 1 or is_of_list):
+        return ""
+    return INSTALLED.get().explain_refused(what, key)
+
+
+def _find_parts() -> Iterator[tuple[tuple[str, ...], Collection[str]]]:
+    """Yield the parts of an action, each with the keys that it has."""
+    yield ("when",), {name for kind in KINDS.values() for name in get_keys(kind)}
+    yield ("operations",), get_keys(OperationModel)
+    yield ("recipients",), get_keys(RecipientFilterModel)
+    yield ("catch_up",), get_keys(CatchUpModel)
+    yield ("except",), {"weekdays", *get_keys(DateRangeModel)}
+    for step, model in STEP_MODELS.items():
+        yield ("operations", step), get_keys(model)
 
 
 def _join_weekdays(entries: Iterable[ExceptModel]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ is absent stays as it is; ``model_fields_set`` tells the two apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -36,6 +36,7 @@ from models.fields.field_types import (
     ZoneName,
     check_name,
 )
+from models.fields.mail_and_web import check_email, check_url
 from models.fields.sql_connection import check_connection_name
 from models.fields.strict_model import (
     Complaint,
@@ -45,7 +46,6 @@ from models.fields.strict_model import (
     show,
 )
 from models.installed import INSTALLED
-from models.operation import check_url
 
 #: Users in one document; more can be applied in several.
 MOST_USERS = 100_000
@@ -65,19 +65,9 @@ LONGEST_UNSUBSCRIBE = 500
 #: Addresses that a notice goes to; for more people, use a mailing list.
 MOST_NOTICE_MAILS = 20
 
-_EMAIL = re.compile(r"[^\s@<>,;\"\x00-\x1f\x7f]+@[^\s@<>,;\"\x00-\x1f\x7f]+")
 _LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,3}", re.ASCII)
 
 _Entry = TypeVar("_Entry")
-
-
-def check_email(text: str) -> str:
-    """Refuse an address that no mail can be sent to, or that would break a header."""
-    if _EMAIL.fullmatch(text) is None:
-        msg = f"{show(text)} is not a mail address."
-        raise RuleError(msg, "Write an address such as 'ada@example.com'.")
-
-    return text
 
 
 def check_locale(text: str) -> str:
@@ -373,6 +363,10 @@ class AppDocumentsModel(DocumentModel):
 HolidayModel = Annotated[date | DateRangeModel, WrapValidator(choose_days)]
 
 
+#: The path of a key of a source.
+_SOURCE = ("domains", 0, "source", "key")
+
+
 class SmallAppModel(DocumentModel):
     """A small app (tenant): its users, data sources, mails and holidays."""
 
@@ -410,6 +404,13 @@ class SmallAppModel(DocumentModel):
     mail: MailModel | None = Field(
         default=None, examples=[{"from_name": "Shop reports"}]
     )
+
+    @classmethod
+    def say_place(cls, path: Sequence[str | int]) -> str:
+        """Return why an installed package cannot add a source; "" if it is none."""
+        if len(path) != len(_SOURCE) or path[0] != "domains" or path[2] != "source":
+            return ""
+        return INSTALLED.get().explain_refused("source", str(path[3]))
 
     @field_validator("users")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 
 def format_age(age: timedelta) -> str:
@@ -22,14 +23,25 @@ def format_age(age: timedelta) -> str:
     return " ".join(parts[:2])
 
 
-def show_instant(instant: datetime) -> str:
+def show_instant(instant: datetime, zone: ZoneInfo | None = None) -> str:
     """
-    Return *instant* (aware) to the second, in UTC.
+    Return *instant* (aware) to the second: what the clocks of *zone* show, and UTC.
 
-    >>> show_instant(datetime(2026, 11, 23, 6, tzinfo=UTC))
-    '2026-11-23 06:00:00Z'
+    >>> at = datetime(2026, 10, 20, 0, 30, tzinfo=UTC)
+    >>> show_instant(at, ZoneInfo("Europe/Paris"))
+    '2026-10-20 02:30:00 +02:00 (00:30:00Z)'
+    >>> show_instant(at, ZoneInfo("America/New_York"))
+    '2026-10-19 20:30:00 -04:00 (2026-10-20 00:30:00Z)'
+    >>> show_instant(at)
+    '2026-10-20 00:30:00Z'
     """
-    return f"{instant.astimezone(UTC):%F %T}Z"
+    utc = instant.astimezone(UTC)
+    if zone is None or zone.key == "UTC":
+        return f"{utc:%F %T}Z"
+    local = instant.astimezone(zone)
+    day = "" if utc.date() == local.date() else f"{utc:%F} "
+    offset = local.isoformat()[-6:]
+    return f"{local:%F %T} {offset} ({day}{utc:%T}Z)"
 
 
 def format_bytes(size: int) -> str:

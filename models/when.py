@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     TypeAdapter,
@@ -22,12 +23,13 @@ from models.errors import RuleError
 from models.event import EventText
 from models.expressions.calendar import CalendarExpression
 from models.expressions.cron import CronExpression
-from models.fields.delay import parse_time_of_day
+from models.fields.delay import is_time_of_day, parse_time_of_day
 from models.fields.duration import Duration, parse_interval
 from models.fields.field_types import (
     RuleText,
     ZoneName,
     parsed_by,
+    refuse_seconds,
 )
 from models.fields.instants import parse_due_date
 from models.fields.strict_model import (
@@ -36,6 +38,7 @@ from models.fields.strict_model import (
     find_near,
     refuse,
     refuse_all,
+    say_unknown_key,
     show,
     suggest,
 )
@@ -48,7 +51,9 @@ DEFAULT_TIMEZONE = "default_timezone"
 #: Rules of one action; more are better written as one rule, or as several actions.
 MOST_RULES = 20
 
-DurationText = Annotated[RuleText, parsed_by(Duration.parse)]
+DurationText = Annotated[
+    RuleText, refuse_seconds(Duration.parse), parsed_by(Duration.parse)
+]
 TimeOfDay = Annotated[RuleText, parsed_by(parse_time_of_day)]
 
 
@@ -100,7 +105,9 @@ class IntervalModel(_ZonedModel):
             None: the creation of the action, filled in when it is stored.
     """
 
-    every: Annotated[RuleText, parsed_by(parse_interval)] = Field(examples=["PT24H"])
+    every: Annotated[
+        RuleText, refuse_seconds(parse_interval), parsed_by(parse_interval)
+    ] = Field(examples=["PT24H"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
     anchor: RuleText | None = Field(default=None, examples=["2026-01-01T00:00:00Z"])
 
@@ -130,8 +137,11 @@ class WorkingDayModel(_ZonedModel):
         at: Local time of day in *timezone*: hour and minute.
     """
 
+    # How many there may be depends on the action, which says so.
     working_day: int = Field(
-        strict=True, ge=-MOST_WORKING_DAYS, le=MOST_WORKING_DAYS, examples=[5]
+        strict=True,
+        examples=[5],
+        json_schema_extra={"minimum": -MOST_WORKING_DAYS, "maximum": MOST_WORKING_DAYS},
     )
     at: TimeOfDay = Field(examples=["09:00"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
@@ -266,7 +276,8 @@ _FOREIGN = {
     "workday": "working_day",
 }
 
-_EXAMPLE = '"when": {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}'
+_RULE = '{"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}'
+_EXAMPLE = f'"when": {_RULE}'
 
 
 def choose_kind(
@@ -296,8 +307,10 @@ def choose_kind(
         msg = f"{named} cannot be in one object: each is a kind of its own."
         raise RuleError(msg, hint)
     kind = KINDS.get(found[0]) or INSTALLED.get().whens[found[0]]
-    if "at" in value and "at" not in kind.model_fields:
-        _refuse_time_of_day(found[0], value["at"])
+    for key, say in _OTHERS.items():
+        if key in value and key not in kind.model_fields:
+            complaint = say(found[0])
+            raise refuse_all("when", [refuse(complaint, loc=(key,), value=value[key])])
 
     made: TimeModel | EventModel = kind.model_validate(
         value, context=info.context, by_alias=True, by_name=False
@@ -338,7 +351,7 @@ def choose_when(value: object, handler: object, info: ValidationInfo) -> WhenMod
         return choose_kind(value, handler, info)
     if not 1 <= len(value) <= MOST_RULES:
         msg = f"The list has {len(value)} rules."
-        raise RuleError(msg, f"Write 1 to {MOST_RULES} of them, such as [{_EXAMPLE}].")
+        raise RuleError(msg, f"Write 1 to {MOST_RULES} of them, such as [{_RULE}].")
 
     return _TIMES.validate_python(value, context=info.context)
 
@@ -360,15 +373,38 @@ def _is_cron(text: str) -> bool:
     return True
 
 
-def _refuse_time_of_day(kind: str, value: object) -> None:
-    """Raise a complaint about the ``at`` of a kind of time."""
+def _say_time_of_day(kind: str) -> Complaint:
+    """Return the complaint about the ``at`` of a kind of time."""
     message = f"'at' is the time of day that an event waits for; {kind!r} has its own."
     hint = {
         "every": "Write the time into 'anchor', such as 2026-01-01T09:00:00.",
         "due_date": "Write the time into 'due_date', such as 2026-12-01T09:00:00.",
     }.get(kind, f"Write the time into {kind!r}.")
-    complaint = Complaint(message, hint, about_key=True)
-    raise refuse_all("when", [refuse(complaint, loc=("at",), value=value)])
+    return Complaint(message, hint, about_key=True)
+
+
+def _say_delay(kind: str) -> Complaint:
+    """Return the complaint about the ``delay`` of a kind that has none."""
+    if kind == "on":
+        message = "'on' is the moment of the event itself; 'delay' is not a known key."
+        hint = "For an event with a delay write 'after' instead of 'on'."
+        return Complaint(message, hint, about_key=True)
+    message = f"'delay' is not a known key: {kind!r} is due by the clock, not an event."
+    return Complaint(message, "Leave it out.", about_key=True)
+
+
+def _say_anchor(kind: str) -> Complaint:
+    """Return the complaint about the ``anchor`` of a kind that has none."""
+    message = f"'anchor' is where an interval begins, and {kind!r} is none."
+    return Complaint(message, "Leave it out, or use 'starts_at'.", about_key=True)
+
+
+#: Keys of some kinds, and what is said of them beside the key of another.
+_OTHERS: Mapping[str, Callable[[str], Complaint]] = {
+    "at": _say_time_of_day,
+    "delay": _say_delay,
+    "anchor": _say_anchor,
+}
 
 
 def _refuse_unknown_kind(value: dict[str, object], *, is_stored: bool) -> None:
@@ -383,26 +419,43 @@ def _refuse_unknown_kind(value: dict[str, object], *, is_stored: bool) -> None:
         msg = f"No key of {show(value)} is a kind that is built in or installed here."
         raise RuleError(msg, INSTALLED.get().explain_missing("when", others[0]))
 
-    raise refuse_all(
-        "when",
-        [
-            refuse(
-                Complaint(
-                    f"{show(key)} is not a kind of time or event.",
-                    suggest(key, known, meant=_FOREIGN.get(key.casefold())),
-                    about_key=True,
-                    instead=_FOREIGN.get(key.casefold()) or find_near(key, known),
-                ),
-                loc=(key,),
-                value=value[key],
-            )
-            for key in others
-        ],
-    )
+    told = _say_unknown_keys(others, value, known)
+    details = [refuse(each, loc=(key,), value=value[key]) for key, each in told]
+    raise refuse_all("when", details)
+
+
+def _say_unknown_keys(
+    keys: list[str], value: dict[str, object], known: list[str]
+) -> Iterator[tuple[str, Complaint]]:
+    """Yield what is said of which of *keys*, none of which names a kind."""
+    meant = {key: _guess(key, value, known) for key in keys if key not in _OTHERS}
+    likely = [kind for kind in meant.values() if kind]
+    # What stands beside the key of a kind is not taken for one, if another is.
+    for key in meant or keys:
+        kind = meant.get(key) or _guess(key, value, known)
+        if kind is None and len(likely) == 1 and likely[0] in KINDS:
+            yield key, say_unknown_key(key, KINDS[likely[0]])
+        else:
+            said = f"{show(key)} is not a kind of time or event."
+            hint = suggest(key, known, meant=kind)
+            yield key, Complaint(said, hint, about_key=True, instead=kind)
+
+
+def _guess(key: str, value: dict[str, object], known: list[str]) -> str | None:
+    """Return the kind that *key* was probably meant to name; None: nobody can tell."""
+    foreign = _FOREIGN.get(key.casefold())
+    if foreign == "on" and "delay" in value:
+        return "after"
+    if key == "at" and "delay" in value:
+        return None
+    if foreign == "due_date" and is_time_of_day(value[key]):
+        return None
+    return foreign or find_near(key, known)
 
 
 _TIMES: TypeAdapter[tuple[TimeModel, ...]] = TypeAdapter(
-    tuple[Annotated[TimeModel, WrapValidator(choose_time_kind)], ...]
+    tuple[Annotated[TimeModel, WrapValidator(choose_time_kind)], ...],
+    config=ConfigDict(defer_build=True),
 )
 
 

@@ -10,6 +10,10 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+#: How long after a deadline answers are still looked for: until then, a broker that
+#: cannot be read keeps an operation from being judged; later ones change nothing.
+LISTEN_AFTER = timedelta(hours=1)
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignTask:
@@ -128,7 +132,11 @@ class TaskSender(Protocol):
         """
 
     def receive(
-        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+        self,
+        connection: str | None,
+        keep: Callable[[Sequence[Answer]], object],
+        *,
+        limit: int,
     ) -> int:
         """
         Take answers to tasks off a broker, at most *limit*.
@@ -136,16 +144,26 @@ class TaskSender(Protocol):
         Args:
             connection: Its name. None: our own broker.
 
-            keep: Is given each answer; it is taken off when this returns. Others may
-                be given the same one.
+            keep: Is given the answers; they are taken off when this returns. Others may
+                be given the same ones.
 
-            limit: How many messages at most.
+            limit: How many messages at most; there are fewer if they are large.
 
         Returns:
             How many were taken, also those that are no answers.
 
         Raises:
             StepError: The broker does not give them, for now or for good.
+        """
+
+    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
+        """
+        Return why a task failed, in a line, within a deadline; None: nobody can tell.
+
+        Args:
+            connection: Over which it was sent.
+
+            task_id: Its id.
         """
 
 
@@ -163,5 +181,5 @@ class Waits(Protocol):
     def mark_sent(self) -> None:
         """Commit that the task was sent."""
 
-    def keep(self, answer: Answer) -> None:
-        """Commit *answer*, to whatever operation it is."""
+    def keep(self, answers: Sequence[Answer]) -> None:
+        """Commit *answers*, to whatever operations they are."""

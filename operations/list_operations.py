@@ -10,7 +10,7 @@ say where the list goes on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -43,6 +43,7 @@ from models.operation_state import (
 )
 from models.paging import Page, Part, Position
 from operations.causes import Cause, has_cause
+from operations.running.taken import seconds_taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def fetch_operation(
     connection: sa.Connection, operation_id: UUID, *, app: str | None = None
 ) -> sa.Row[Any] | None:
     """
-    Return an operation, and the ``action_name`` that its action has now.
+    Return an operation, the ``action_name`` that its action has now, and ``taken_s``.
 
     Args:
         connection: Any.
@@ -143,7 +144,7 @@ def fetch_operation(
         None if there is no such operation.
     """
     return connection.execute(
-        sa.select(operations, _action_name(operations.c)).where(
+        sa.select(operations, *_add(operations.c)).where(
             operations.c.id == operation_id, *belongs_to(app)
         )
     ).one_or_none()
@@ -371,8 +372,13 @@ def _read(
 ) -> Sequence[sa.Row[Any]]:
     """Return at most one row more than *limit*, which says that more follow."""
     columns: Any = query.selected_columns
-    query = query.add_columns(_action_name(columns))
+    query = query.add_columns(*_add(columns))
     return connection.execute(_order(query, columns).limit(limit + 1)).all()
+
+
+def _add(columns: _Columns) -> Iterator[sa.Label[Any]]:
+    yield _action_name(columns)
+    yield seconds_taken(columns).label("taken_s")
 
 
 def _action_name(columns: _Columns) -> sa.Label[str | None]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import UUID
@@ -21,7 +20,7 @@ from uuid import UUID
 from pydantic import JsonValue
 from sqlalchemy import Connection
 
-from models.operation_state import Trigger
+from models.operation_state import DeliveryState, Trigger
 from models.recipients import RecipientFilterModel
 from operations.domains import (
     Domain,
@@ -55,16 +54,6 @@ class Guard(Protocol):
         Raises:
             ClaimLostError: Another worker took over the operation.
         """
-
-
-class DeliveryState(StrEnum):
-    """The delivery mark of the mail to one recipient."""
-
-    NEW = "new"  # never stored: start() returns it for "go on and send"
-    SENDING = "sending"
-    SENT = "sent"
-    FAILED = "failed"
-    UNCERTAIN = "uncertain"
 
 
 class Deliveries(Protocol):

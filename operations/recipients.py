@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
-from models.recipients import EVERYONE, RecipientFilterModel
+from models.recipients import EVERYONE, RecipientFilterModel, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +120,6 @@ def is_addressed(who: RecipientFilterModel, user: User) -> bool:
         or EVERYONE in who.groups
         or not user.groups.isdisjoint(who.groups)
     )
-
-
-class Standing(StrEnum):
-    """Why a user gets the mails of an action, or does not."""
-
-    NAMED = "named"  # in, by id or address
-    IN_GROUP = "in a group"  # in, by a group that is named
-    TRIGGERS = "triggers"  # in, if an event of theirs triggers the action
-    NOT_NAMED = "not named"  # out
-    INACTIVE = "inactive"  # out: disabled or expired
-    INACTIVATED = "inactivated"  # out: never activated
-    NOT_ONLY = "not the only ones"  # out: an only flag asks for others
-    NOBODY = "nobody"  # out: the action has no recipients
 
 
 #: Those who get the mails.

@@ -8,10 +8,8 @@ first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from operator import attrgetter
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -26,6 +24,7 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
+from models.database.flight import AtOnce, Transaction
 from models.database.tables import LIVE, operations
 from models.decision import NewOperation
 from models.operation_state import (
@@ -81,18 +80,25 @@ def record(
     Returns:
         The state of each operation that was inserted, by id.
     """
+    return ask_record(AtOnce(connection), new, fence=fence)()
+
+
+def ask_record(
+    transaction: Transaction,
+    new: Sequence[NewOperation],
+    *,
+    fence: int | None = None,
+) -> Callable[[], dict[UUID, OperationState]]:
+    """Do as ``record``; what it returns can be called when *transaction* is over."""
     if not new:
-        return {}
+        return dict
+    connection = transaction.connection
     decided = _decide_overlap(connection, new)
-    rows = make_rows_json(
-        [dict(zip(_COLUMNS, _read(row), strict=True)) for row in decided]
-    )
+    rows = make_rows_json([row._asdict() for row in decided])
     statement = _insert_statement(connection.dialect.name)
-    result = connection.execute(statement, {"rows": rows, "fence": fence})
-    return {id_: _STATES[state] for id_, state in result.all()}
+    answer = transaction.ask(statement, {"rows": rows, "fence": fence})
+    return lambda: {id_: _STATES[state] for id_, state in answer.rows}
 
-
-_read = attrgetter(*_COLUMNS)
 
 #: States by their stored value; calling the enum takes ten times as long.
 _STATES = {state.value: state for state in OperationState}
@@ -101,7 +107,10 @@ _STATES = {state.value: state for state in OperationState}
 @cache
 def _insert_statement(dialect: str) -> sa.Executable:
     rows = json_rows(dialect, _COLUMNS)
-    final = rows.c.state.in_(sorted(FINAL_STATES & TRANSITIONS[None]))
+    # not a list for IN, which a flight cannot render
+    final = sa.or_(
+        *(rows.c.state == each for each in sorted(FINAL_STATES & TRANSITIONS[None]))
+    )
     selected = sa.select(
         *rows.c,
         db_now(),
@@ -173,7 +182,7 @@ def _find_known(connection: sa.Connection, ids: Sequence[UUID]) -> set[UUID]:
 def _skip(row: NewOperation) -> NewOperation:
     full = row.overlap is Overlap.QUEUE
     reason = Reason.QUEUE_FULL if full else Reason.OVERLAP
-    return replace(row, state=OperationState.SKIPPED, reason=reason)
+    return row._replace(state=OperationState.SKIPPED, reason=reason)
 
 
 def count_live(

@@ -196,7 +196,7 @@ def count_kill(
         error = (
             f"{kills} processes died of this operation ({cause}). Let it do less at a "
             "time, or give the workers more memory; then run: minutehand operations "
-            "retry"
+            "retry ID"
         )
         connection.execute(
             sa.update(operations)

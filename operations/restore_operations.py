@@ -24,8 +24,13 @@ from models.database.tables import (
     operation_steps,
     operations,
 )
-from models.operation_state import OPEN_STEPS, OperationState, Reason, StepState
-from operations.ports import DeliveryState
+from models.operation_state import (
+    OPEN_STEPS,
+    DeliveryState,
+    OperationState,
+    Reason,
+    StepState,
+)
 
 
 @dataclass(frozen=True, slots=True)

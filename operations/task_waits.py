@@ -8,7 +8,7 @@ and an answer with a former token, or to what has been answered, changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,14 +23,11 @@ from models.database.plain_json import make_plain
 from models.database.tables import AWAITING, OPEN_WAITS, operations, task_waits
 from operations.claiming.claim import guard
 from operations.claiming.claimed import Claim
-from operations.foreign_tasks import Answer, ForeignTask, Wait
-from operations.running.step_records import AWAITED, remember
+from operations.claiming.obstacles import AWAITED
+from operations.foreign_tasks import LISTEN_AFTER, Answer, ForeignTask, Wait
+from operations.running.step_records import remember
 
 _kept = task_waits.c
-
-#: How long after a deadline answers are still looked for: they are taken off the broker
-#: then, and change nothing.
-LISTEN_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +97,9 @@ class TaskWaits:
                 .values(sent_at=db_now())
             )
 
-    def keep(self, answer: Answer) -> None:
-        """Commit *answer*, to whatever operation it is."""
-        record_answer(self.engine, answer)
+    def keep(self, answers: Sequence[Answer]) -> None:
+        """Commit *answers*, to whatever operations they are."""
+        record_answers(self.engine, answers)
 
 
 def _make_wait(row: sa.Row[Any]) -> Wait:
@@ -120,49 +117,79 @@ def _make_wait(row: sa.Row[Any]) -> Wait:
     )
 
 
-def record_answer(engine: sa.Engine, answer: Answer) -> bool:
+def record_answers(engine: sa.Engine, answers: Sequence[Answer]) -> int:
     """
-    Record how a task ended, and let its operation go on.
+    Record how tasks ended, and let their operations go on.
 
     Args:
-        engine: In a transaction of its own.
+        engine: In transactions of its own.
 
-        answer: Whoever it is from.
+        answers: Whoever they are from.
 
     Returns:
-        False if nobody waits for it: its token is unknown, or it was answered before.
+        How many of them somebody waited for; the tokens of the others are unknown, or
+        were answered before.
     """
-    told = {
+    with writing(engine) as connection:
+        count, busy = _record(connection, answers, skip_locked=True)
+    for each in busy:
+        # Alone: a transaction that waits for one operation must hold no other.
+        with writing(engine) as connection:
+            count += _record(connection, [each], skip_locked=False)[0]
+    return count
+
+
+def _record(
+    connection: sa.Connection, answers: Sequence[Answer], *, skip_locked: bool
+) -> tuple[int, list[Answer]]:
+    """Record *answers*; return how many, and those whose operations are locked."""
+    # The first to a token counts.
+    by_token = {answer.token: answer for answer in reversed(answers)}
+    owners = _fetch_open(connection, by_token)
+    # First the operations, then the waits: a worker locks them in this order.
+    locked = connection.execute(
+        sa.select(operations.c.id)
+        .where(operations.c.id.in_(owners.values()))
+        .order_by(operations.c.id)
+        .with_for_update(skip_locked=skip_locked)
+    )
+    ours = set(locked.scalars())
+    busy = [by_token[token] for token, owner in owners.items() if owner not in ours]
+    mine = (token for token, owner in owners.items() if owner in ours)
+    # Another may have recorded one of them before we had the lock.
+    due = _fetch_open(connection, mine)
+    if due:
+        connection.execute(
+            sa.update(task_waits)
+            .where(_kept.token == sa.bindparam("answered"))
+            .values(answered_at=db_now(), answer=sa.bindparam("told")),
+            [{"answered": token, "told": _make_told(by_token[token])} for token in due],
+        )
+        # While its worker still holds one, that worker will see the answer.
+        connection.execute(
+            sa.update(operations)
+            .where(operations.c.id.in_(due.values()), AWAITING.of())
+            .values(send_at=db_now())
+        )
+    return len(due), busy
+
+
+def _fetch_open(connection: sa.Connection, tokens: Iterable[UUID]) -> dict[UUID, UUID]:
+    """Return the operations that wait for an answer with one of *tokens*."""
+    rows = connection.execute(
+        sa.select(_kept.token, _kept.operation_id).where(
+            _kept.token.in_(list(tokens)), OPEN_WAITS.of("task_waits")
+        )
+    )
+    return {row.token: row.operation_id for row in rows}
+
+
+def _make_told(answer: Answer) -> dict[str, object]:
+    return {
         "succeeded": answer.succeeded,
         "returned": make_plain(answer.returned),
         "note": make_plain(answer.note),
     }
-    with writing(engine) as connection:
-        operation_id = connection.execute(
-            sa.select(_kept.operation_id).where(_kept.token == answer.token)
-        ).scalar_one_or_none()
-        if operation_id is None:
-            return False
-        # First the operation, then the wait: a worker locks them in this order.
-        connection.execute(
-            sa.select(operations.c.id)
-            .where(operations.c.id == operation_id)
-            .with_for_update()
-        )
-        answered = connection.execute(
-            sa.update(task_waits)
-            .where(_kept.token == answer.token, OPEN_WAITS.of("task_waits"))
-            .values(answered_at=db_now(), answer=told)
-        )
-        if answered.rowcount == 0:
-            return False
-        # While its worker still holds it, that worker will see the answer.
-        connection.execute(
-            sa.update(operations)
-            .where(operations.c.id == operation_id, AWAITING.of())
-            .values(send_at=db_now())
-        )
-    return True
 
 
 def fetch_listened(connection: sa.Connection) -> list[str | None]:
@@ -221,13 +248,3 @@ def note_remark(connection: sa.Connection, operation_id: UUID, remark: str) -> N
         .where(_kept.operation_id == operation_id, OPEN_WAITS.of("task_waits"))
         .values(remark=remark)
     )
-
-
-def fetch_waits(
-    connection: sa.Connection, operation_ids: list[UUID]
-) -> Mapping[UUID, sa.Row[Any]]:
-    """Return the rows of these operations, for people; the last task of each."""
-    rows = connection.execute(
-        sa.select(task_waits).where(_kept.operation_id.in_(operation_ids))
-    )
-    return {row.operation_id: row for row in rows}

@@ -13,7 +13,7 @@ object; json_form writes it. A face only formats them. Its rooms:
 - starters: documents to begin with
 - access: those who ask over HTTP
 
-Beside them: what several rooms use (reasons, zones, sql_time, recipients), and what is
+Beside them: what several rooms use (reasons, zones, recipients), and what is
 of no room: backfills, bulk, changes, events, happenings, search.
 
 The faces and the scheduler import this room; only access/ in it writes.

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from dispatch.backfills.outcomes import LEFT, TAKEN
-from dispatch.backfills.progress import find_wait
+from dispatch.backfills.waiting import find_wait
 from models.database.engine import Identifier, UtcDateTime
 from models.database.tables import (
     backfill_occurrences,

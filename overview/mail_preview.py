@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import sqlalchemy as sa
 from pydantic import Field, JsonValue
@@ -266,7 +266,7 @@ class MailPreviews:
             unknown = find_unknown(fetch_references(connection, app, [action]), action)
         chosen = [asked] if asked else list(found.first)
         users = [each.user for each in chosen if each.is_in and each.user.email]
-        problems = [MailProblem(None, each.message) for each in unknown]
+        problems = [MailProblem(_find_step(each), each.message) for each in unknown]
         problems += [
             MailProblem(None, f"User {each.user.id!r} has no email address.")
             for each in chosen
@@ -280,7 +280,8 @@ class MailPreviews:
             try:
                 made = make(users)
             except MinutehandError as error:
-                problems.append(MailProblem(step, str(error)))
+                if step not in {each.step for each in problems}:
+                    problems.append(MailProblem(step, str(error)))
                 continue
             for each, mail in made:
                 try:
@@ -354,6 +355,13 @@ class MailPreviews:
     ) -> PreviewedMail:
         message = make_message(mail, senders=self.senders, now=now)
         return PreviewedMail(step, user, mail, message)
+
+
+def _find_step(problem: Problem) -> MailStep | None:
+    """Return the step that a problem is about; None: the whole action."""
+    steps: tuple[MailStep, ...] = get_args(MailStep)
+    at = problem.pointer
+    return next((e for e in steps if at.startswith(f"/operations/{e}/")), None)
 
 
 def _make_occasion(app: str, action: ScheduledActionModel, now: datetime) -> Occasion:

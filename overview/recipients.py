@@ -16,7 +16,7 @@ from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
 from models.paging import Page, Part
-from models.recipients import EVERYONE, RecipientFilterModel
+from models.recipients import EVERYONE, RecipientFilterModel, Standing
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.adapters.app_users import (
@@ -25,7 +25,7 @@ from operations.adapters.app_users import (
     fetch_addressed,
     fetch_users_after,
 )
-from operations.recipients import INSIDE, Standing, User, judge
+from operations.recipients import INSIDE, User, judge
 
 #: How many users one part looks at for those that are inside, or outside. If there are
 #: more, the part may have few entries or none, and the list goes on all the same.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ import json, os
 from celery import Celery
 
 app = Celery("shop", broker=os.environ["SHOP_BROKER"])
+app.conf.update(json.loads(os.environ["SHOP_SETTINGS"]))
+
+@app.task(name="shop.break")
+def fail():
+    raise ValueError("no such shop", 7)
 
 @app.task(name="shop.report", bind=True)
 def report(self, *args, **kwargs):
@@ -43,7 +49,11 @@ class Project:
 
 
 def make_project(
-    folder: Path, broker_url: str, *queues: str, name: str = "shop"
+    folder: Path,
+    broker_url: str,
+    *queues: str,
+    name: str = "shop",
+    settings: Mapping[str, object] | None = None,
 ) -> Project:
     """Write it into *folder*; its worker takes *queues*, or Celery's own."""
     (folder / "shop_project.py").write_text(_SOURCE)
@@ -54,19 +64,30 @@ def make_project(
         *("--pool", "solo", "--hostname", f"{name}@tests"),
         *(("--queues", ",".join(queues)) if queues else ()),
     ]
-    environ = {"SHOP_BROKER": broker_url, "SHOP_LOG": str(done)}
+    environ = {
+        "SHOP_BROKER": broker_url,
+        "SHOP_LOG": str(done),
+        "SHOP_SETTINGS": json.dumps(dict(settings or {})),
+    }
     return Project(command, environ, done)
 
 
 @contextmanager
-def run_project(folder: Path, broker_url: str, *queues: str) -> Iterator[Path]:
+def run_project(
+    folder: Path,
+    broker_url: str,
+    *queues: str,
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[Path]:
     """
     Run a worker of the project on *queues*; none: that of Celery itself.
+
+    *settings* are those of its Celery application.
 
     Yields:
         The file in which each task leaves a line: id, arguments, keyword arguments.
     """
-    project = make_project(folder, broker_url, *queues)
+    project = make_project(folder, broker_url, *queues, settings=settings)
     log = folder / "shop.log"
     with run_process(project.command, log=log, environ=project.environ, cwd=folder):
         yield project.done

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,8 +17,9 @@ import sqlalchemy as sa
 
 from actions.leader import Leader
 from actions.posting.post import Posted, post_action
-from actions.tick import Dispatched, TickReport, run_tick
-from dispatch.dispatcher import Dispatcher, Sender
+from actions.tick import Bad, Dispatched, TickReport, run_tick
+from dispatch.dispatcher import Dispatcher
+from dispatch.outbox import Outbox, Sender
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import (
     events,
@@ -119,6 +120,22 @@ def edit_action(engine: sa.Engine, uid: str, **values: Any) -> None:
         )
 
 
+def copy_action(
+    engine: sa.Engine, uid: str, count: int, *, app: str = "app", prefix: str = "copy"
+) -> list[str]:
+    """Copy an action many times in one statement."""
+    with writing(engine) as connection:
+        row = connection.execute(
+            sa.select(scheduled_actions).where(scheduled_actions.c.uid == uid)
+        ).one()
+        uids = [f"{prefix}{number:05}" for number in range(count)]
+        connection.execute(
+            sa.insert(scheduled_actions),
+            [{**row._asdict(), "uid": each, "name": each, "app": app} for each in uids],
+        )
+    return uids
+
+
 def fetch_action(engine: sa.Engine, uid: str) -> sa.Row[Any]:
     """Return the row of an action."""
     with reading(engine) as connection:
@@ -143,7 +160,7 @@ def make_operation(
         queue=Queue.QUICK,
         overlap=Overlap.ALLOW,
     )
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 def record_all(engine: sa.Engine, *new: NewOperation) -> list[UUID]:
@@ -194,6 +211,16 @@ def get_now(engine: sa.Engine) -> datetime:
     """Return the database's clock."""
     with reading(engine) as connection:
         return read_clock(connection)
+
+
+def find_far_hour(engine: sa.Engine) -> int:
+    """
+    Return an hour of UTC that is hours away, as is the hour after it.
+
+    A daily rule that moves from the one to the other moves the same runs at any time of
+    the day; between 07:00 and 08:00, one from 7 to 8 has a run more today.
+    """
+    return 18 if get_now(engine).hour < 12 else 6
 
 
 def count_revisions(engine: sa.Engine, uid: str) -> int:
@@ -254,7 +281,8 @@ def make_dispatcher(
     """Return a dispatcher that leads."""
     leader = Leader(engine)
     assert leader.hold()
-    return Dispatcher(engine, leader, sender or FakeSender(), 500, **options)
+    outbox = Outbox(sender or FakeSender(), 500, **options)
+    return Dispatcher(engine, leader, outbox)
 
 
 def tick(
@@ -262,18 +290,71 @@ def tick(
     now: datetime,
     *,
     lookback: timedelta = LOOKBACK,
-    meanwhile: Callable[[], object] | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> TickReport:
     """Run one tick at *now*; *meanwhile* is called when it has decided."""
+    return run_tick(
+        now,
+        engine=dispatcher.engine,
+        dispatcher=Hooked(
+            dispatcher, before_dispatch=meanwhile, before_launch=meanwhile
+        ),
+        lookback=lookback,
+    )
 
-    def dispatch(
-        decisions: Sequence[Decision], bad: Sequence[tuple[Any, str]]
-    ) -> Dispatched:
-        if meanwhile is not None:
-            meanwhile()
-        return dispatcher.dispatch(decisions, bad)
 
-    return run_tick(now, engine=dispatcher.engine, dispatch=dispatch, lookback=lookback)
+def _do_nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass
+class Hooked:
+    """
+    A dispatcher with which something happens around its writing.
+
+    Args:
+        before_dispatch: Called before decisions are dispatched without a flight.
+
+        before_launch: Called before each launch.
+
+        in_flight: Called after each launch, while the chunk flies.
+
+        before_land: Called before each landing.
+    """
+
+    real: Dispatcher
+    before_dispatch: Callable[[], object] = _do_nothing
+    before_launch: Callable[[], object] = _do_nothing
+    in_flight: Callable[[], object] = _do_nothing
+    before_land: Callable[[], object] = _do_nothing
+    launches: int = 0
+
+    def dispatch(self, decisions: Sequence[Decision], bad: Sequence[Bad]) -> Dispatched:
+        """Dispatch, which is no flight."""
+        self.before_dispatch()
+        return self.real.dispatch(decisions, bad)
+
+    def launch(
+        self, decisions: Sequence[Decision], *, land: Callable[[], None]
+    ) -> None:
+        """Launch between the two."""
+        self.before_launch()
+        self.real.launch(decisions, land=land)
+        self.launches += 1
+        self.in_flight()
+
+    def hand_over(self) -> None:
+        """Hand over."""
+        self.real.hand_over()
+
+    def land(self) -> Dispatched:
+        """Land, after what happens."""
+        self.before_land()
+        return self.real.land()
+
+    def finish(self) -> int:
+        """Finish."""
+        return self.real.finish()
 
 
 class Clock:

@@ -56,7 +56,7 @@ from operations.notices.wording import EVENT_TYPES
 from operations.steps import STEPS
 from operations.steps.publish import KINDS as PUBLISHED
 from overview.doctor.finding import Health
-from overview.installation.status import LIVE_IN_ORDER
+from overview.installation.queues import LIVE_IN_ORDER
 from telemetry import MESSAGES_SENT, OCCURRENCES_RECORDED, OPERATIONS_FINISHED
 
 
@@ -123,7 +123,7 @@ def find_steps_that_use(name: str) -> set[str]:
             },
             NoticeKind,
         ),
-        ("overview/installation/status.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),
+        ("overview/installation/queues.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),
         ("cli/output.py: STATE_STYLES", STATE_STYLES, OperationState),
         ("cli/demo/screen.py: MARKS", MARKS, StepState),
         ("cli/doctor.py: STYLES", STYLES, Health),

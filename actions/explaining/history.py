@@ -16,6 +16,7 @@ from actions.explaining.why import History
 from actions.leader import get_last_tick_at
 from models.database.engine import read_clock, reading
 from models.database.tables import (
+    DELETED_ACTIONS,
     TROUBLED,
     events,
     installation,
@@ -310,7 +311,14 @@ def _fetch_actions(
         .limit(limit)
     )
     if app is not None:
-        query = query.where(kept.app == app)
+        # Those that were deleted have an index of their own, and so have the others.
+        is_deleted = DELETED_ACTIONS.of(scheduled_actions.name)
+        query = query.where(
+            sa.or_(
+                sa.and_(kept.app == app, kept.deleted_at.is_(None)),
+                sa.and_(kept.app == app, is_deleted),
+            )
+        )
     return [_Action(*row) for row in connection.execute(query)]
 
 

@@ -12,6 +12,7 @@ from actions.previews.sentences import format_day
 from actions.when.excluding import get_local_day
 from actions.when.moving import find_goal
 from models.errors import RuleError
+from models.units import show_instant
 
 _MINUTE = timedelta(minutes=1)
 
@@ -70,6 +71,10 @@ def describe_departure(schedule: Schedule, minute: datetime) -> str | None:
         goal = None
         if schedule.instead is not None:
             goal = find_goal(rule, at, schedule.excluded, schedule.instead)
-        became = "is left out" if goal is None else f"is moved to {goal:%F %T}Z"
+        became = (
+            "is left out"
+            if goal is None
+            else f"is moved to {show_instant(goal, rule.zone)}"
+        )
         return f"{format_day(day)} is excepted, so its occurrence {became}"
     return None

@@ -8,11 +8,13 @@ past or future, has one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from typing_extensions import TypedDict
 
@@ -32,8 +34,10 @@ from actions.explaining.recorded import (
 from actions.occurrences import parse_timing
 from actions.when.searching import find_last, find_occurrences
 from models.errors import RuleError
+from models.fields.zone import load_zone
 from models.operation_state import OperationState, Reason, Trigger, is_awaiting
 from models.revision import Change
+from models.units import show_instant
 
 _MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
@@ -96,6 +100,22 @@ class History:
     events: Sequence[RecordedEvent] = ()
     hindrances: Mapping[UUID, str] = field(default_factory=dict)
     paused_until: datetime | None = None
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """That of the latest rule that can be read. None: there is none."""
+        for revision in reversed(self.revisions):
+            with suppress(RuleError):
+                if revision.timing is not None:
+                    return parse_timing(revision.timing).rules[0].zone
+                rule = read_event_rule(revision.document)
+                if rule is not None:
+                    return load_zone(rule.when.timezone)
+        return None
+
+    def show(self, at: datetime) -> str:
+        """Return what the clocks of the action show *at* an instant, and UTC."""
+        return show_instant(at, self.zone)
 
 
 class AnswerJson(TypedDict):
@@ -225,15 +245,15 @@ def explain_operation(history: History, operation: RecordedOperation) -> Answer:
         case _:
             assert_never(state)
     if operation.trigger == Trigger.BACKFILL:
-        text += f"; a backfill recorded it at {operation.recorded_at:%F %T}Z"
+        text += f"; a backfill recorded it at {history.show(operation.recorded_at)}"
     if operation.recorded_at < operation.occurrence:
-        text += f"; it was {_describe_early_tick(operation)}"
+        text += f"; it was {_describe_early_tick(history, operation)}"
     return Answer(verdict, text, operation.id, lag)
 
 
-def _describe_early_tick(operation: RecordedOperation) -> str:
+def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
     """Say how a decision could be made before its occurrence: by a ``tick --at``."""
-    at = f"{operation.recorded_at:%F %T}Z"
+    at = history.show(operation.recorded_at)
     return f"decided at {at} by a tick for a later instant (tick --at)"
 
 
@@ -244,7 +264,9 @@ def _explain_queue(history: History, operation: RecordedOperation) -> str:
     if claimed_at is None:
         return "from which no worker has ever taken anything. Check: minutehand status"
     if operation.sent_at is not None and claimed_at < operation.sent_at:
-        return f"from which no worker has taken anything since {claimed_at:%F %T}Z"
+        return (
+            f"from which no worker has taken anything since {history.show(claimed_at)}"
+        )
     return "and the workers of that queue are busy"
 
 
@@ -252,7 +274,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     in_force = [each for each in history.revisions if each.recorded_at <= at]
     if not in_force:
         first = history.revisions[0]
-        since = f"{first.recorded_at:%F %T}Z"
+        since = history.show(first.recorded_at)
         verdict, text = (
             (Verdict.NOT_EFFECTIVE, f"the action did not exist before {since}")
             if first.number == 1
@@ -265,7 +287,9 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     revision = in_force[-1]
     gone_at = _get_deleted_at(history)
     if gone_at is not None and gone_at <= at:
-        return Answer(Verdict.DELETED, f"the action was deleted at {gone_at:%F %T}Z")
+        return Answer(
+            Verdict.DELETED, f"the action was deleted at {history.show(gone_at)}"
+        )
     if revision.timing is None:
         return _explain_event_absence(history, minute, in_force)
     try:
@@ -281,7 +305,7 @@ def _explain_absence(history: History, at: datetime, minute: datetime) -> Answer
     moved = None if due else describe_departure(schedule, minute)
     text = moved or "the rule is not due in this minute"
     if gone_at is not None:
-        text += f"; the action was deleted at {gone_at:%F %T}Z"
+        text += f"; the action was deleted at {history.show(gone_at)}"
         if following is not None and following >= gone_at:
             following = None
     if not due:
@@ -330,7 +354,7 @@ def _explain_event_absence(
                 verdict = Verdict.NOT_DUE
                 text = "the recipients do not include the user, or the user is gone"
             return Answer(verdict, f"user {event.user_id}: {text}", operation_id)
-    bounds = _explain_bounds(rule, minute)
+    bounds = _explain_bounds(history, rule, minute)
     if bounds is not None:
         return bounds
     so_far = "no event so far leads" if minute > history.now else "no event led"
@@ -340,16 +364,18 @@ def _explain_event_absence(
     return Answer(Verdict.NOT_DUE, text)
 
 
-def _explain_bounds(rule: EventRule | None, minute: datetime) -> Answer | None:
+def _explain_bounds(
+    history: History, rule: EventRule | None, minute: datetime
+) -> Answer | None:
     """Return the answer for a minute before ``starts_at`` or after ``ends_at``."""
     if rule is None:
         return None
     starts_at, ends_at = rule.action.starts_at, rule.action.ends_at
     if starts_at is not None and minute + _MINUTE <= starts_at:
-        text = f"the rule begins at {starts_at.astimezone(UTC):%F %T}Z (starts_at)"
+        text = f"the rule begins at {history.show(starts_at)} (starts_at)"
         return Answer(Verdict.NOT_EFFECTIVE, text)
     if ends_at is not None and minute >= ends_at:
-        text = f"the rule ended at {ends_at.astimezone(UTC):%F %T}Z (ends_at)"
+        text = f"the rule ended at {history.show(ends_at)} (ends_at)"
         return Answer(Verdict.NOT_DUE, text)
     return None
 
@@ -371,7 +397,7 @@ def _explain_out(
         if verdict is Verdict.PAUSED:
             why = "" if left.note is None else f" ({left.note})"
             detail += f"{why}; occurrences during a pause never run"
-        return verdict, f"{text} at {left.recorded_at:%F %T}Z{detail}"
+        return verdict, f"{text} at {history.show(left.recorded_at)}{detail}"
     if not revision.active:
         return (
             Verdict.INACTIVE,
@@ -401,14 +427,18 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
     for operation in history.operations:
         missed = operation.missed_range
         if missed is not None and missed[0] <= occurrence <= missed[1]:
-            return Verdict.MISSED, _explain_missed(operation, *missed), operation.id
+            return (
+                Verdict.MISSED,
+                _explain_missed(history, operation, *missed),
+                operation.id,
+            )
     in_force = [r for r in history.revisions if r.number <= revision.number]
     out = _explain_out(history, revision, in_force, occurrence)
     if out is not None:
         return *out, None
     effective = occurrence if revision.timing is not None else due_at
     if effective < revision.effective_from:
-        text = f"the rule takes effect only at {revision.effective_from:%F %T}Z"
+        text = f"the rule takes effect only at {history.show(revision.effective_from)}"
         return Verdict.NOT_EFFECTIVE, text, None
     if due_at > history.now:
         following = history.next_due_at
@@ -423,7 +453,7 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         return *_explain_superseding(history, superseding), None
     tick = history.last_tick_at
     if tick is None or due_at > tick:
-        since = "never" if tick is None else f"{tick:%F %T}Z"
+        since = "never" if tick is None else history.show(tick)
         text = f"no scheduler has ticked since then (last tick: {since})"
         return Verdict.UNDECIDED, text, None
     text = "no decision is recorded; it may have been pruned. Check: minutehand audit"
@@ -431,24 +461,20 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
 
 
 def _explain_missed(
-    operation: RecordedOperation, first: datetime, last: datetime
+    history: History, operation: RecordedOperation, first: datetime, last: datetime
 ) -> str:
     """Say why the occurrences from *first* to *last* did not run."""
+    period = f"from {history.show(first)} to {history.show(last)}"
     if operation.reason is not None and operation.reason.startswith(Reason.RESTORED):
         return (
-            f"the occurrences from {first:%F %T}Z to {last:%F %T}Z lie between a "
-            f"backup and its restoration at {operation.recorded_at:%F %T}Z; they may "
-            "have run in the time that was lost"
+            f"the occurrences {period} lie between a backup and its restoration at "
+            f"{history.show(operation.recorded_at)}; they may have run in the time "
+            "that was lost"
         )
     if operation.recorded_at < last:
-        return (
-            f"the occurrences from {first:%F %T}Z to {last:%F %T}Z were "
-            f"{_describe_early_tick(operation)}, and were too old for it"
-        )
-    return (
-        f"no scheduler led from {first:%F %T}Z to {last:%F %T}Z, and catch_up does not "
-        "include these occurrences"
-    )
+        decided = _describe_early_tick(history, operation)
+        return f"the occurrences {period} were {decided}, and were too old for it"
+    return f"no scheduler led {period}, and catch_up does not include these occurrences"
 
 
 def _explain_superseding(history: History, by: Revision) -> tuple[Verdict, str]:
@@ -457,5 +483,5 @@ def _explain_superseding(history: History, by: Revision) -> tuple[Verdict, str]:
     if out is not None:
         verdict, text = out
         return verdict, f"{text}, before this occurrence was decided"
-    text = f"the edit at {by.recorded_at:%F %T}Z (revision {by.number}) superseded it"
-    return Verdict.SUPERSEDED, f"{text} before it was decided"
+    edit = f"the edit at {history.show(by.recorded_at)} (revision {by.number})"
+    return Verdict.SUPERSEDED, f"{edit} superseded it before it was decided"

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from actions.importing.origins.imported import Imported, Verdict
 from models.door.documents import read_action_object
-from models.errors import InvalidDocumentError
-from models.fields.task_rules import TaskRules
+from models.errors import InvalidDocumentError, Problem
+from models.fields.task_rules import NO_BROKER, TaskRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,14 @@ class Report:
         entries: In its order.
 
         notes: What holds for all of them, as sentences.
+
+        if_empty: Where to look if there are no entries, as a sentence.
     """
 
     origin: str
     entries: tuple[Imported, ...]
     notes: Sequence[str] = ()
+    if_empty: str = ""
 
     def count(self, verdict: Verdict) -> int:
         """Return how many entries have *verdict*."""
@@ -53,10 +56,7 @@ class Report:
             try:
                 read_action_object(dict(document), task_rules=rules)
             except InvalidDocumentError as error:
-                found.update(
-                    f"{problem.message} {problem.hint}".rstrip()
-                    for problem in error.problems
-                )
+                found.update(_describe(each, rules) for each in error.problems)
         for message, number in found.items():
             yield f"{number} of {len(self.documents)} would be refused here: {message}"
 
@@ -68,3 +68,13 @@ class Report:
             "notes": list(self.notes),
             "entries": [each.as_json() for each in self.entries],
         }
+
+
+def _describe(problem: Problem, rules: TaskRules) -> str:
+    """Return why a document would be refused, and which option of the import helps."""
+    hint = problem.hint
+    if problem.message == NO_BROKER and rules.connections:
+        known = rules.connections
+        said = f" {known[0]}" if len(known) == 1 else f", one of: {', '.join(known)}"
+        hint = f"Add --connection{said}."
+    return f"{problem.message} {hint}".rstrip()

@@ -24,10 +24,10 @@ from actions.pausing.pause_state import (
     INSTALLATION,
     UNPAUSED,
     Pause,
-    PauseScope,
+    begin_pause,
     get_pause,
     hold_pause,
-    let_go_on,
+    keep_leader_out,
     select_pause,
     tag_pause,
     write_pause,
@@ -39,17 +39,15 @@ from actions.posting.revisions import (
     get_app_of,
     lock_action,
 )
-from actions.read_actions import find_problem
+from actions.read_rules import find_problem
 from models.database.engine import read_clock
-from models.database.tables import installation, leases, scheduled_actions, small_apps
+from models.database.tables import installation, scheduled_actions, small_apps
 from models.errors import (
     ConflictError,
     InvalidDocumentError,
     Problem,
     StaleError,
-    UsageError,
 )
-from models.fields.instants import format_instant
 from models.operation_state import Queue
 from models.revision import Change
 
@@ -145,28 +143,6 @@ def _refuse_other_pause(row: sa.Row[Any], expected: str | None) -> None:
         raise StaleError(msg, current=current)
 
 
-def begin_pause(
-    connection: sa.Connection,
-    until: datetime | None,
-    note: str | None,
-    by: str | None,
-    scope: PauseScope | None = None,
-) -> Pause:
-    """
-    Return a pause that begins now; nothing is written.
-
-    Raises:
-        UsageError: If *until* is not in the future.
-    """
-    now = read_clock(connection)
-    if until is not None and until <= now:
-        msg = (
-            f"--until: {format_instant(until)} has passed. Write a time in the future."
-        )
-        raise UsageError(msg)
-    return Pause(now, until, by, note, scope)
-
-
 def _pause_one(
     connection: sa.Connection, row: sa.Row[Any], given: Pause, *, as_it_is: bool
 ) -> bool:
@@ -199,8 +175,8 @@ def _read_stored(row: sa.Row[Any]) -> Schedule | None:
     found = find_problem(row)
     if found is not None:
         message = f"the stored rule cannot be read: {found}"
-        hint = "Replace the rule: minutehand actions post FILE --replace"
-        problem = Problem("/when", message, f"{hint} --app {row.app}")
+        command = f"minutehand actions post FILE --replace --app {row.app}"
+        problem = Problem("/when", message, f"Replace the rule: {command}")
         raise InvalidDocumentError((problem,))
     return None if row.timing is None else parse_timing(row.timing)
 
@@ -482,11 +458,37 @@ def _lock_installation(connection: sa.Connection) -> Pause | None:
     return None if row is None else get_pause(row)
 
 
-def keep_leader_out(connection: sa.Connection) -> None:
-    """
-    Wait for the leader's transaction, and make its next one wait until our commit.
-
-    Each of its transactions locks the lease first, and then many actions in an order of
-    its own; without this lock, the two could deadlock.
-    """
-    connection.execute(sa.select(leases.c.name).with_for_update())
+def let_go_on(
+    connection: sa.Connection,
+    rows: Sequence[sa.Row[Any]],
+    *,
+    at: datetime,
+    by: str | None,
+) -> None:
+    """Let actions go on from *at*; quarantine those that cannot be read."""
+    changes: list[tuple[sa.Row[Any], dict[str, object]]] = []
+    broken: list[tuple[sa.Row[Any], dict[str, object]]] = []
+    for row in rows:
+        # Never before an earlier revision, even if the tick is late and it was edited.
+        values = {
+            **UNPAUSED,
+            "pause_scope": None,
+            "updated_at": max(at, row.updated_at),
+        }
+        if row.quarantined_at is not None:
+            changes.append((row, values))
+            continue
+        problem = find_problem(row)
+        if problem is not None:
+            values |= {"quarantined_at": at, "quarantine_reason": problem}
+            broken.append((row, values))
+            continue
+        schedule = None if row.timing is None else parse_timing(row.timing)
+        start = max(at, row.effective_from)
+        # A due date at that very instant is not over.
+        values |= start_from(row.uid, schedule, start, timedelta.resolution)
+        changes.append((row, values))
+    if changes:
+        change_actions(connection, changes, Change.RESUMED, by=by)
+    if broken:
+        change_actions(connection, broken, Change.QUARANTINED, by=by)

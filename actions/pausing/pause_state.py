@@ -12,18 +12,16 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.occurrences import parse_timing
-from actions.posting.effective_from import start_from
 from actions.posting.revisions import change_actions
-from actions.read_actions import find_problem
 from models.database.engine import read_clock
-from models.database.tables import installation, scheduled_actions, small_apps
+from models.database.tables import installation, leases, scheduled_actions, small_apps
+from models.errors import UsageError
 from models.fields.instants import format_instant
 from models.operation_state import Queue
 from models.revision import Change
@@ -219,42 +217,6 @@ def write_pause(
     change_actions(connection, changes, Change.PAUSED, by=by, note=pause.told)
 
 
-def let_go_on(
-    connection: sa.Connection,
-    rows: Sequence[sa.Row[Any]],
-    *,
-    at: datetime,
-    by: str | None,
-) -> None:
-    """Let actions go on from *at*; quarantine those that cannot be read."""
-    changes: list[tuple[sa.Row[Any], dict[str, object]]] = []
-    broken: list[tuple[sa.Row[Any], dict[str, object]]] = []
-    for row in rows:
-        # Never before an earlier revision, even if the tick is late and it was edited.
-        values = {
-            **UNPAUSED,
-            "pause_scope": None,
-            "updated_at": max(at, row.updated_at),
-        }
-        if row.quarantined_at is not None:
-            changes.append((row, values))
-            continue
-        problem = find_problem(row)
-        if problem is not None:
-            values |= {"quarantined_at": at, "quarantine_reason": problem}
-            broken.append((row, values))
-            continue
-        schedule = None if row.timing is None else parse_timing(row.timing)
-        start = max(at, row.effective_from)
-        # A due date at that very instant is not over.
-        values |= start_from(row.uid, schedule, start, timedelta.resolution)
-        changes.append((row, values))
-    if changes:
-        change_actions(connection, changes, Change.RESUMED, by=by)
-    if broken:
-        change_actions(connection, broken, Change.QUARANTINED, by=by)
-
-
 def fetch_pauses(
     connection: sa.Connection,
 ) -> tuple[Pause | None, dict[str, Pause], int]:
@@ -293,3 +255,35 @@ def fetch_app_pauses(
         )
     ).scalar_one()
     return whole, apps.get(app), count
+
+
+def begin_pause(
+    connection: sa.Connection,
+    until: datetime | None,
+    note: str | None,
+    by: str | None,
+    scope: PauseScope | None = None,
+) -> Pause:
+    """
+    Return a pause that begins now; nothing is written.
+
+    Raises:
+        UsageError: If *until* is not in the future.
+    """
+    now = read_clock(connection)
+    if until is not None and until <= now:
+        msg = (
+            f"--until: {format_instant(until)} has passed. Write a time in the future."
+        )
+        raise UsageError(msg)
+    return Pause(now, until, by, note, scope)
+
+
+def keep_leader_out(connection: sa.Connection) -> None:
+    """
+    Wait for the leader's transaction, and make its next one wait until our commit.
+
+    Each of its transactions locks the lease first, and then many actions in an order of
+    its own; without this lock, the two could deadlock.
+    """
+    connection.execute(sa.select(leases.c.name).with_for_update())

@@ -14,8 +14,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from typing_extensions import TypedDict
 
-from actions.pausing.pause_and_resume import begin_pause, keep_leader_out
-from actions.pausing.pause_state import QUEUE, Pause, PauseJson, get_pause, tag_pause
+from actions.pausing.pause_state import (
+    QUEUE,
+    Pause,
+    PauseJson,
+    begin_pause,
+    get_pause,
+    keep_leader_out,
+    tag_pause,
+)
 from models.database.engine import db_now
 from models.database.journal import note_change
 from models.database.tables import PENDING, UNDER_WAY, operations, queue_pauses

@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 
 from actions.lookup import fetch_app
 from actions.pausing.pause_and_resume import (
-    keep_leader_out,
     pause_app,
     pause_installation,
     resume_app,
@@ -24,6 +23,7 @@ from actions.pausing.pause_state import (
     fetch_app_pauses,
     fetch_pauses,
     get_pause,
+    keep_leader_out,
     tag_pause,
 )
 from models.errors import StaleError

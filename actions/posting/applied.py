@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from actions.posting.doubts import Doubts, WarningJson, find_doubts_of_all, make_warning
 from actions.posting.references import References
+from models.door.places import locate
 from models.errors import Problem
 from models.scheduled_action import ScheduledActionModel
 
@@ -26,10 +27,23 @@ class FileChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An action as the door read it, and the file that says it."""
+    """
+    An action as the door read it, and the file that says it.
+
+    Args:
+        source: Name of the file.
+
+        text: Of the file; empty if nobody needs to know the line of a problem.
+    """
 
     source: str
     action: ScheduledActionModel
+    text: bytes = field(default=b"", repr=False)
+
+    def say_where(self, problem: Problem) -> str:
+        """Return the file, and line and column of *problem* if that is known."""
+        place = locate(problem, self.text) if self.text else None
+        return self.source if place is None else f"{self.source}:{place[0]}:{place[1]}"
 
 
 class AppliedEntryJson(TypedDict):
@@ -151,12 +165,11 @@ class AppliedActions:
 
     def as_json(self) -> AppliedActionsJson:
         """Return the documented object; keys are only added."""
-        doubts = self.find_doubts()
+        doubts = find_doubts_of_all(self.known, [d.action for d in self.documents])
         warnings: list[FileWarningJson] = []
         for each in doubts.problems:
-            source, _, pointer = each.pointer.rpartition(" ")
-            warning = make_warning(replace(each, pointer=pointer))
-            warnings.append({"file": source, **warning})
+            document, problem = _find_document(each, self.documents)
+            warnings.append({"file": document.source, **make_warning(problem)})
         return {
             "app": self.app,
             "dry_run": self.is_dry_run,
@@ -173,6 +186,14 @@ def place_in_files(
 ) -> Iterator[Problem]:
     """Yield *problems*, whose pointers begin with a number, with the file instead."""
     for each in problems:
-        index, slash, rest = each.pointer[1:].partition("/")
-        pointer = f"{documents[int(index)].source} {slash}{rest}"
-        yield replace(each, pointer=pointer)
+        document, problem = _find_document(each, documents)
+        where = document.say_where(problem)
+        yield replace(problem, pointer=f"{where} {problem.pointer}".rstrip())
+
+
+def _find_document(
+    problem: Problem, documents: Sequence[Document]
+) -> tuple[Document, Problem]:
+    """Return the document that *problem* is of, and its problem alone."""
+    index, slash, rest = problem.pointer[1:].partition("/")
+    return documents[int(index)], replace(problem, pointer=f"{slash}{rest}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.lookup import fetch_app
+from actions.lookup import SYSTEM_APP, fetch_app
 from actions.posting.applied import (
     AppliedActions,
     AppliedEntry,
@@ -25,13 +25,15 @@ from actions.posting.applied import (
     place_in_files,
 )
 from actions.posting.naming import Taken, refuse_repeated
-from actions.posting.post import SYSTEM_APP, Posted, delete_action, post_actions
+from actions.posting.post import Posted, delete_action, post_actions
 from actions.posting.references import fetch_references
-from actions.read_actions import fetch_rows, find_next
+from actions.read_actions import fetch_rows
+from actions.read_rules import find_next
 from models.database.journal import rolled_back
 from models.database.tables import scheduled_actions, small_apps
 from models.door.differences import find_differences
 from models.door.documents import action_document, read_action
+from models.door.json_text import format_place
 from models.door.places import locate
 from models.errors import (
     ConflictError,
@@ -76,13 +78,16 @@ def read_documents(
             action = read_action(
                 text, default_timezone=default_timezone, task_rules=task_rules
             )
-            read.append(Document(source, action))
+            read.append(Document(source, action, text))
         except InvalidDocumentError as error:
             for each in error.problems:
                 place = locate(each, text)
                 where = source if place is None else f"{source}:{place[0]}:{place[1]}"
                 pointer = f"{where} {each.pointer}".rstrip()
-                problems.append(replace(each, pointer=pointer))
+                said = each.message
+                if each.place is not None:  # which *where* names, too
+                    said = said.removeprefix(format_place(each.place))
+                problems.append(replace(each, pointer=pointer, message=said))
         if len(problems) >= MOST_PROBLEMS:
             break
     if problems:
@@ -142,7 +147,10 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
         raise UsageError(msg)
     fetch_app(connection, app)
     with _naming(documents):
-        refuse_repeated([each.action for each in documents])
+        refuse_repeated(
+            [each.action for each in documents],
+            sources=[each.source for each in documents],
+        )
     with rolled_back(connection) if dry_run else nullcontext():
         stored = _lock_app(connection, app)
         plan = _make_plan(stored, documents)
@@ -293,7 +301,7 @@ def _post(
         return {}
     taken = Taken(connection, app, actions)
     conflicts = [
-        f"{each.source}: {found.message}"
+        f"{each.say_where(found)}: {found.message}"
         for each in plan.changed
         if (found := taken.find_conflict(each.action, replace=True)) is not None
     ]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from typing_extensions import TypedDict
 
+from actions.occurrences import make_schedule
 from actions.posting.fleet import find_failing
-from actions.posting.references import References, find_unknown
+from actions.posting.references import (
+    Excepting,
+    References,
+    find_unknown,
+    get_wanted,
+)
 from actions.previews.either_day import find_either_days
+from actions.when.excluding import NO_DAYS
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError, Problem
 from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
+from models.timing import make_timing
 
 #: Of a list of actions, those after the action that reaches this many are not looked
 #: for: a name that is compared with all users takes some 30 ms.
@@ -48,13 +56,15 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
         action: As the door read it.
 
     Returns:
-        First, how switches were read; steps whose mails nobody gets; then rules that
-        run on more days than one may think, each name that the app does not have, and
-        what must fail or wait as the workers are now.
+        First, how switches were read; steps whose mails nobody gets; days that leave
+        none to run; then rules that run on more days than one may think, each name
+        that the app does not have, and what must fail or wait as the workers are now.
     """
     return [
         *action.remarks,
         *_find_silent(action),
+        *_find_unreached(known, action),
+        *_find_never_due(known.excepting, action),
         *find_either_days(action),
         *find_unknown(known, action),
         *find_failing(known.fleet, action),
@@ -84,6 +94,62 @@ def _find_silent(action: ScheduledActionModel) -> list[Problem]:
         Problem("/recipients", f"nobody is named, so {step} reaches nobody.", "")
         for step in action.mails_to_nobody
     ]
+
+
+def _find_unreached(
+    known: References, action: ScheduledActionModel
+) -> Iterator[Problem]:
+    """Yield a problem if the filter of *action* leaves out all whom it names."""
+    wanted = get_wanted(action)
+    if wanted is None or wanted not in known.unreached:
+        return
+    steps = [name for name in action.operations.step_names if name in MAILING_STEPS]
+    reaches = f"{' and '.join(steps)} would reach nobody now."
+    if wanted.on_event:
+        reaches = "no event would make it run now."
+    who = wanted.who
+    hint = "See who is left out: minutehand mails preview ACTION."
+    if not (who.only_inactive_users or who.only_inactivated_users):
+        hint = (
+            "Who is disabled, expired or was never activated is left out, unless it"
+            " includes them."
+        )
+    message = f"it leaves out each user whom it names, so {reaches}"
+    yield Problem("/recipients", message, hint)
+
+
+def _find_never_due(
+    excepting: Excepting | None, action: ScheduledActionModel
+) -> Iterator[Problem]:
+    """Yield a problem if *action* is over, or excepts each day that would be left."""
+    if excepting is None:
+        return
+    if action.ends_at is not None and action.ends_at <= excepting.now:
+        yield Problem(
+            "/ends_at", "it has passed, so the action is never due again.", ""
+        )
+        return
+    try:
+        timing = make_timing(
+            action, holidays=excepting.holidays, created_at=excepting.now
+        )
+    except InvalidDocumentError:
+        return  # a calendar that there is not: a post is refused for it
+    if timing is None:
+        return
+    schedule = make_schedule(timing)
+    if schedule.next_from(excepting.now) is not None:
+        return
+    if replace(schedule, excluded=NO_DAYS).next_from(excepting.now) is None:
+        if not schedule.has_dates_only:  # a post is refused if they have passed
+            message = "no date is left within its bounds, so it is never due again."
+            yield Problem("/when", message, "")
+        return
+    message = "each day on which it would be due is excepted, so it never runs."
+    hint = "Except fewer days."
+    if action.instead is None:
+        hint = 'Except fewer days, or move what falls on them: "instead": "after".'
+    yield Problem("/except", message, hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.lookup import find_action
+from actions.lookup import get_action
 from actions.posting.doubts import (
     Doubts,
     WarningJson,
@@ -25,7 +25,8 @@ from actions.posting.doubts import (
 )
 from actions.posting.post import Posted, post_action, post_actions
 from actions.posting.references import References, fetch_references
-from actions.read_actions import ActionState, fetch_rows, find_next, get_action_state
+from actions.read_actions import ActionState, fetch_rows, get_action_state
+from actions.read_rules import find_next
 from models.database.journal import rolled_back
 from models.errors import Problem
 from models.scheduled_action import ScheduledActionModel
@@ -205,7 +206,7 @@ def make_outcome(
 
         action: What was posted.
     """
-    row = find_action(connection, posted.uid)
+    row = get_action(connection, posted.uid)
     known = fetch_references(connection, row.app, [action])
     return OneOutcome(posted, row, action=action, known=known)
 

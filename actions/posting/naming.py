@@ -110,8 +110,7 @@ class Taken:
         named = self._by_name.get(action.name)
         old = self._by_uid.get(action.uid) if action.uid else named
         if old is not None and (old.deleted_at is not None or old.app != self.app):
-            msg = f"uid {action.uid!r} was used before; leave it out to get a new one."
-            return Problem("/uid", msg, "")
+            return Problem("/uid", _say_uid_is_gone(old, self.app), "")
         if named is not None and (old is None or named.uid != old.uid):
             msg = (
                 f"another action of {self.app!r} is named {action.name!r}"
@@ -135,9 +134,28 @@ class Taken:
         return None
 
 
-def refuse_repeated(actions: Sequence[ScheduledActionModel]) -> None:
+def _say_uid_is_gone(old: sa.Row[Any], app: str) -> str:
+    """Return why nobody gets the uid of *old* any more; of other apps, no more."""
+    msg = f"uid {old.uid!r} is taken."
+    if old.app == app:
+        day = f"{old.deleted_at:%Y-%m-%d}"
+        msg = (
+            f"the action with uid {old.uid!r}, named {old.name!r}, was deleted on"
+            f" {day}, and a uid is never used again: its runs keep it."
+        )
+    return f"{msg} Write another uid, or leave it out to get a new one."
+
+
+def refuse_repeated(
+    actions: Sequence[ScheduledActionModel], *, sources: Sequence[str] = ()
+) -> None:
     """
     Refuse to store two actions under one name or uid.
+
+    Args:
+        actions: As the door read them.
+
+        sources: The file of each, if they come from files.
 
     Raises:
         InvalidDocumentError: Pointers begin with the number of the action, from 0.
@@ -151,9 +169,10 @@ def refuse_repeated(actions: Sequence[ScheduledActionModel]) -> None:
                 continue
             before = first.setdefault(value, index)
             if before != index:
-                message = (
-                    f"{show(value)} is also the {key} of action {before} in the list."
-                )
+                where = f"action {before} in the list"
+                if sources:
+                    where = f"the action in {sources[before]}"
+                message = f"{show(value)} is also the {key} of {where}."
                 hint = f"Give each action its own {key}."
                 problems.append(Problem(f"/{index}/{key}", message, hint))
     if problems:

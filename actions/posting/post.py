@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from actions.lookup import SYSTEM_APP
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_state import Pause, hold_pause, pause_posted
 from actions.posting.effective_from import start_from
@@ -50,9 +51,6 @@ from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing, timing_text
 from models.when import AfterEventModel, OnEventModel
-
-#: The small app whose actions are the scheduler's own; they go to the default queue.
-SYSTEM_APP = "minutehand"
 
 #: The most actions in one statement; far fewer than either database has parameters for.
 _CHUNK = 500

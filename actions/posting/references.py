@@ -9,24 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from actions.posting.fleet import FleetWorker, fetch_fleet
+from actions.posting.post import fetch_holidays
 from actions.small_apps.list_apps import (
     fetch_domains,
     fetch_group_names,
     fetch_names,
 )
+from models.database.engine import read_clock
+from models.database.recipient_filter import are_addressed, select_standing
 from models.database.tables import users
 from models.errors import Problem
 from models.fields.strict_model import find_near, show
-from models.operation import PublishModel
-from models.recipients import EVERYONE
+from models.operation import MAILING_STEPS, PublishModel
+from models.recipients import EVERYONE, RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
+from models.timing import DayRange
+from models.when import CalendarModel, EventModel
 
-#: Unknown names that are reported, and known ones that a hint lists.
+#: Unknown names that are reported, known ones that a hint lists, filters looked at.
 _MOST = 10
 
 #: Users looked up in one statement.
@@ -36,9 +43,42 @@ _CHUNK = 1000
 _COMPARED = 1000
 
 
+class Wanted(NamedTuple):
+    """A filter of recipients, and whether it is for users whose events trigger."""
+
+    who: RecipientFilterModel
+    on_event: bool
+
+
+def get_wanted(action: ScheduledActionModel) -> Wanted | None:
+    """Return the filter of *action* if it decides who gets mails, or what runs."""
+    on_event = isinstance(action.when, EventModel)
+    if action.recipients is None or action.mails_to_nobody:
+        return None
+    if on_event or not MAILING_STEPS.isdisjoint(action.operations.step_names):
+        return Wanted(action.recipients, on_event)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Excepting:
+    """The clock of the database, and the days of the app's holiday calendars."""
+
+    now: datetime
+    holidays: Mapping[str, Sequence[DayRange]]
+
+
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a small app has that actions may name, and the workers that run."""
+    """
+    What a small app has that actions may name, and the workers that run.
+
+    Args:
+        excepting: What decides whether an action that excepts days, or may be over, is
+            ever due. None: none of the actions does.
+
+        unreached: Filters that name users, but leave out each of them as they are now.
+    """
 
     app: str
     domains: Collection[str]
@@ -47,6 +87,8 @@ class References:
     groups: Collection[str]
     users: Collection[str]
     fleet: tuple[FleetWorker, ...] = ()
+    excepting: Excepting | None = None
+    unreached: Collection[Wanted] = ()
 
 
 def fetch_references(
@@ -73,7 +115,41 @@ def fetch_references(
         groups=_index([EVERYONE, *fetch_group_names(connection, app)]),
         users=_fetch_users(connection, app, sorted(wanted)),
         fleet=fetch_fleet(connection),
+        excepting=Excepting(read_clock(connection), fetch_holidays(connection, app))
+        if any(each.except_ or _may_be_over(each) for each in actions)
+        else None,
+        unreached=_find_unreached(connection, app, actions),
     )
+
+
+def _may_be_over(action: ScheduledActionModel) -> bool:
+    """Tell whether *action* has a last occurrence; dates are looked at by the post."""
+    kinds = action.when if isinstance(action.when, tuple) else (action.when,)
+    return action.ends_at is not None or any(
+        isinstance(kind, CalendarModel) for kind in kinds
+    )
+
+
+def _find_unreached(
+    connection: sa.Connection, app: str, actions: Sequence[ScheduledActionModel]
+) -> frozenset[Wanted]:
+    """Return the filters of *actions* that name users and keep none of them."""
+    wanted = dict.fromkeys(each for each in map(get_wanted, actions) if each)
+    if not wanted:
+        return frozenset()
+    now = read_clock(connection)
+    found = set()
+    for each in islice(wanted, _MOST):
+        named = sa.select(users.c.id).where(
+            users.c.app == app, *are_addressed(each.who, on_event=each.on_event)
+        )
+        kept = named.where(select_standing(each.who, now).is_(None))
+        any_named, any_kept = connection.execute(
+            sa.select(sa.exists(named), sa.exists(kept))
+        ).one()
+        if any_named and not any_kept:
+            found.add(each)
+    return frozenset(found)
 
 
 def find_unknown(known: References, action: ScheduledActionModel) -> list[Problem]:
@@ -135,7 +211,7 @@ def _make_hint(near: str | None, known: Collection[str]) -> str:
     if near is not None:
         return f"Did you mean '{near}'?"
     if not known:
-        return "It has none yet; add some with: minutehand apps apply"
+        return "It has none yet; add some with: minutehand apps apply FILE"
     listed = ", ".join(islice(known, _MOST))
     return f"It has: {listed}{', ...' if len(known) > _MOST else ''}."
 

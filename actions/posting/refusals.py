@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 
 from actions.occurrences import Schedule, make_schedule
 from actions.posting.naming import Taken
+from actions.when.excluding import NO_DAYS
 from models.errors import Problem
 from models.fields.strict_model import show
 from models.scheduled_action import ScheduledActionModel
@@ -33,12 +35,17 @@ def find_passed_due_date(
     """
     if not schedule.has_dates_only:
         return None
-    if schedule.next_from(oldest + _RESOLUTION) is not None:
+    # An excepted day has not passed: that is a doubt, and no reason to refuse.
+    whole = replace(schedule, excluded=NO_DAYS)
+    if whole.next_from(oldest + _RESOLUTION) is not None:
         return None
     rule = timing.when[0]
     assert isinstance(rule, DueDateModel)  # all of them are, see above
     message = f"{rule.due_date} has passed, so the action would never run."
-    hint = "Write a future date, or run it now: minutehand actions run."
+    hint = (
+        "Write a future date. To run it now instead: post it with a future date and"
+        ' "active": false, then minutehand actions run.'
+    )
     return Problem("/when/due_date", message, hint)
 
 

@@ -42,7 +42,7 @@ def lock_action(
         _select_action(uid, app).with_for_update(of=scheduled_actions)
     ).one_or_none()
     if row is None:
-        refuse_action(uid)
+        _refuse_missing(connection, uid, app)
     return row
 
 
@@ -57,7 +57,7 @@ def get_app_of(connection: sa.Connection, uid: str, *, app: str | None = None) -
     """
     row = connection.execute(_select_action(uid, app)).one_or_none()
     if row is None:
-        refuse_action(uid)
+        _refuse_missing(connection, uid, app)
     found: str = row.app
     return found
 
@@ -70,14 +70,28 @@ def _select_action(uid: str, app: str | None) -> sa.Select[Any]:
     return query if app is None else query.where(kept.app == app)
 
 
-def refuse_action(uid: str) -> NoReturn:
+def _refuse_missing(connection: sa.Connection, uid: str, app: str | None) -> NoReturn:
+    kept = scheduled_actions.c
+    query = sa.select(kept.uid).where(kept.uid == uid, kept.deleted_at.is_not(None))
+    if app is not None:
+        query = query.where(kept.app == app)
+    deleted = connection.execute(query).one_or_none() is not None
+    refuse_action(uid, deleted=deleted)
+
+
+def refuse_action(uid: str, *, deleted: bool = True) -> NoReturn:
     """
     Say that there is no action *uid*, in the same words whoever asks.
+
+    Args:
+        uid: Of the action.
+
+        deleted: Whether there was one.
 
     Raises:
         NotFoundError: Always.
     """
-    msg = f"there is no scheduled action {uid!r}"
+    msg = f"there is no scheduled action {uid!r}" + (": it was deleted" * deleted)
     raise NotFoundError(msg)
 
 

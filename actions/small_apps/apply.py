@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.posting.post import SYSTEM_APP
+from actions.lookup import SYSTEM_APP
 from actions.small_apps.app_row import apply_settings, end_change, hold_app
 from actions.small_apps.apply_holidays import apply_holidays
 from actions.small_apps.apply_users import apply_users

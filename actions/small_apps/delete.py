@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.lookup import refuse_app
-from actions.pausing.pause_and_resume import keep_leader_out
-from actions.pausing.pause_state import UNPAUSED
-from actions.posting.post import SYSTEM_APP
+from actions.lookup import SYSTEM_APP, refuse_app
+from actions.pausing.pause_state import UNPAUSED, keep_leader_out
 from actions.posting.revisions import change_actions
 from actions.small_apps.app_row import lock_app, refuse_stale
 from models.database.engine import read_clock

@@ -19,11 +19,16 @@ def find_sender_doubts(model: SmallAppModel, allowed: Collection[str]) -> list[P
 
         allowed: The hosts in the settings of this process, in lower case.
     """
-    sender = model.mail and model.mail.from_address
+    sender = None if model.mail is None else model.mail.from_address
+    doubt = find_sender_doubt(sender, allowed)
+    return [] if doubt is None else [Problem("/mail/from_address", doubt, "")]
+
+
+def find_sender_doubt(sender: str | None, allowed: Collection[str]) -> str | None:
+    """Return why *sender*, of a small app, would not be used; None: it would."""
     if not sender or sender.rpartition("@")[2].lower() in allowed:
-        return []
-    message = (
+        return None
+    return (
         f"{sender!r} is of no host in MINUTEHAND_MAIL_SENDER_HOSTS here, so mails"
         " come from the sender of the installation."
     )
-    return [Problem("/mail/from_address", message, "")]

@@ -15,6 +15,7 @@ from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
 from models.fields.field_types import Instant
+from models.operation_state import DeliveryState
 from operations.mail.count_mails import MailCountsJson, count_lately
 from operations.mail.list_mails import (
     Mail,
@@ -32,7 +33,6 @@ from operations.mail.mail_requests import (
 )
 from operations.mail.trial import TestMailJson, TestMailModel
 from operations.mail.uncertain_mails import ResolvedJson
-from operations.ports import DeliveryState
 from overview.mail_preview import (
     MailPreview,
     MailPreviewJson,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from benchmarks.load import QUEUES
 from benchmarks.servers import Servers
 
 
@@ -27,6 +28,12 @@ class Peer:
 
     #: The most that is tried; more would take this scheduler longer than anybody waits.
     most = 100_000
+
+    #: The lists of Redis in which it is seen what was sent.
+    queues = QUEUES
+
+    #: Or, of one whose queue is a table of PostgreSQL, what counts its messages.
+    count_query = ""
 
     #: How often it looks around by default while nothing is due.
     wakes_a_minute = 1.0

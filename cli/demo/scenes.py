@@ -7,6 +7,7 @@ effect before the installation was there. The rows tell what became of them.
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -116,7 +117,9 @@ def post_missed(settings: Settings, *, now: datetime) -> None:
     engine.dispose()
 
 
-def describe_missed(engine: sa.Engine, shown: ShownOperation | None) -> list[str]:
+def describe_missed(
+    engine: sa.Engine, shown: ShownOperation | None, *, home: str
+) -> list[str]:
     """Say what became of the runs that fell into the outage, and ``why`` of one."""
     if shown is None or shown.missed is None:
         return ["figures: runs that fell into an outage will be found."]
@@ -127,5 +130,8 @@ def describe_missed(engine: sa.Engine, shown: ShownOperation | None) -> list[str
         f"figures: nothing ran for two hours, so {missed.count} runs were missed"
         f" ({shown.reason}), {missed.first:%H:%M}Z to {missed.last:%H:%M}Z."
     )
-    asked = f"$ minutehand why {MISSED} --at {missed.first:%Y-%m-%dT%H:%MZ}"
+    asked = (
+        f"$ MINUTEHAND_HOME={shlex.quote(home)} minutehand why {MISSED}"
+        f" --at {missed.first:%Y-%m-%dT%H:%MZ}"
+    )
     return [told, asked, *(f"  {answer.text}" for answer in answers)]

@@ -151,7 +151,11 @@ class Screen(threading.Thread):
                 )
             self._scenes = [
                 self._doomed.describe(report[0] if report else None),
-                *describe_missed(self._engine, missed[0] if missed else None),
+                *describe_missed(
+                    self._engine,
+                    missed[0] if missed else None,
+                    home=str(self._settings.home),
+                ),
             ]
         except UnreachableError:
             return []  # the database is busy for a moment; look again soon

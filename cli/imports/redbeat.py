@@ -47,4 +47,6 @@ def import_redbeat(  # noqa: PLR0913 - the options of the command
     defaults = make_defaults(timezone, queue, connection)
     entries = read_redbeat(url, prefix=prefix)
     found = import_each(entries, lambda entry: entry.title, fill_from_redbeat, defaults)
-    show(Report("redbeat", found), folder=folder, overwrite=overwrite, json=json)
+    hint = f"No key begins with {prefix!r}: --prefix is that of the application."
+    report = Report("redbeat", found, if_empty=hint)
+    show(report, folder=folder, overwrite=overwrite, json=json)

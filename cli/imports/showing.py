@@ -135,6 +135,8 @@ def show(report: Report, *, folder: str | None, overwrite: bool, json: bool) -> 
         print_note(f"Wrote {written:,} {noun} to {folder}.")
     for obstacle in report.find_obstacles(get_settings().task_rules):
         print_warning(obstacle)
+    if not report.entries:
+        print_warning(f"Nothing was found to import. {report.if_empty}".rstrip())
     if report.count(Verdict.CANNOT_BE):
         raise typer.Exit(1)
 

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.occurrences import Schedule, parse_timing
-from actions.read_actions import find_problem, get_action_state
+from actions.read_actions import get_action_state
+from actions.read_rules import find_problem
 from actions.when.searching import find_occurrences
 from models.database.engine import (
     Identifier,

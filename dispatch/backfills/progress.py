@@ -10,7 +10,7 @@ a backfill are sent last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,17 +18,15 @@ import sqlalchemy as sa
 import structlog
 
 from actions.leader import Leader
-from actions.occurrences import parse_timing
-from actions.read_actions import find_problem, get_action_state
 from dispatch.backfills.outcomes import LEFT, TAKEN, Outcome, settle_waiting
 from dispatch.backfills.planning import RUNS, Recorded
+from dispatch.backfills.waiting import find_wait
 from models.database.engine import (
     Identifier,
     UtcDateTime,
     db_now,
     json_rows,
     make_rows_json,
-    read_clock,
     reading,
     writing,
 )
@@ -45,21 +43,13 @@ from models.decision import NewOperation, make_backfilled_by
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from models.requests.backfills import Which
 from operations.cancel_and_retry import REOPENED
-from operations.fleet.processes import has_older_worker
-from operations.record import count_live, record
-from operations.sending.order import has_sendable
+from operations.record import record
 from telemetry import Event
 
 log = structlog.get_logger()
 
 #: Backfills that advance in one look; the others have their turn in the next.
 AT_A_LOOK = 20
-
-#: Latest runs that are asked how long a run takes.
-_RUNS = 20
-
-#: The schema whose programs know what a backfill is.
-_SINCE_SCHEMA = "0003"
 
 #: States of an operation that a backfill makes pending again.
 BACKFILLED_STATES = frozenset(
@@ -178,64 +168,6 @@ def _find_end(action: sa.Row[Any] | None) -> Outcome | None:
         return Outcome.DELETED
     # A run without a user would be for all recipients.
     return Outcome.OF_EVENTS if action.timing is None else None
-
-
-def find_wait(  # noqa: PLR0911 - one return for each answer
-    connection: sa.Connection, action: sa.Row[Any]
-) -> str | None:
-    """Say what keeps a backfill of *action* from recording more; None: nothing does."""
-    state = get_action_state(action)
-    if state != "active":
-        return f"the action is {state}"
-    if has_older_worker(connection, _SINCE_SCHEMA):
-        return "a worker of an older version is alive, which does not know backfills"
-    if has_sendable(connection, Queue(action.queue)):
-        return f"other work waits in queue {action.queue}, and goes first"
-    if action.overlap == Overlap.ALLOW:
-        return None
-    live = count_live(connection, {action.uid})
-    if live[action.uid, None]:
-        return f"another run is under way, and the overlap is {action.overlap}"
-    if action.overlap == Overlap.SKIP and not _leaves_room(connection, action):
-        due_at = f"{action.next_due_at:%F %T}Z"
-        return (
-            f"the next occurrence at {due_at} would be skipped, because a run takes"
-            " longer than until then"
-        )
-    return None
-
-
-def _leaves_room(connection: sa.Connection, action: sa.Row[Any]) -> bool:
-    """
-    Return whether a run that begins now should end before the next occurrence.
-
-    With ``overlap: skip`` the backfill would cost that occurrence its run. If runs take
-    longer than the time between two occurrences, that happens anyway.
-    """
-    if action.next_due_at is None or find_problem(action) is not None:
-        return True
-    longest = _find_longest(connection, action.uid)
-    due_at = action.next_due_at
-    if read_clock(connection) + longest < due_at:
-        return True
-    schedule = parse_timing(action.timing)
-    first = schedule.next_from(due_at)
-    second = None if first is None else schedule.next_from(first + _SECOND)
-    return first is not None and second is not None and second - first <= longest
-
-
-_SECOND = timedelta(seconds=1)
-
-
-def _find_longest(connection: sa.Connection, uid: str) -> timedelta:
-    latest = connection.execute(
-        sa.select(operations.c.started_at, operations.c.finished_at)
-        .where(operations.c.action_uid == uid)
-        .order_by(operations.c.occurrence.desc())
-        .limit(_RUNS)
-    )
-    took = [end - start for start, end in latest if start and end]
-    return max(took, default=timedelta(0))
 
 
 def _count_live(connection: sa.Connection, row: sa.Row[Any]) -> int:

@@ -8,7 +8,6 @@ inside the statement, never by the host.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,8 +18,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import orjson
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
@@ -111,9 +111,13 @@ class db_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL functi
     inherit_cache = True
     name = "db_now"
 
-    def __init__(self, offset: timedelta = timedelta(0)) -> None:
+    def __init__(
+        self, offset: timedelta | sa.ColumnElement[float] = timedelta(0)
+    ) -> None:
         """Take *offset* as seconds; it may be negative."""
-        super().__init__(sa.literal(offset.total_seconds(), sa.Float))
+        if isinstance(offset, timedelta):
+            offset = sa.literal(offset.total_seconds(), sa.Float)
+        super().__init__(offset)
 
 
 @compiles(db_now, "postgresql")
@@ -129,11 +133,12 @@ def _sqlite_now(element: db_now, compiler: Any, **options: Any) -> str:
 
 def read_clock(connection: sa.Connection) -> datetime:
     """Return the database's time, aware UTC."""
-    now: datetime = connection.execute(_SELECT_NOW).scalar_one()
+    now: datetime = connection.execute(SELECT_NOW).scalar_one()
     return now.astimezone(UTC)
 
 
-_SELECT_NOW = sa.select(db_now())
+#: Asks for the database's time.
+SELECT_NOW = sa.select(db_now())
 
 
 def make_engine(
@@ -389,6 +394,14 @@ def execute_at_once(
     return load_postgresql().execute_at_once(engine, statement, values)
 
 
+def stream_kept(
+    engine: sa.Engine, statement: sa.ClauseElement, values: Mapping[str, object]
+) -> Iterator[Any]:
+    """Yield rows that PostgreSQL keeps for us: see ``postgresql.stream_kept``."""
+    rows: Iterator[Any] = load_postgresql().stream_kept(engine, statement, values)
+    return rows
+
+
 @contextmanager
 def translating() -> Iterator[None]:
     """Turn the errors of a database that cannot serve now into UnreachableError."""
@@ -419,10 +432,12 @@ def translating() -> Iterator[None]:
         raise UnreachableError(msg) from e
 
 
+@lru_cache(maxsize=1024)
 def _as_json(value: object) -> object:
+    """Return the JSON form of *value*; cached, since many rows share an instant."""
     if isinstance(value, datetime):
         return format_utc(value)
-    if isinstance(value, UUID | date):
+    if isinstance(value, date):
         return str(value)
     msg = f"{value!r} has no JSON form"
     raise TypeError(msg)
@@ -430,7 +445,11 @@ def _as_json(value: object) -> object:
 
 def make_rows_json(rows: Sequence[Mapping[str, object]]) -> str:
     """Return *rows* as the one parameter that ``json_rows`` unpacks."""
-    return json.dumps(rows, default=_as_json, separators=(",", ":"))
+    return orjson.dumps(rows, default=_as_json, option=_JSON_OPTIONS).decode()
+
+
+#: Instants have a form of ours; and SQLAlchemy's names of columns are no mere ``str``.
+_JSON_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
 def json_rows(
@@ -452,7 +471,7 @@ def json_rows(
     parameter = sa.bindparam(name, type_=sa.Text)
     if dialect == "postgresql":
         return (
-            sa.func.jsonb_to_recordset(sa.cast(parameter, JSONB))
+            sa.func.json_to_recordset(sa.cast(parameter, JSON))
             .table_valued(*(sa.column(key, type_) for key, type_ in columns.items()))
             .render_derived(name=name, with_types=True)
         )

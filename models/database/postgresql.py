@@ -8,27 +8,34 @@ imports this module: loading psycopg takes longer than most commands.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
+from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
+from models.database.flight import Answer
 from models.database.postgresql_errors import (
     hide_data,
     is_ailing,
     is_beyond_limits,
     make_unreachable,
 )
+from models.errors import UnreachableError
 
 #: How long to ask a server to cancel a statement.
 CANCEL_WITHIN_S = 2.0
+
+#: Rows that are fetched in one go of those that the server keeps.
+FETCHED_AT_ONCE = 1000
 
 
 class InterruptibleConnection(psycopg.Connection[Any]):
@@ -186,19 +193,34 @@ def execute_at_once(
         psycopg.Error: The statement is wrong.
     """
     query = _render(statement, engine.dialect)
+    with _straight(engine) as driver:
+        cursor = driver.cursor(row_factory=namedtuple_row)
+        return cursor.execute(query, values).fetchone()
+
+
+@contextmanager
+def _straight(engine: sa.Engine) -> Iterator[psycopg.Connection[Any]]:
+    """Give the driver's own connection, in autocommit; see ``execute_at_once``."""
     try:
         pooled = engine.raw_connection()
     except (psycopg.Error, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
         raise make_unreachable(error) from error
-    try:
+    with _dropping(pooled.invalidate):
         driver: Any = pooled.driver_connection
         driver.autocommit = True
-        cursor = driver.cursor(row_factory=namedtuple_row)
-        row = cursor.execute(query, values).fetchone()
+        yield driver
         driver.autocommit = False
+    pooled.close()
+
+
+@contextmanager
+def _dropping(drop: Callable[[], object]) -> Iterator[None]:
+    """Drop a connection after an error, and say what one of the driver means."""
+    try:
+        yield
     except BaseException as error:
         # Its state is unknown, so nobody else may get this connection.
-        pooled.invalidate(error)
+        drop()
         hide_data(error)
         if isinstance(error, psycopg.IntegrityError):
             raise sa.exc.IntegrityError(None, None, error) from error
@@ -208,11 +230,129 @@ def execute_at_once(
         if is_mistake and not is_ailing(error):
             raise
         raise make_unreachable(error) from error
-    pooled.close()
-    return row
 
 
 _OPERATIONAL = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
+def stream_kept(
+    engine: sa.Engine, statement: sa.ClauseElement, values: Mapping[str, object]
+) -> Iterator[Any]:
+    """
+    Yield the rows of *statement*, which the server keeps until they are fetched.
+
+    No transaction is open meanwhile: the rows are as they were at first, and hold up
+    no vacuum.
+
+    Args:
+        engine: Of ``make_postgresql_engine``.
+
+        statement: As for ``execute_at_once``.
+
+        values: As for ``execute_at_once``.
+
+    Raises:
+        UnreachableError: As ``models.database.engine.translating``.
+
+        psycopg.Error: The statement is wrong.
+    """
+    query = _render(statement, engine.dialect)
+    try:
+        with (
+            _straight(engine) as driver,
+            driver.cursor(f"kept_{uuid4().hex}", withhold=True) as cursor,
+        ):
+            cursor.itersize = FETCHED_AT_ONCE
+            cursor.execute(query, values)
+            yield from cursor
+    except psycopg.errors.InvalidCursorName as error:
+        msg = (
+            "the database no longer has the rows that it was to keep for this session."
+            " If a pooler stands between, let it pool by session, not by transaction."
+        )
+        raise UnreachableError(msg) from error
+
+
+class PipelinedFlight:
+    """
+    A transaction that ends in psycopg's pipeline; see ``models.database.flight``.
+
+    Args:
+        engine: Of ``make_postgresql_engine``.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        """Connect; the first statement begins the transaction."""
+        self.connection = engine.connect()
+        self._asked: list[tuple[psycopg.Cursor[Any], Answer]] = []
+        self._pipeline = ExitStack()
+
+    def ask(self, statement: sa.Executable, values: Mapping[str, object]) -> Answer:
+        """Send *statement*."""
+        query = _render(statement, self.connection.dialect)
+        return self._send(query, values)
+
+    def depart(self) -> None:
+        """Send the commit."""
+        self._send("COMMIT", None)
+
+    def wait(self) -> None:
+        """Wait for all answers."""
+        asked, self._asked = self._asked, []
+        try:
+            self._pipeline.close()
+        except psycopg.errors.InFailedSqlTransaction as error:
+            # The driver raises the last error, and the first says what failed.
+            raise error.__context__ or error from None
+        for cursor, answer in asked:
+            answer.count = cursor.rowcount
+            if cursor.description is not None:
+                answer.rows = cursor.fetchall()
+
+    def land(self) -> None:
+        """Wait for all answers, that of the commit being the last."""
+        with _dropping(self.abandon):
+            self.wait()
+        self.connection.close()
+
+    def abandon(self) -> None:
+        """Drop the connection: whatever it still answers is nobody's."""
+        if self.connection.closed:
+            return
+        self.connection.invalidate()
+        with suppress(psycopg.Error):
+            self._pipeline.close()
+        self.connection.close()
+
+    def _send(self, query: str, values: Mapping[str, object] | None) -> Answer:
+        """
+        Send all of *query*, and that it is all.
+
+        A server that waits for the rest of something has no timeout: a process that
+        froze meanwhile would keep its locks for ever. Between two queries it is idle in
+        a transaction, which has one.
+        """
+        driver: Any = self.connection.connection.driver_connection
+        if not self._asked:
+            self._pipeline.enter_context(driver.pipeline())
+        cursor = driver.cursor()
+        cursor.execute(query, values, prepare=True)
+        # as Pipeline.sync, which would wait for the answer
+        driver.pgconn.pipeline_sync()
+        driver._pipeline.result_queue.append(None)  # noqa: SLF001 - see above
+        driver.wait(send(driver.pgconn))
+        answer = Answer()
+        self._asked.append((cursor, answer))
+        return answer
+
+
+@contextmanager
+def departing(engine: sa.Engine) -> Iterator[PipelinedFlight]:
+    """Give a flight that departs at the end of the block; see ``flight.departing``."""
+    flight = PipelinedFlight(engine)
+    with _dropping(flight.abandon):
+        yield flight
+        flight.depart()
 
 
 @lru_cache(maxsize=64)

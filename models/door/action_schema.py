@@ -8,10 +8,16 @@ form. One that is posted well is never refused by the schema.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+from models.fields.weekday import DAY_NAMES
+from models.installed import Packages
+from models.operation import EVERY_DOMAIN
 from models.scheduled_action import ScheduledActionModel
+from models.when import MOST_RULES
 
 #: What each field is for, by the model and the name in JSON; a test finds omissions.
 DESCRIPTIONS: dict[str, dict[str, str]] = {
@@ -41,7 +47,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "notify": "Report failures. Of the installation's own actions alone.",
     },
     "RefreshModel": {
-        "domains": "Names of domains. Left out, or all: every domain.",
+        "domains": 'Names of domains; "all": every domain.',
         "force": "Read sources that have not changed, too.",
     },
     "PublishModel": {
@@ -117,9 +123,91 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
 }
 
 
+#: What is read as true or false (``read_boolean``): so documents have always been
+#: written (origin.md). Other JSON numbers and texts are refused.
+_ON, _OFF = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
+
+
+def _in_any_case(words: Iterable[str]) -> str:
+    """Return a pattern of *words*, for JSON Schema cannot pass over the case."""
+    letters = (
+        "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in word)
+        for word in words
+    )
+    return "|".join(letters)
+
+
+_SWITCHES: dict[str, Any] = {
+    "Switch": {
+        "description": "true or false; a post says how other spellings are read.",
+        "anyOf": [
+            {"type": "boolean"},
+            {"enum": [0, 1]},
+            {"type": "string", "pattern": f"^({_in_any_case([*_ON, *_OFF])})$"},
+        ],
+    },
+    "Off": {
+        "description": "The step is not requested.",
+        "anyOf": [
+            {"enum": [False, 0, None]},
+            {"type": "string", "pattern": f"^({_in_any_case(_OFF)})$"},
+        ],
+    },
+}
+_SWITCH, _OFF_STEP = {"$ref": "#/$defs/Switch"}, {"$ref": "#/$defs/Off"}
+
+#: How each step may be written beside its object.
+_SHORT: dict[str, list[dict[str, Any]]] = {
+    "refresh": [_SWITCH, {"const": EVERY_DOMAIN}],
+    "publish": [_SWITCH],
+    "send_email": [_OFF_STEP],
+    "call_webhook": [_OFF_STEP],
+    "run_task": [_OFF_STEP],
+}
+
+_WEEKDAY = rf"^\s*({_in_any_case(DAY_NAMES)})\s*$"
+_TIME_OF_DAY = "^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+#: "instead" needs a day to move from.
+_INSTEAD = {
+    "if": {"properties": {"instead": {"type": "string"}}, "required": ["instead"]},
+    "then": {"properties": {"except": {"minItems": 1}}, "required": ["except"]},
+}
+
+
+def make_action_schema(packages: Packages | None = None) -> dict[str, Any]:
+    """
+    Return the schema: JSON Schema, draft 2020-12.
+
+    Args:
+        packages: What is installed, whose steps and rules are accepted as well. What
+            they look like inside is judged by the door alone. None: nothing is.
+    """
+    made = _make_own_schema()
+    if packages is None:
+        return made
+    made = copy.deepcopy(made)
+    steps, when = made["$defs"]["OperationModel"]["properties"], made["properties"]
+    for name in packages.steps:
+        steps[name] = {"description": _name_origin(packages, "step", name)}
+    for name in packages.whens:
+        rule = {
+            "type": "object",
+            "description": _name_origin(packages, "when", name),
+            "required": [name],
+        }
+        *kinds, several = when["when"]["anyOf"]
+        when["when"]["anyOf"] = [*kinds, rule, several]
+        several["items"]["anyOf"].append(rule)
+    return made
+
+
+def _name_origin(packages: Packages, what: str, name: str) -> str:
+    return f"Of package {packages.origins.get((what, name), 'unknown')}."
+
+
 @cache
-def make_action_schema() -> dict[str, Any]:
-    """Return the schema: JSON Schema, draft 2020-12."""
+def _make_own_schema() -> dict[str, Any]:
     made = ScheduledActionModel.model_json_schema(mode="validation", by_alias=True)
     for name, part in {"ScheduledActionModel": made, **made["$defs"]}.items():
         # the first paragraph; what follows is for readers of the source
@@ -127,10 +215,13 @@ def make_action_schema() -> dict[str, Any]:
         part["description"] = " ".join(summary.split())
         for field, text in DESCRIPTIONS.get(name, {}).items():
             part["properties"][field]["description"] = text
-    _take_text_for_booleans(made)
+    _take_switches(made)
+    made["$defs"] |= _SWITCHES
+    _say_what_validators_say(made)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **made,
+        **_INSTEAD,
         "properties": {
             "$schema": {
                 "type": "string",
@@ -142,15 +233,45 @@ def make_action_schema() -> dict[str, Any]:
     }
 
 
-def _take_text_for_booleans(schema: Any) -> None:
-    """Accept "true" and "false": so documents have always been written (origin.md)."""
+def _take_switches(schema: Any) -> None:
+    """Accept all that is read as a boolean where there is one, or a step without."""
     if isinstance(schema, list):
         for each in schema:
-            _take_text_for_booleans(each)
+            _take_switches(each)
     elif isinstance(schema, dict):
         if schema.get("type") == "boolean":
             del schema["type"]
-            only = schema.pop("const", None)
-            schema["enum"] = [True, "true"] if only else [True, False, "true", "false"]
+            schema.pop("const", None)
+            schema |= _SWITCH
         for each in schema.values():
-            _take_text_for_booleans(each)
+            _take_switches(each)
+
+
+def _say_what_validators_say(made: dict[str, Any]) -> None:
+    """Put into *made* what the models judge by functions, which pydantic cannot see."""
+    fields = {name: part.get("properties", {}) for name, part in made["$defs"].items()}
+    steps = fields["OperationModel"]
+    for step, forms in _SHORT.items():
+        steps[step]["anyOf"] += forms
+    refresh = fields["RefreshModel"]
+    (names, _null) = refresh["domains"].pop("anyOf")
+    del refresh["domains"]["default"]
+    refresh["domains"]["anyOf"] = [{**names, "minItems": 1}, {"const": EVERY_DOMAIN}]
+    made["$defs"]["RefreshModel"]["required"] = ["domains"]
+
+    fields["WorkingDayModel"]["working_day"]["not"] = {"const": 0}
+    fields["WorkingDayModel"]["at"]["pattern"] = _TIME_OF_DAY
+    for kind in ("OnEventModel", "AfterEventModel"):
+        fields[kind]["at"]["anyOf"][0]["pattern"] = _TIME_OF_DAY
+    weekdays = fields["WeekdaysModel"]["weekdays"]
+    weekdays["minItems"] = 1
+    weekdays["items"]["pattern"] = _WEEKDAY
+    # read as a number, as each number of a document is
+    fields["RunTaskModel"]["priority"]["anyOf"] += [
+        {"type": "string", "pattern": r"^\s*[+-]?[0-9][0-9_]*(\.0+)?\s*$"},
+        {"type": "boolean"},
+    ]
+    made["properties"]["when"]["anyOf"][-1] |= {"minItems": 1, "maxItems": MOST_RULES}
+    for bound in ("starts_at", "ends_at"):
+        # editors take the format to demand an offset
+        del made["properties"][bound]["anyOf"][0]["format"]

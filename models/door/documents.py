@@ -268,12 +268,13 @@ def _find_problems(
     for found in error.errors(include_url=False):
         complaint = make_complaint(found, model)
         path = _find_path(value, found["loc"])
+        place = model.say_place(path) if complaint.about_key else ""
         problem = Problem(
             make_pointer(path),
             complaint.message,
-            complaint.hint,
+            place or complaint.hint,
             about_key=complaint.about_key,
-            instead=complaint.instead,
+            instead=None if place else complaint.instead,
         )
         placed.append((_find_place(value, path), problem))
 

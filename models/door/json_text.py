@@ -308,6 +308,12 @@ _DECODING = (
 _COMMENT = re.compile(r"//|/\*|#|--")
 
 
+def format_place(place: tuple[int, int]) -> str:
+    """Return how a message begins that names the *place* of a text that is no JSON."""
+    line, column = place
+    return f"Line {line}, column {column}: "
+
+
 def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
     """Return *error* in our words: where, what was found, what to write instead."""
     what, hint = "it is not JSON", "Write one JSON object."
@@ -323,6 +329,6 @@ def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:
     found = f"found {show(rest)}" if rest else "the line ends there"
     if error.pos >= len(error.doc):
         found = "the document ends there"
-    msg = f"Line {error.lineno}, column {error.colno}: {what}; {found}."
     place = (error.lineno, error.colno)
+    msg = f"{format_place(place)}{what}; {found}."
     return InvalidDocumentError((Problem("", msg, hint, place),))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from models.door.json_text import find_line, without_mark
@@ -79,38 +80,58 @@ def _find(text: str | bytes, pointer: str) -> tuple[str, int, bool, int] | None:
     Then where it begins; whether it is that of *pointer*, not of what lacks it; and
     where its key begins, or the value of a list.
     """
+    places = _read(text)
+    if places is None:
+        return None
+    start = key_at = places.start
+    for part in pointer.split("/")[1:]:
+        inner = places.enter(start).get(part.replace("~1", "/").replace("~0", "~"))
+        if inner is None:
+            return places.text, start, False, key_at
+        key_at, start = inner
+    return places.text, start, True, key_at
+
+
+# A text may have a hundred problems, each of which is looked for by itself.
+@lru_cache(maxsize=4)
+def _read(text: str | bytes) -> _Places | None:
+    """Return the places of *text*; None if it is not JSON."""
     try:
         # a byte order mark is not a column of anybody's editor
         plain = without_mark(text)
-        decoded = plain.decode() if isinstance(plain, bytes) else plain
-        start = key_at = _skip_blank(decoded, 0)
-        _SKIPPER.raw_decode(decoded, start)
-        for part in pointer.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            inner = _enter(decoded, start, key)
-            if inner is None:
-                return decoded, start, False, key_at
-            key_at, start = inner
+        return _Places(plain.decode() if isinstance(plain, bytes) else plain)
     except (ValueError, RecursionError):
         return None
-    return decoded, start, True, key_at
 
 
-def _enter(text: str, start: int, key: str) -> tuple[int, int] | None:
-    """Return where *key* and its value begin in the object or list at *start*."""
-    if text[start] == "[":
-        at_entry = _enter_list(text, start, key)
-        return None if at_entry is None else (at_entry, at_entry)
-    if text[start] != "{":
-        return None
-    found = None
+class _Places:
+    """Where things begin in a text, each part of which is read once."""
+
+    def __init__(self, text: str) -> None:
+        """Read it; ValueError or RecursionError: it is not JSON."""
+        self.text = text
+        self.start = _skip_blank(text, 0)
+        self._inner: dict[int, dict[str, tuple[int, int]]] = {}
+        _SKIPPER.raw_decode(text, self.start)
+
+    def enter(self, start: int) -> dict[str, tuple[int, int]]:
+        """Return where each key and its value begin in what begins at *start*."""
+        if start not in self._inner:
+            self._inner[start] = {
+                "{": _enter_object,
+                "[": _enter_list,
+            }.get(self.text[start], _enter_nothing)(self.text, start)
+        return self._inner[start]
+
+
+def _enter_object(text: str, start: int) -> dict[str, tuple[int, int]]:
+    found = {}
     at = _skip_blank(text, start + 1)
     while text[at] == '"':
         key_at = at
         name, at = _SKIPPER.raw_decode(text, at)
         at = _skip_blank(text, _skip_blank(text, at) + 1)  # the colon
-        if name == key:
-            found = key_at, at
+        found[name] = key_at, at
         at = _skip_value(text, at)
         if text[at] != ",":
             break
@@ -118,18 +139,19 @@ def _enter(text: str, start: int, key: str) -> tuple[int, int] | None:
     return found
 
 
-def _enter_list(text: str, start: int, key: str) -> int | None:
-    if not key.isascii() or not key.isdigit():
-        return None
+def _enter_list(text: str, start: int) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
     at = _skip_blank(text, start + 1)
-    for _ in range(int(key)):
-        if text[at] == "]":
-            return None
+    while text[at] != "]":
+        found[str(len(found))] = at, at
         at = _skip_value(text, at)
-        if text[at] != ",":
-            return None
-        at = _skip_blank(text, at + 1)
-    return None if text[at] == "]" else at
+        if text[at] == ",":
+            at = _skip_blank(text, at + 1)
+    return found
+
+
+def _enter_nothing(_text: str, _start: int) -> dict[str, tuple[int, int]]:
+    return {}
 
 
 def _skip_value(text: str, at: int) -> int:

@@ -82,9 +82,9 @@ class CronExpression:
 
         >>> CronExpression.parse("0 7 * * mon").canonical
         '0 7 * * 1'
-        >>> CronExpression.parse("61 * * * *")
+        >>> CronExpression.parse("61 * * * *")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        models.errors.RuleError: '61 * * * *' has minute 61; minutes go from 0 to 59.
+        models.errors.RuleError: '61 * * * *' has minute 61; minutes go from 0 to 59...
         """
         try:
             return cls._parse(text)

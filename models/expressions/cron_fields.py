@@ -185,7 +185,7 @@ class _Parser:
         if macro.startswith("@every"):
             self.refuse(
                 "is not a cron rule.",
-                'For even steps use an interval: {"every": "PT90M"}.',
+                'Write an interval, such as {"every": "PT1M"}.',
             )
         near = difflib.get_close_matches(macro, _MACROS, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(_MACROS)}."
@@ -295,7 +295,7 @@ class _Parser:
 
         value = int(word)
         if not spec.low <= value <= spec.high:
-            hint = ""
+            hint = f"Write a number from {spec.low} to {spec.high}."
             if spec is _HOUR and value == spec.high + 1:
                 hint = "Midnight is hour 0."
             number = word.lstrip("0") or "0"
@@ -316,7 +316,7 @@ class _Parser:
                 f"{what}; cron has no 'H'.",
                 "Write a number, and jitter beside the rule to spread the load.",
             )
-        if re.match(r"R(\(|/|$)", term):
+        if "~" in term or re.match(r"R(\(|/|$)", term):
             self.refuse(
                 f"{what}; a random time would be different at each tick.",
                 "Write a number, and jitter beside the rule to spread the load.",
@@ -324,7 +324,8 @@ class _Parser:
         if spec is _DAY and re.fullmatch(r"[0-9]+W|W[0-9]*", term):
             self.refuse(
                 f"{what}; the nearest working day is not supported.",
-                "Write a day, or LW for the last working day of the month.",
+                "Write a day, or LW for the last working day of the month; 'except' and"
+                " 'instead' of the action move what falls on a weekend.",
             )
         if spec is _DAY and term.startswith("L"):
             self.refuse(

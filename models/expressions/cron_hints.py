@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
-from models.expressions.cron_fields import FIELDS, Field, quote
+from models.expressions.cron_fields import FIELDS, Field
+from models.fields.instants import parse_due_date
 from models.fields.zone import load_zone
 
 #: Tells whether a text is a cron rule that is due some day.
@@ -27,7 +28,12 @@ _FIELD_COUNT = len(FIELDS)
 _HOUR, _DAY, _MONTH, _WEEKDAY = 1, 2, 3, 4
 _WEEK = 7
 
+#: The last day that every month has, but one: its neighbour has to be there, too.
+_IN_EVERY_MONTH = 27
+_LONGEST_MONTH = 31
+
 _YEAR = re.compile(r"\*|(?:19|20|21)[0-9]{2}(?:[-,/][0-9,/-]*)?")
+_YEARS = re.compile(r"([0-9]{4})(?:-([0-9]{4}))?")
 #: What a field of a rule may look like, in any dialect; a user or command does not.
 _NAMES = "|".join(name for each in FIELDS for name in each.names)
 _LIKE_FIELD = re.compile(
@@ -37,7 +43,8 @@ _LIKE_FIELD = re.compile(
 
 _AWS = re.compile(r"\s*CRON\((.*)\)\s*")
 _ZONED = re.compile(r"\s*(?:CRON_)?TZ=(\S+)\s+(.+)", re.IGNORECASE)
-_RATE = re.compile(r"\s*(?:@EVERY\s+(.+)|RATE\((.+)\))\s*")
+_RATE = re.compile(r"\s*(?:@EVERY[\s_]+(.+)|RATE\((.+)\))\s*")
+_ONCE = re.compile(r"\s*AT\(\s*([0-9T:-]{1,30})\s*\)\s*")
 _ELAPSED = re.compile(
     r"([0-9]{1,6})\s*(D|DAYS?|H|HRS?|HOURS?|M|MINS?|MINUTES?|S|SECS?|SECONDS?)(?![A-Z])"
 )
@@ -45,6 +52,7 @@ _SECONDS_OF = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
 
 _RANGE = re.compile(r"([0-9]+|[A-Z]{3})-([0-9]+|[A-Z]{3})(?:/([0-9]+))?")
 _FROM_END = re.compile(r"L-([0-9]{1,2})")
+_NEAREST = re.compile(r"(?:([1-9]|[12][0-9]|3[01])|L-([1-9]|1[0-9]|2[0-5]))W")
 _HASH = re.compile(r"[HR](?:\(([0-9]{1,2})-([0-9]{1,2})\))?(?:/([0-9]{1,2}))?")
 _LAST_OF_NAME = re.compile(r"([A-Z]{3})L|L([A-Z]{3})")
 _NUMBER_OF_DAY = re.compile(r"(?<![/#0-9])[1-7](?![0-9])")
@@ -71,6 +79,9 @@ def find_hint(text: str, accepts: Accepts) -> str:
     rate = _RATE.fullmatch(said)
     if rate is not None:
         return _offer_interval(rate[1] or rate[2])
+    once = _ONCE.fullmatch(said)
+    if once is not None:
+        return _offer_due_date(once[1])
     zoned = _ZONED.fullmatch(text)
     if zoned is not None:
         return _offer_zone(zoned[1], zoned[2], accepts)
@@ -103,7 +114,7 @@ def find_both_days(canonical: str) -> str | None:
         first, last = int(weeks[1]), int(weeks[2])
         if last - first == _WEEK - 1 and first % _WEEK == 1:
             words[_DAY], words[_WEEKDAY] = "*", f"{weekday}#{first // _WEEK + 1}"
-            return quote(" ".join(words))
+            return repr(" ".join(words))
     return _make_calendar(words, both=True)
 
 
@@ -143,9 +154,11 @@ class _Reading:
         rule = " ".join(words)
         exact = _make_calendar(words, self.second, self.year)
         if len(rule) > _LONGEST or not accepts(rule):
+            if nearest := _offer_nearest(words, self.second, self.year):
+                return nearest
             from_end = _FROM_END.fullmatch(words[_DAY])
             return f"Write {exact}" if exact and from_end else ""
-        offered = f"{self.said} {quote(rule)}{self.where}".lstrip()
+        offered = f"{self.said} {rule!r}{self.where}".lstrip()
         if mended.minutes:
             hours, minutes = divmod(mended.minutes, 60)
             jitter = "PT" + (f"{hours}H" if hours else "")
@@ -153,8 +166,19 @@ class _Reading:
             offered += f', and "jitter": "{jitter}" beside "when" to spread the load'
         keeps = (self.second or "0").isdecimal() and int(self.second or "0") > 0
         if exact and (keeps or (self.year or "*") != "*"):
-            offered += f"; or write {exact}"
-        return offered
+            return f"{offered}; or write {exact}"
+        return offered + self._offer_bounds()
+
+    def _offer_bounds(self) -> str:
+        """Return how to keep the years; "" if there are none, or no range."""
+        found = _YEARS.fullmatch(self.year or "")
+        if found is None:
+            return ""
+        first, after = found[1], int(found[2] or found[1]) + 1
+        return (
+            f'; the years are "starts_at": "{first}-01-01T00:00:00" and "ends_at":'
+            f' "{after}-01-01T00:00:00" beside "when"'
+        )
 
 
 def _find_readings(words: list[str]) -> Iterator[_Reading]:
@@ -281,8 +305,19 @@ def _offer_zone(name: str, rule: str, accepts: Accepts) -> str:
     return f'Write {{"cron_rule": "{rule.strip()}", "timezone": "{name}"}}.'
 
 
+def _offer_due_date(said: str) -> str:
+    """Return the date that AWS runs something once; "" if it is none."""
+    try:
+        parse_due_date(said, load_zone("UTC"))
+    except RuleError:
+        return ""
+    return f'Write a due date: {{"due_date": "{said}"}}.'
+
+
 def _offer_interval(said: str) -> str:
     """Return the interval that "5m" or "1 hour" asks for; "" if it is neither."""
+    if said.isalpha():
+        said = f"1 {said}"  # "@every_minute", "@every hour"
     parts = _ELAPSED.findall(said)
     if not parts or _ELAPSED.sub("", said).strip():
         return ""
@@ -299,6 +334,51 @@ def _offer_interval(said: str) -> str:
         if count
     )
     return f'Write an interval: {{"every": "PT{text}"}}.'
+
+
+def _offer_nearest(words: Sequence[str], second: str | None, year: str | None) -> str:
+    """
+    Return how to ask for the working day nearest to a day of the month: "15W".
+
+    It is never in another month: before a Sunday the 1st there is none. So it is a
+    list of rules, one for that day, and one for each neighbour that stands in for it.
+    What Quartz does on the 28th and later, at the end of some months, has no rule.
+    """
+    found = _NEAREST.fullmatch(words[_DAY])
+    if found is None or words[_WEEKDAY] != "*":
+        return ""
+    is_from_end = found[1] is None
+    number = int(found[2] if is_from_end else found[1])
+    if number > _IN_EVERY_MONTH and not is_from_end:
+        # Quartz takes the 31st of a shorter month for its last day.
+        day = "LW" if number == _LONGEST_MONTH else str(number)
+        rule = repr(" ".join([*words[:_DAY], day, *words[_DAY + 1 :]]))
+        if day == "LW":
+            return f"Write {rule}"
+        return (
+            f"Write {rule}, with weekends in 'except' and 'before' as 'instead', if"
+            " Sundays may go to the Friday, too"
+        )
+    step = -1 if is_from_end else 1
+    stands_in: dict[str, tuple[int, ...]] = {
+        "5": (number - step,),
+        "1": (number + step,),
+    }
+    if number == 1 and not is_from_end:
+        stands_in = {"1": (2, 3)}
+    rules = []
+    for weekdays, days in (("1-5", (number,)), *stands_in.items()):
+        names = [_name_day(day, is_from_end=is_from_end) for day in days]
+        for name in names:
+            changed = [*words[:_DAY], name, words[_MONTH], weekdays]
+            rules.append(_make_calendar(changed, second, year, both=True))
+    return f"Write a list of rules: [{', '.join(rules)}]" if all(rules) else ""
+
+
+def _name_day(number: int, *, is_from_end: bool) -> str:
+    if not is_from_end:
+        return str(number)
+    return f"L-{number}" if number else "L"
 
 
 def _make_calendar(

@@ -93,6 +93,11 @@ def split_delay(text: str | None) -> tuple[str | None, str | None]:
     )
 
 
+def is_time_of_day(value: object) -> bool:
+    """Tell whether *value* is one."""
+    return isinstance(value, str) and _TIME.fullmatch(value) is not None
+
+
 def parse_time_of_day(text: str) -> time:
     """
     Read a local time of day, ``HH:MM``.
@@ -100,7 +105,7 @@ def parse_time_of_day(text: str) -> time:
     Raises:
         RuleError: It is not one; the hint has the one that was most likely meant.
     """
-    if _TIME.fullmatch(text) is None:
+    if not is_time_of_day(text):
         msg = f"{text[:40]!r} is not a time of day."
         raise RuleError(msg, _suggest(text))
     return time.fromisoformat(text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
@@ -72,6 +72,20 @@ class DocumentModel(BaseModel):
     def more_keys(cls) -> tuple[str, ...]:
         """Return keys that may be written although they are no fields."""
         return ()
+
+    @classmethod
+    def say_place(cls, path: Sequence[str | int]) -> str:
+        """
+        Return where the key at the end of *path* belongs, as a hint.
+
+        Args:
+            path: Of a key that is unknown there, in a document of this model.
+
+        Returns:
+            "" if it is known nowhere else.
+        """
+        del path
+        return ""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -199,11 +213,7 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
         return Complaint(cause.message, cause.hint or offer or "Write something else.")
 
     if kind == "extra_forbidden":
-        key = str(loc[-1])
-        keys = get_keys(model)
-        hint = suggest(key, keys)
-        said = f"{show(key)} is not a known key."
-        return Complaint(said, hint, about_key=True, instead=find_near(key, keys))
+        return say_unknown_key(str(loc[-1]), model)
 
     value = found["input"]
     if kind == "missing":
@@ -214,6 +224,14 @@ def make_complaint(found: ErrorDetails, model: type[BaseModel]) -> Complaint:
     # For a wrong type, an example says more than the name of the right one.
     hint = (kind.endswith("_type") and offer) or complaint.hint
     return complaint._replace(hint=hint)
+
+
+def say_unknown_key(key: str, model: type[BaseModel]) -> Complaint:
+    """Return what is said of a *key* that *model* does not have."""
+    keys = get_keys(model)
+    said = f"{show(key)} is not a known key."
+    near = find_near(key, keys)
+    return Complaint(said, suggest(key, keys), about_key=True, instead=near)
 
 
 #: Metadata of a field that only the scheduler uses, and that hints do not list.

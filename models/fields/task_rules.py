@@ -17,6 +17,9 @@ from models.operation_state import Queue
 #: The key of the rules in the context of a validation.
 TASK_RULES = "task_rules"
 
+#: What is said of a task without a connection if our own broker is in memory.
+NO_BROKER = "The broker is memory://, which no worker of another project can reach."
+
 #: Begins the name of the queue of answers if our other queues have no prefix.
 ANSWERS_WITHOUT_PREFIX = "minutehand"
 
@@ -82,18 +85,16 @@ class TaskRules:
         if connection in self.connections:
             return
         known = suggest(connection or "", self.connections) if self.connections else ""
+        hint = "names connections in MINUTEHAND_TASK_CONNECTIONS."
         if connection is None:
             if self.has_broker:
                 return
-            msg = (
-                "The broker is memory://, which no worker of another project can reach."
-            )
+            msg = NO_BROKER
+            hint = f"An operator sets MINUTEHAND_BROKER_URL, or {hint}"
         else:
             msg = f"{show(connection)} is not a connection of this installation."
-        raise RuleError(
-            msg,
-            known or "An operator names connections in MINUTEHAND_TASK_CONNECTIONS.",
-        )
+            hint = f"An operator {hint}"
+        raise RuleError(msg, known or hint)
 
     def check_exchange(self, exchange: str) -> None:
         """

@@ -11,6 +11,9 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _WHOLE = (
     *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
 )
+#: As people may write them, in any case.
+DAY_NAMES = (*(name.casefold() for name in WEEKDAYS), *_WHOLE)
+
 _BY_NAME = {
     **{name.casefold(): name for name in WEEKDAYS},
     **dict(zip(_WHOLE, WEEKDAYS, strict=True)),

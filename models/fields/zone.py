@@ -25,6 +25,11 @@ _HINT = "Write a name of the tz database, such as 'Europe/Paris' or 'UTC'."
 #: UTC, so it must never be suggested to somebody who wrote "GMT+1".
 _OFFSET = re.compile(r"(gmt|utc|z)?[+-]\d{1,2}(:?\d\d)?", re.IGNORECASE)
 
+#: What clocks show in summer: zones have other names, some of which look alike.
+_SUMMER_HOURS = frozenset(
+    ("BST", "CEST", "EEST", "WEST", "EDT", "CDT", "MDT", "PDT", "AEDT", "NZDT")
+)
+
 #: Names in the database that are not zones: "localtime" stands for whatever the host
 #: is set to, "Factory" for nothing.
 _NOT_OFFERED = frozenset({"Factory", "localtime"})
@@ -75,8 +80,10 @@ def _make_error(name: str) -> RuleError:
     if name.startswith(("/", ".")) or "\\" in name or "\0" in name or ".." in name:
         return RuleError(f"{name!r} is a path, not the name of a time zone.", _HINT)
 
-    if _OFFSET.fullmatch(name.replace(" ", "")):
-        message = f"{name!r} is an offset from UTC, not a time zone."
+    is_summer = name.strip().upper() in _SUMMER_HOURS
+    if is_summer or _OFFSET.fullmatch(name.replace(" ", "")):
+        what = "what clocks show in summer" if is_summer else "an offset from UTC"
+        message = f"{name!r} is {what}, not a time zone."
         return RuleError(message, "Name a place, such as 'Europe/Paris', or 'UTC'.")
 
     message = f"{name!r} is not a time zone of the tz database."

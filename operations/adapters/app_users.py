@@ -9,6 +9,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from models.database.engine import reading
+from models.database.recipient_filter import are_addressed, select_standing
 from models.database.tables import (
     MAY_BE_LEFT_OUT,
     memberships,
@@ -17,9 +18,9 @@ from models.database.tables import (
     users,
 )
 from models.fields.zone import load_zone
-from models.recipients import EVERYONE, RecipientFilterModel
+from models.recipients import RecipientFilterModel, Standing
 from operations.mail.message import MailingApp, Template, make_letterhead
-from operations.recipients import Standing, User
+from operations.recipients import User
 
 
 def fetch_users(
@@ -142,11 +143,11 @@ def _count_addressed(
     on_event: bool,
 ) -> dict[Standing | None, int]:
     """Return how many whom *who* names are out, by their standing; None: inside."""
-    standing = _select_standing(who, now).label("standing")
+    standing = select_standing(who, now).label("standing")
     counted = (
         sa.select(standing, sa.func.count())
         .select_from(users)
-        .where(users.c.app == app, *_are_addressed(who, on_event=on_event))
+        .where(users.c.app == app, *are_addressed(who, on_event=on_event))
         .group_by(standing)
     )
     if not (who.only_inactive_users or who.only_inactivated_users):
@@ -166,7 +167,7 @@ def _count_named(
     connection: sa.Connection, app: str, who: RecipientFilterModel, *, on_event: bool
 ) -> int:
     """Return how many users *who* names, whether it keeps them or not."""
-    conditions = _are_addressed(who, on_event=on_event)
+    conditions = are_addressed(who, on_event=on_event)
     query = sa.select(sa.func.count()).select_from(users)
     if conditions and not who.users:
         # Each member is a user: the index of members is enough.
@@ -210,57 +211,15 @@ def fetch_addressed(  # noqa: PLR0913 - the filter, and which part
 
         limit: The most users.
     """
-    standing = _select_standing(who, now)
+    standing = select_standing(who, now)
     query = (
         sa.select(users.c.id)
-        .where(users.c.app == app, *_are_addressed(who, on_event=on_event))
+        .where(users.c.app == app, *are_addressed(who, on_event=on_event))
         .where(standing.is_(None) if inside else standing.is_not(None))
         .order_by(users.c.id)
         .limit(limit)
     )
     return fetch_users(connection, app, connection.execute(query).scalars().all())
-
-
-def _select_standing(
-    who: RecipientFilterModel, now: datetime
-) -> sa.ColumnElement[str | None]:
-    """Select why *who* leaves out a user whom it names; null: it does not."""
-    kept = users.c
-    inactive = sa.or_(
-        kept.disabled, sa.and_(kept.expires_at.is_not(None), kept.expires_at <= now)
-    )
-    inactivated = kept.activated_at.is_(None)
-    cases: list[tuple[sa.ColumnElement[bool], Standing]] = []
-    if not (who.include_inactive_users or who.only_inactive_users):
-        cases.append((inactive, Standing.INACTIVE))
-    if not (who.include_inactivated_users or who.only_inactivated_users):
-        cases.append((inactivated, Standing.INACTIVATED))
-    only = [inactive] * who.only_inactive_users
-    only += [inactivated] * who.only_inactivated_users
-    if only:
-        cases.append((sa.not_(sa.or_(*only)), Standing.NOT_ONLY))
-    if not cases:
-        return sa.cast(sa.null(), sa.Text)
-    return sa.case(*((when, each.value) for when, each in cases), else_=sa.null())
-
-
-def _are_addressed(
-    who: RecipientFilterModel, *, on_event: bool
-) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions of the users whom *who* names."""
-    kept = users.c
-    is_for_any = on_event and not (who.users or who.groups)
-    if is_for_any or EVERYONE in who.groups:
-        return []
-    is_member = sa.exists().where(
-        memberships.c.app == kept.app,
-        memberships.c.user_id == kept.id,
-        memberships.c.group_name.in_(who.groups),
-    )
-    # With groups alone PostgreSQL can join; with an OR, even of nothing, it looks up
-    # each user.
-    is_named = [kept.id.in_(who.users), kept.email.in_(who.users)]
-    return [sa.or_(is_member, *(is_named if who.users else ()))]
 
 
 class RealDirectory:

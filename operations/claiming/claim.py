@@ -219,24 +219,13 @@ def finish(
     error: str | None = None,
 ) -> bool:
     """Make the operation final; False if it is not ours any more: nothing changed."""
-    values = finish_values(claim, state, reason=reason, error=error)
-    return connection.execute(finish_statement(), values).rowcount == 1
-
-
-def finish_values(
-    claim: Claim,
-    state: OperationState,
-    *,
-    reason: str | None = None,
-    error: str | None = None,
-) -> dict[str, object]:
-    """Return the parameters of ``finish_statement``."""
-    return {
+    values = {
         **_ours(claim),
         "final_state": state,
         "final_reason": reason,
         "final_error": error,
     }
+    return connection.execute(finish_statement(), values).rowcount == 1
 
 
 @cache

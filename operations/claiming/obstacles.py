@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from models.database.tables import operation_steps, task_waits, users
 from models.event import EventName
-from models.operation_state import OperationState, Reason, StepState, Trigger
+from models.operation_state import OPEN_STEPS, OperationState, Reason, Trigger
 from operations.claiming.claimed import Claim
 
 #: Key in the details of an operation that runs again only to send some mails: the state
@@ -26,6 +26,13 @@ RETURN_KEY = "return_to"
 #: Key in the details of a run for which somebody chose some of the action's steps:
 #: their names. The others are skipped.
 STEPS_KEY = "steps"
+
+#: Key in a step's memo, if the step runs again for some recipients only: who they are,
+#: and its former result. See uncertain_mails.py.
+RESENT_KEY = "resent"
+
+#: Key in the memo of a step: the token of the task whose end it waits for.
+AWAITED = "awaited"
 
 
 def can_nothing_stop(claim: Claim) -> bool:
@@ -90,16 +97,21 @@ def _find_obstacle(
 
 
 def _has_sent_task(connection: sa.Connection, claim: Claim) -> bool:
-    sent = sa.exists().where(
-        task_waits.c.operation_id == claim.operation_id,
-        task_waits.c.sent_at.is_not(None),
-        # canceled and retried: then it would be sent anew
-        operation_steps.c.operation_id == task_waits.c.operation_id,
-        operation_steps.c.name == "run_task",
-        operation_steps.c.state == StepState.PENDING,
-        operation_steps.c.started_at.is_not(None),
-    )
-    return bool(connection.execute(sa.select(sent)).scalar())
+    """Tell whether a task was sent whose end is waited for, or known by now."""
+    wait, step = task_waits.c, operation_steps.c
+    row = connection.execute(
+        sa.select(wait.token, step.memo).where(
+            wait.operation_id == claim.operation_id,
+            # unsent if a worker died between sending and writing
+            sa.or_(wait.sent_at.is_not(None), wait.answered_at.is_not(None)),
+            step.operation_id == wait.operation_id,
+            step.name == "run_task",
+            # running if a worker died while it read the answer
+            step.state.in_(sorted(OPEN_STEPS)),
+        )
+    ).one_or_none()
+    # Another token was that of a sending before the operation was retried.
+    return row is not None and (row.memo or {}).get(AWAITED) == str(row.token)
 
 
 def _waits_for_absence(document: Mapping[str, Any]) -> bool:

@@ -14,19 +14,15 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from models.errors import PostponedError, StepError
-from models.operation_state import Reason
+from models.operation_state import DeliveryState, Reason
+from operations.claiming.obstacles import RESENT_KEY
 from operations.mail.message import Mail, Outcome, Sending
 from operations.operation_log import LogLevel
-from operations.ports import DeliveryState, SendMail, StepContext, StepResult
+from operations.ports import SendMail, StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
 
 #: Key in a step's memo: the ids of its recipients, for the next attempt.
 MEMO_KEY = "recipients"
-
-
-#: Key in a step's memo, if the step runs again for some recipients only: who they are,
-#: and its former result. See uncertain_mails.py.
-RESENT_KEY = "resent"
 
 
 def freeze_recipients(context: StepContext) -> Resolution:

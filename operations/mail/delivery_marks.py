@@ -19,6 +19,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 
 from models.database.engine import db_now, writing
 from models.database.tables import deliveries
+from models.operation_state import DeliveryState
 from operations.claiming.claim import guard
 from operations.claiming.claimed import Claim
 from operations.mail.contents import (
@@ -28,7 +29,6 @@ from operations.mail.contents import (
     make_content,
 )
 from operations.mail.message import Mail
-from operations.ports import DeliveryState
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from models.database.tables import deliveries
+from models.operation_state import DeliveryState
 from models.paging import Page, Part
 from operations.list_operations import require_operation
-from operations.ports import DeliveryState
 
 
 class DeliveryJson(TypedDict):

@@ -22,6 +22,7 @@ from models.database.tables import (
     users,
 )
 from models.errors import NotFoundError
+from models.operation_state import DeliveryState
 from models.paging import Page, Part
 from operations.mail.contents import TOO_LARGE
 from operations.mail.message import (
@@ -30,7 +31,6 @@ from operations.mail.message import (
     make_letterhead,
 )
 from operations.mail.senders import Senders
-from operations.ports import DeliveryState
 
 #: What partial indexes serve, by state.
 INDEXED = {

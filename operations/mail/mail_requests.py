@@ -13,6 +13,7 @@ from models.database.engine import Author, reading, writing
 from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.fields.field_types import Instant, Uid, UserName
 from models.fields.strict_model import DocumentModel
+from models.operation_state import DeliveryState
 from operations.mail.count_mails import count_mails, count_operations
 from operations.mail.list_mails import (
     MailSelection,
@@ -25,7 +26,6 @@ from operations.mail.uncertain_mails import (
     resend_mails,
     resolve_mails,
 )
-from operations.ports import DeliveryState
 
 #: The most operations of one request: each is a transaction of its own, and all
 #: together take some seconds.

@@ -23,17 +23,15 @@ from models.database.engine import Author, db_now, reading, writing
 from models.database.journal import note_change
 from models.database.tables import deliveries, operation_steps, operations
 from models.errors import ConflictError, NotFoundError
-from models.operation_state import OperationState, StepState
+from models.operation_state import DeliveryState, OperationState, StepState
 from operations.cancel_and_retry import (
     REOPENED,
     RETRIED_STATES,
     is_beside_live,
     lock_action_of,
 )
-from operations.claiming.obstacles import RETURN_KEY
-from operations.mail.deliver import RESENT_KEY
+from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY
 from operations.mail.list_mails import MailSelection, match_mails
-from operations.ports import DeliveryState
 
 #: The states of operations that may have left mails which can be sent again.
 RESENT_STATES = frozenset({*RETRIED_STATES, OperationState.SUCCEEDED})

@@ -26,17 +26,12 @@ from models.database.engine import (
     writing,
 )
 from models.database.tables import deliveries, operation_steps, operations
-from models.operation_state import OPEN_STEPS, OperationState, StepState
-from operations.claiming.claim import finish, finish_statement, finish_values
+from models.operation_state import OPEN_STEPS, DeliveryState, OperationState, StepState
+from operations.claiming.claim import finish, finish_statement
 from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import RETURN_KEY, STEPS_KEY
+from operations.claiming.obstacles import AWAITED, RESENT_KEY, RETURN_KEY, STEPS_KEY
 from operations.claiming.statements import begin_statement
-from operations.mail.deliver import RESENT_KEY
-from operations.ports import DeliveryState
 from operations.running.spoken_lines import SpokenLines
-
-#: Key in the memo of a step: the token of the task whose end it waits for.
-AWAITED = "awaited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +76,13 @@ def prepare_steps(
             del step.memo[AWAITED]
             remember(connection, claim, step.name, step.memo)
     if left:
-        start_step(connection, claim, left[0].name)
+        _start_again(connection, claim, left[0])
     return left
+
+
+def _start_again(connection: sa.Connection, claim: Claim, step: KeptStep) -> None:
+    """Mark a step running, since when it began if it only waited for its task."""
+    start_step(connection, claim, step.name, anew=AWAITED not in step.memo)
 
 
 def _leave_out(
@@ -114,13 +114,15 @@ def _fetch_kept(connection: sa.Connection, claim: Claim) -> list[KeptStep]:
     return [KeptStep(r.name, StepState(r.state), r.memo or {}) for r in rows]
 
 
-def start_step(connection: sa.Connection, claim: Claim, name: str) -> None:
+def start_step(
+    connection: sa.Connection, claim: Claim, name: str, *, anew: bool = True
+) -> None:
     """Mark a step running; call ``guard`` first in the same transaction."""
     _write_step(
         connection,
         claim,
         name,
-        "started_at",
+        "started_at" if anew else None,
         state=StepState.RUNNING,
         attempt=claim.attempt,
         finished_at=None,
@@ -179,11 +181,10 @@ def finish_last_step(
             spoken.write(connection, claim.operation_id)
         return True
     values = {
-        **finish_values(claim, OperationState.SUCCEEDED),
+        "claimed_id": claim.operation_id,
+        "claimed_token": claim.token,
         "step": name,
-        "new_state": StepState.SUCCEEDED,
         "new_result": None if result is None else json.dumps(result),
-        "new_error": None,
     }
     return execute_at_once(engine, _last_step_statement(), values) is not None
 
@@ -191,9 +192,11 @@ def finish_last_step(
 @cache
 def _last_step_statement() -> ReturningUpdate[Any]:
     """Return one statement that does what takes two on SQLite."""
-    ended = finish_statement().returning(operations.c.id).cte("ended")
+    succeeded = {"state": OperationState.SUCCEEDED, "reason": None, "error": None}
+    ended = finish_statement().values(succeeded).returning(operations.c.id).cte("ended")
     return (
-        _step_statement("finished_at", ("state", "result", "error"))
+        _step_statement("finished_at", ("result",))
+        .values(state=StepState.SUCCEEDED, error=None)
         .where(
             operation_steps.c.operation_id == sa.select(ended.c.id).scalar_subquery()
         )

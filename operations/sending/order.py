@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
@@ -26,6 +26,7 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
+from models.database.flight import Answer, AtOnce, Transaction
 from models.database.tables import (
     ALIVE_FOR,
     AWAITING,
@@ -48,8 +49,7 @@ from operations.paused_queues import PAUSED
 _SLOTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """
     One operation on its way to the broker; ``id`` is the Celery task id.
 
@@ -57,14 +57,21 @@ class Message:
         send_at: When it should be sent, aware UTC. None: unknown.
 
         lane: Lane of its queue, from 0; see operation_state.LANES.
+
+        is_scheduled: Whether nobody asked for it by hand.
+
+        alone_in: Such as the app of a heavy operation: no two of such a place are sent.
     """
 
     id: UUID
     queue: Queue
     triggered_by: str
     attempt: int
-    send_at: datetime | None = field(default=None, compare=False)
+    send_at: datetime | None = None
     lane: int = 0
+    app: str = ""
+    is_scheduled: bool = True
+    alone_in: tuple[tuple[str | None, ...], ...] = ()
 
 
 #: Queues by their stored value; calling the enum takes ten times as long.
@@ -81,6 +88,10 @@ def _sendable_statement() -> sa.CompoundSelect[Any]:
         for rows in (PENDING_MANUAL, PENDING_SCHEDULED)
     )
     return sa.union_all(*(sa.select(part.subquery()) for part in parts))
+
+
+#: Where the trigger is in a row of ``_select_sendable``.
+_TRIGGER_AT = 9
 
 
 def _select_sendable(rows: Rows) -> sa.Select[Any]:
@@ -162,45 +173,95 @@ def fetch_sendable(
     Returns:
         The messages, and whether another look may find more.
     """
-    found = connection.execute(_sendable_statement(), {"limit": limit})
-    rows = found.all()  # all at once: row by row, the driver takes twice as long
-    places = _Places(connection, share) if rows and share is not None else None
-    if any(row.trigger == Trigger.BACKFILL for row in rows):
-        # Live work takes its turn first, such as that of the only heavy operation.
-        rows = sorted(rows, key=lambda row: row.trigger == Trigger.BACKFILL)
-    messages: list[tuple[int, datetime, int, Message]] = []
-    turns: Counter[tuple[datetime, str]] = Counter()
-    scheduled = 0
-    taken: set[tuple[str, ...] | tuple[str, str | None]] = set()
-    for row in rows:
-        id_, queue, text, attempt, send_at, app, action_uid, user, overlap, trigger = (
-            row
-        )
-        is_scheduled = trigger != Trigger.MANUAL
-        is_backfill = trigger == Trigger.BACKFILL
-        scheduled += is_scheduled
-        keys: list[tuple[str, ...] | tuple[str, str | None]] = []
-        if queue == Queue.HEAVY:
-            keys.append((app,))
-        if overlap == Overlap.QUEUE:
-            keys.append((action_uid, user))
-        if not taken.isdisjoint(keys):
-            continue
-        taken.update(keys)
-        turns[send_at, app] += 1
-        lane = 0
-        if places is not None and queue == Queue.QUICK:
-            lane = (
-                find_back_lane(app)
-                if is_backfill
-                else places.give(app, is_scheduled=is_scheduled)
+    return ask_sendable(AtOnce(connection), limit=limit, share=share).choose()
+
+
+def ask_sendable(
+    transaction: Transaction, *, limit: int, share: int | None = None
+) -> Sendable:
+    """Do as ``fetch_sendable``, but choose when *transaction* is over."""
+    rows = transaction.ask(_sendable_statement(), {"limit": limit})
+    under_way = None if share is None else transaction.ask(_under_way_statement(), {})
+    return Sendable(limit, share or 0, rows, under_way)
+
+
+@dataclass(frozen=True, slots=True)
+class Sendable:
+    """
+    What may be sent, as the database answered; see ``fetch_sendable``.
+
+    Args:
+        under_way: How many quick operations each app has. None: there are no shares.
+    """
+
+    limit: int
+    share: int
+    rows: Answer
+    under_way: Answer | None
+
+    def choose(self, handed_over: Sequence[Message] = ()) -> tuple[list[Message], bool]:
+        """
+        Return the messages in their order, and whether another look may find more.
+
+        Args:
+            handed_over: What the broker has, although the database does not say so
+                yet. It counts as under way.
+        """
+        rows = self.rows.rows
+        if any(row[_TRIGGER_AT] == Trigger.BACKFILL for row in rows):
+            # Live work takes its turn first, such as that of the only heavy operation.
+            rows = sorted(rows, key=lambda row: row[_TRIGGER_AT] == Trigger.BACKFILL)
+        places = self._count_places(handed_over) if rows else None
+        known = {message.id for message in handed_over}
+        # Looked up once: this runs for each operation, and enums are slow.
+        quick, heavy, alone = Queue.QUICK, Queue.HEAVY, Overlap.QUEUE
+        manual, backfill = Trigger.MANUAL, Trigger.BACKFILL
+        taken = {place for message in handed_over for place in message.alone_in}
+        messages: list[tuple[int, datetime, int, Message]] = []
+        turns: Counter[tuple[datetime, str]] = Counter()
+        scheduled = 0
+        for row in rows:
+            # By position, which is fast: this runs for each operation.
+            id_, queue, text, attempt, send_at, app, uid, user, overlap, trigger = row
+            is_scheduled = trigger != manual
+            is_backfill = trigger == backfill
+            scheduled += is_scheduled
+            if id_ in known:
+                continue
+            alone_in: tuple[tuple[str | None, ...], ...] = ()
+            if queue == heavy:
+                alone_in = ((app,),)
+            if overlap == alone:
+                alone_in += ((uid, user),)
+            if not taken.isdisjoint(alone_in):
+                continue
+            taken.update(alone_in)
+            turns[send_at, app] += 1
+            lane = 0
+            if places is not None and queue == quick:
+                lane = (
+                    find_back_lane(app)
+                    if is_backfill
+                    else places.give(app, is_scheduled=is_scheduled)
+                )
+            message = Message(
+                *(id_, _QUEUES[queue], text, attempt, send_at, lane),
+                *(app, is_scheduled, alone_in),
             )
-        message = Message(id_, _QUEUES[queue], text, attempt, send_at, lane)
-        rank = is_scheduled + is_backfill
-        messages.append((rank, send_at, turns[send_at, app], message))
-    messages.sort(key=itemgetter(0, 1, 2))  # stable: an app's own order stays
-    more = bool(messages) and limit in {scheduled, len(rows) - scheduled}
-    return [message for *_order, message in messages], more
+            rank = is_scheduled + is_backfill
+            messages.append((rank, send_at, turns[send_at, app], message))
+        messages.sort(key=itemgetter(0, 1, 2))  # stable: an app's own order stays
+        more = bool(messages) and self.limit in {scheduled, len(rows) - scheduled}
+        return [message for *_order, message in messages], more
+
+    def _count_places(self, handed_over: Sequence[Message]) -> _Places | None:
+        if self.under_way is None:
+            return None
+        places = _Places(self.share, self.under_way.rows)
+        for message in handed_over:
+            if message.queue is Queue.QUICK and not message.lane:
+                places.give(message.app, is_scheduled=message.is_scheduled)
+        return places
 
 
 def fetch_share(connection: sa.Connection, part: float) -> int | None:
@@ -234,10 +295,10 @@ class _Places:
     An app that has more to do than its share waits behind itself, not before others.
     """
 
-    def __init__(self, connection: sa.Connection, share: int) -> None:
+    def __init__(self, share: int, under_way: Sequence[tuple[str, str, int]]) -> None:
         self._share = share
         self._used: Counter[tuple[str, bool]] = Counter()
-        for app, trigger, count in connection.execute(_under_way_statement()):
+        for app, trigger, count in under_way:
             self._used[app, trigger != Trigger.MANUAL] += count
 
     def give(self, app: str, *, is_scheduled: bool) -> int:
@@ -271,53 +332,55 @@ def _sent_statement(dialect: str) -> sa.Executable:
         "send_at": UtcDateTime,
     }
     sent = json_rows(dialect, columns, "sent")
+    waits = sa.and_(
+        # A worker may have been faster: the operation may be claimed, final, or
+        # waiting for its next attempt. Then our message is outdated.
+        operations.c.attempt == sent.c.attempt,
+        operations.c.state == OperationState.PENDING,
+        # Or it was claimed and given back without counting the attempt: then it has to
+        # be sent again, because no message is left.
+        sa.or_(sent.c.send_at.is_(None), operations.c.send_at == sent.c.send_at),
+    )
     return (
         sa.update(operations)
+        # What was overtaken by its worker gets a date, too, unless it has one.
         .where(
             operations.c.id == sent.c.id,
-            # A worker may have been faster: the operation may be claimed, final, or
-            # waiting for its next attempt. Then our message is outdated.
-            operations.c.attempt == sent.c.attempt,
-            operations.c.state == OperationState.PENDING,
-            # Or it was claimed and given back without counting the attempt: then it has
-            # to be sent again, because no message is left.
-            sa.or_(sent.c.send_at.is_(None), operations.c.send_at == sent.c.send_at),
+            sa.or_(waits, operations.c.sent_at.is_(None)),
         )
         .values(
-            state=OperationState.QUEUED,
-            sent_at=db_now(),
+            state=sa.case((waits, OperationState.QUEUED), else_=operations.c.state),
+            sent_at=db_now(_SINCE),
             sends=operations.c.sends + 1,
             lane=sent.c.lane,
         )
     )
 
 
-@cache
-def _overtaken_statement(dialect: str) -> sa.Executable:
-    sent = json_rows(dialect, {"id": Identifier, "lane": sa.Integer()}, "sent")
-    return (
-        sa.update(operations)
-        .where(operations.c.id == sent.c.id, operations.c.sent_at.is_(None))
-        .values(sent_at=db_now(), sends=operations.c.sends + 1, lane=sent.c.lane)
-    )
+#: Seconds since the messages were sent, as a negative number.
+_SINCE = sa.bindparam("since", type_=sa.Float)
 
 
-def mark_sent(connection: sa.Connection, messages: Sequence[Message]) -> int:
+def mark_sent(
+    transaction: Transaction, messages: Sequence[Message], *, seconds_ago: float = 0
+) -> None:
     """
-    Mark *messages* as handed to the broker; return how many were still pending.
+    Mark *messages* as handed to the broker.
 
     Operations that a worker has already claimed keep their state.
+
+    Args:
+        transaction: Of the leader.
+
+        messages: At least one.
+
+        seconds_ago: When the broker took them.
     """
-    if not messages:
-        return 0
-    dialect = connection.dialect.name
+    statement = _sent_statement(transaction.connection.dialect.name)
     rows = make_rows_json(
         [
             {"id": m.id, "attempt": m.attempt, "lane": m.lane, "send_at": m.send_at}
             for m in messages
         ]
     )
-    queued = connection.execute(_sent_statement(dialect), {"sent": rows}).rowcount
-    if queued < len(messages):
-        connection.execute(_overtaken_statement(dialect), {"sent": rows})
-    return queued
+    transaction.ask(statement, {"sent": rows, "since": -seconds_ago})

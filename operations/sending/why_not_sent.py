@@ -10,29 +10,34 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
 from models.database.tables import AWAITING, UNDER_WAY, operations
 from models.operation_state import OperationState, Overlap, Queue, is_awaiting
+from models.units import show_instant
 from operations.paused_queues import Rest, fetch_resting
+from operations.read_waits import fetch_waits
 from operations.sending.order import Message, fetch_sendable
-from operations.task_waits import fetch_waits
 
 #: Operations that are examined for overdue ones.
 _LOOKED_AT = 1000
 
 
 def find_hindrances(
-    connection: sa.Connection, operation_ids: Collection[UUID]
+    connection: sa.Connection,
+    operation_ids: Collection[UUID],
+    *,
+    zone: ZoneInfo | None = None,
 ) -> dict[UUID, str]:
     """
     Return what each of these operations waits for, as far as the table shows it.
 
     Operations that may be sent now are left out: they wait for the leader and the
     broker. So are those that were sent within the share of their app: they wait for a
-    worker.
+    worker. Instants are told by the clocks of *zone* and in UTC; None: only in UTC.
     """
     rows = connection.execute(
         sa.select(operations).where(
@@ -42,15 +47,15 @@ def find_hindrances(
     ).all()
     resting = fetch_resting(connection) if rows else {}
     found = {
-        row.id: _find_hindrance(connection, row, resting)
+        row.id: _find_hindrance(connection, row, resting, zone)
         if row.state == OperationState.PENDING
-        else _find_line(connection, row, resting)
+        else _find_line(connection, row, resting, zone)
         for row in rows
     }
     return {id_: text for id_, text in found.items() if text is not None}
 
 
-def describe_rest(queue: Queue, rest: Rest) -> str:
+def describe_rest(queue: Queue, rest: Rest, zone: ZoneInfo | None = None) -> str:
     """
     Say until when *queue* is paused, and why; for tenants too, so not by whom.
 
@@ -58,17 +63,21 @@ def describe_rest(queue: Queue, rest: Rest) -> str:
     >>> describe_rest(Queue.QUICK, Rest(datetime(2026, 1, 5, tzinfo=UTC), None, "move"))
     'queue quick has been paused since 2026-01-05 00:00:00Z: move'
     """
-    until = "" if rest.until is None else f" until {rest.until:%F %T}Z"
+    since = show_instant(rest.since, zone)
+    until = "" if rest.until is None else f" until {show_instant(rest.until, zone)}"
     note = "" if rest.note is None else f": {rest.note}"
-    return f"queue {queue.value} has been paused since {rest.since:%F %T}Z{until}{note}"
+    return f"queue {queue.value} has been paused since {since}{until}{note}"
 
 
 def _find_line(
-    connection: sa.Connection, row: sa.Row[Any], resting: Mapping[Queue, Rest]
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    resting: Mapping[Queue, Rest],
+    zone: ZoneInfo | None,
 ) -> str | None:
     """Say how many operations of its own app are ahead, if it is in a lane behind."""
     if rest := resting.get(Queue(row.queue)):
-        return describe_rest(Queue(row.queue), rest)
+        return describe_rest(Queue(row.queue), rest, zone)
     if row.lane == 0:
         return None
     other = operations.c
@@ -91,14 +100,17 @@ def _find_line(
 
 
 def _find_hindrance(
-    connection: sa.Connection, row: sa.Row[Any], resting: Mapping[Queue, Rest]
+    connection: sa.Connection,
+    row: sa.Row[Any],
+    resting: Mapping[Queue, Rest],
+    zone: ZoneInfo | None,
 ) -> str | None:
     if rest := resting.get(Queue(row.queue)):
-        return describe_rest(Queue(row.queue), rest)
+        return describe_rest(Queue(row.queue), rest, zone)
     if row.send_at > read_clock(connection):
         waits = is_awaiting(row.reason)
-        at = f"it is to be sent at {row.send_at:%F %T}Z"
-        return _describe_wait(connection, row) if waits else at
+        at = f"it is to be sent at {show_instant(row.send_at, zone)}"
+        return _describe_wait(connection, row, zone) if waits else at
     if row.claim_token is not None:
         return "it was canceled and retried, and its former worker has not stopped yet"
     other = operations.c
@@ -121,15 +133,23 @@ def _find_hindrance(
     return None
 
 
-def _describe_wait(connection: sa.Connection, row: sa.Row[Any]) -> str:
+def _describe_wait(
+    connection: sa.Connection, row: sa.Row[Any], zone: ZoneInfo | None
+) -> str:
     """Say what a task of the user's own is waited for, and until when."""
     wait = fetch_waits(connection, [row.id]).get(row.id)
-    since = "" if wait is None or wait.sent_at is None else f" at {wait.sent_at:%F %T}Z"
+    since = ""
+    if wait is not None and wait.sent_at is not None:
+        since = f" at {show_instant(wait.sent_at, zone)}"
     remark = f"; {wait.remark}" if wait is not None and wait.remark else ""
-    return (
-        f"its task was sent{since}, and is given until {row.send_at:%F %T}Z to end"
-        f"{remark}"
-    )
+    until = show_instant(row.send_at, zone)
+    _, _, because = row.reason.partition("; ")  # beside the name of the task
+    if because:
+        return (
+            f"its task was sent{since}, and its time is over, but {because}; the next"
+            f" look is at {until}"
+        )
+    return f"its task was sent{since}, and is given until {until} to end{remark}"
 
 
 def fetch_unsent(connection: sa.Connection, *, older_than: timedelta) -> list[Message]:

@@ -15,12 +15,14 @@ from models.occurrence import str_to_uuid
 from operations.mail.deliver import deliver
 from operations.mail.message import Mail, Outcome, compute_message_id
 from operations.mail.words import find_words
-from operations.notices.wording import make_event, make_subject, make_text
+from operations.notices.wording import (
+    DETAILS_KEY,
+    make_event,
+    make_subject,
+    make_text,
+)
 from operations.ports import StepContext, StepResult
 from operations.recipients import User
-
-#: Key of the notice's facts in the details of the operation.
-DETAILS_KEY = "notice"
 
 #: Key in the step's memo: the answer to its request, which is not sent again then.
 MEMO_KEY = "webhook"

@@ -66,7 +66,7 @@ def _find_staged(context: StepContext) -> tuple[str, ...]:
         msg = (
             f"small app {context.app!r} has nothing staged: neither data nor documents."
             ' Run "refresh" before "publish", or apply documents (minutehand apps'
-            " apply)."
+            " apply FILE)."
         )
         raise StepError(msg, permanent=True)
     return staged

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from models.errors import AwaitedError, RuleError, StepError
@@ -12,13 +11,21 @@ from models.fields.elapsed import parse_elapsed
 from models.fields.placeholders import fill
 from models.occurrence import str_to_uuid
 from models.run_task import RunTaskModel
-from operations.foreign_tasks import Answer, ForeignTask, Wait
+from operations.foreign_tasks import LISTEN_AFTER, Answer, ForeignTask, Wait
 from operations.ports import StepContext, StepResult
 from operations.task_values import make_headers, make_values
 
 #: How many answers are taken off a broker before one is missed: all, in practice.
 _AT_ONCE = 100
 _ROUNDS = 100
+
+#: After the deadline: how soon a broker is asked again that could not be read, and how
+#: long the task's own worker, which it may have cut off too, has from then to answer.
+LOOK_AGAIN = timedelta(minutes=1)
+GRACE = timedelta(minutes=2)
+
+#: Key in the memo: when the broker could not be read for the last time.
+_UNREAD_AT = "answers unread at"
 
 
 def make_task_id(operation_id: UUID) -> UUID:
@@ -51,16 +58,18 @@ def run_task(context: StepContext, asked: RunTaskModel) -> StepResult:
         return describe(sent)
     task = name_task(context, asked)
     wait = context.waits.fetch()
+    trouble = None
     if wait is not None and wait.is_over and wait.answer is None:
-        wait = _look_once_more(context, task, wait)
+        trouble = _look_once_more(context, task)
+        wait = context.waits.fetch() or wait
     if wait is None or not (wait.is_sent or wait.answer):
         # If a worker died just after it had sent the task, this sends it twice.
         raise _send(context, asked, None if wait is None else wait.token)
     if wait.answer is not None:
         return _read_answer(context, task, wait.answer)
     if wait.is_over:
-        raise _make_timeout(asked, task, wait)
-    raise _make_awaited(task, wait)
+        raise _judge_silence(context, asked, task, wait, trouble)
+    raise _make_awaited(task, wait.deadline)
 
 
 def _send(
@@ -74,30 +83,62 @@ def _send(
     )
     context.waits.mark_sent()
     context.say(f"sent {sent.name} to {sent.place}, task id {sent.id}")
-    return _make_awaited(sent, wait)
+    return _make_awaited(sent, wait.deadline)
 
 
-def _make_awaited(task: ForeignTask, wait: Wait) -> AwaitedError:
-    until = wait.deadline.astimezone(UTC).isoformat(timespec="seconds")
+def _make_awaited(
+    task: ForeignTask, deadline: datetime, because: str = ""
+) -> AwaitedError:
+    until = deadline.astimezone(UTC).isoformat(timespec="seconds")
     result = {**describe(task), "waits_until": until}
-    return AwaitedError(task.name, deadline=wait.deadline, result=result)
+    what = f"{task.name}; {because}" if because else task.name
+    return AwaitedError(what, deadline=deadline, result=result)
 
 
-def _look_once_more(context: StepContext, task: ForeignTask, wait: Wait) -> Wait:
-    """Return *wait* with an answer that may have come while no scheduler listened."""
-    with suppress(StepError):  # what cannot be asked has not answered
+def _look_once_more(context: StepContext, task: ForeignTask) -> StepError | None:
+    """Keep answers that no scheduler took off; return why they cannot be read."""
+    try:
         for _round in range(_ROUNDS):
             taken = context.ports.tasks.receive(
                 task.connection, context.waits.keep, limit=_AT_ONCE
             )
             if not taken:
                 break
-    return context.waits.fetch() or wait
+    except StepError as error:
+        return error
+    return None
 
 
-def _make_timeout(asked: RunTaskModel, task: ForeignTask, wait: Wait) -> StepError:
+def _judge_silence(
+    context: StepContext,
+    asked: RunTaskModel,
+    task: ForeignTask,
+    wait: Wait,
+    trouble: StepError | None,
+) -> StepError | AwaitedError:
+    """Return what becomes of a task of which nothing was told in time."""
+    bound = wait.deadline + LISTEN_AFTER
+    if trouble is None:
+        # Perhaps it was away at the deadline, and has just come back.
+        unread_at = context.memo.get(_UNREAD_AT)
+        if unread_at is not None:
+            until = min(datetime.fromisoformat(str(unread_at)) + GRACE, bound)
+            if context.now < until:
+                because = "its broker was away at the deadline, and can be read again"
+                return _make_awaited(task, until, because)
+        return _make_timeout(asked, task, wait.remark)
+    if trouble.permanent or context.now >= bound:
+        return _make_timeout(asked, task, str(trouble))
+    context.remember(_UNREAD_AT, context.now.isoformat())
+    until = min(context.now + LOOK_AGAIN, bound)
+    return _make_awaited(task, until, f"nothing is judged while {trouble}")
+
+
+def _make_timeout(
+    asked: RunTaskModel, task: ForeignTask, remark: str | None
+) -> StepError:
     within = asked.within or "PT1H"
-    look = wait.remark or (
+    look = remark or (
         f"look at the log of the workers that take {task.place}: it may still run, have"
         " expired, have been revoked, or be unknown to them"
     )
@@ -107,7 +148,8 @@ def _make_timeout(asked: RunTaskModel, task: ForeignTask, wait: Wait) -> StepErr
 
 def _read_answer(context: StepContext, task: ForeignTask, answer: Answer) -> StepResult:
     if not answer.succeeded:
-        text = answer.note or "the log of its worker says why"
+        found = context.ports.tasks.fetch_failure(task.connection, task.id)
+        text = answer.note or found or "the log of its worker says why"
         msg = f"{task.name} failed: {text} (task id {task.id})"
         raise StepError(msg, permanent=True)
     context.say(f"{task.name} succeeded")

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.lookup import get_action
-from actions.read_actions import find_zone
+from actions.read_rules import find_zone
 from models.database.engine import (
     UtcDateTime,
     format_utc,

@@ -54,11 +54,13 @@ def _find_hindrances(connection: sa.Connection, history: History) -> dict[UUID, 
     ]
     if not waiting:
         return {}
-    program = describe_program(connection)
+    zone = history.zone
+    program = describe_program(connection, zone)
     late = {
         each.id: program
         for each in waiting
         if each.state == OperationState.PENDING
         and history.now - each.send_at > PATIENCE
     }
-    return late | find_hindrances(connection, [each.id for each in waiting])
+    ids = [each.id for each in waiting]
+    return late | find_hindrances(connection, ids, zone=zone)

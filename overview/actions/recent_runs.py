@@ -17,6 +17,7 @@ from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
 from models.database.tables import UNCERTAIN, deliveries, operations
 from models.operation_state import OperationState, Trigger
+from operations.running.taken import read_taken, seconds_taken
 
 #: The most of one action; and of each of a list, so that one with 200 reads 4,000.
 MOST_RUNS = 100
@@ -27,8 +28,8 @@ class RecentRunJson(TypedDict):
     """
     One of the latest operations of an action.
 
-    ``is_uncertain``: nobody knows whether all of its mails arrived. ``took_s`` is from
-    the start of its last attempt to its end; null if it has not run, or still runs.
+    ``is_uncertain``: nobody knows whether all of its mails arrived. ``took_s`` is how
+    long it ran, without the time between attempts; null if it has not, or still runs.
     """
 
     operation: UUID
@@ -62,6 +63,9 @@ class RecentRun:
 
     Args:
         is_uncertain: Whether nobody knows if all of its mails arrived.
+
+        took: How long it ran: see operations/running/taken.py. None: it has not, or
+            still runs.
     """
 
     operation_id: UUID
@@ -74,13 +78,7 @@ class RecentRun:
     attempt: int
     started_at: datetime | None
     finished_at: datetime | None
-
-    @property
-    def took(self) -> timedelta | None:
-        """How long its last attempt ran, if it ran and has ended."""
-        if self.finished_at is None or self.started_at is None:
-            return None
-        return self.finished_at - self.started_at
+    took: timedelta | None
 
     def as_json(self) -> RecentRunJson:
         """Return the documented object; keys are only added."""
@@ -203,6 +201,7 @@ def _make_statement(dialect: str) -> sa.Select[Any]:
             shown.attempt,
             shown.started_at,
             shown.finished_at,
+            seconds_taken(shown).label("taken_s"),
         )
         .select_from(source)
         .order_by(shown.action_uid, shown.occurrence.desc(), shown.id.desc())
@@ -221,6 +220,7 @@ def _make_run(row: sa.Row[Any]) -> RecentRun:
         attempt=row.attempt,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        took=read_taken(row.taken_s),
     )
 
 

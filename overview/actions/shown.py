@@ -34,10 +34,9 @@ from actions.read_actions import (
     fetch_actions,
     fetch_last_runs,
     fetch_revisions,
-    find_next_due,
-    find_problem,
     get_action_state,
 )
+from actions.read_rules import find_next_due, find_problem
 from models.errors import MinutehandError
 from models.fields.delay import split_delay
 from models.paging import Page, Part
@@ -249,15 +248,15 @@ class DetailedAction:
 
 
 def fetch_shown_action(
-    connection: sa.Connection, given: str, *, app: str | None = None, count: int = 1
+    connection: sa.Connection, uid: str, *, app: str | None = None, count: int = 1
 ) -> ShownAction:
     """
-    Return the action whose uid or name is *given*, with its next *count* occurrences.
+    Return the action *uid*, deleted or not, with its next *count* occurrences.
 
     Raises:
-        NotFoundError, ConflictError: As ``find_action``.
+        NotFoundError: As ``get_action``.
     """
-    row = find_action(connection, given, app=app)
+    row = get_action(connection, uid, app=app)
     (shown,) = _make_all(connection, [row], {row.uid: row.document}, count)
     return shown
 

@@ -25,7 +25,7 @@ from models.fields.duration import Duration
 from models.paging import Page, Part
 from operations.adapters.polars_io import read_schema
 from operations.publish_now import refuse_domain
-from overview.apps.shown import hide_source
+from overview.apps.shown import get_labels, hide_source
 
 
 class ColumnJson(TypedDict):
@@ -63,6 +63,9 @@ class DomainJson(TypedDict):
     published_at: datetime | None
     # whether what is staged is not live
     is_changed: bool
+    # as the document of the app has them
+    title: str | None
+    description: str | None
 
 
 class DetailedDomainJson(DomainJson):
@@ -143,6 +146,8 @@ class DataDomain:
     live: DataVersion | None
     former: DataVersion | None
     published_at: datetime | None
+    title: str | None = None
+    description: str | None = None
 
     def as_json(self) -> DomainJson:
         """Return the documented object; keys are only added."""
@@ -154,6 +159,8 @@ class DataDomain:
             "former": _as_json(self.former),
             "published_at": self.published_at,
             "is_changed": self.staged is not None and self.staged != self.live,
+            "title": self.title,
+            "description": self.description,
         }
 
 
@@ -339,6 +346,9 @@ def _add_versions(
             live=found.get((row.name, row.live_version)),
             former=found.get((row.name, row.previous_version)),
             published_at=row.published_at,
+            title=title,
+            description=description,
         )
         for row in rows
+        for title, description in (get_labels(row),)
     ]

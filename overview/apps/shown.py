@@ -57,6 +57,18 @@ class AppDomainJson(TypedDict):
     staged_version: int | None
     live_version: int | None
     published_at: datetime | None
+    title: str | None
+    description: str | None
+
+
+class AppMailJson(TypedDict):
+    """What a small app writes on its mails beside their content; null: nothing."""
+
+    from_name: str | None
+    from_address: str | None
+    reply_to: str | None
+    unsubscribe: str | None
+    locale: str | None
 
 
 class AppNoticesJson(TypedDict):
@@ -83,6 +95,7 @@ class DetailedAppJson(ActivityJson):
     templates: Sequence[str]
     documents: Sequence[str]
     holidays: Sequence[str]
+    mail: AppMailJson | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +163,8 @@ class ShownDomain:
         source: Without secrets.
 
         published_at: When the live version was published, aware UTC.
+
+        title: What people call it, as its document has it.
     """
 
     name: str
@@ -157,6 +172,8 @@ class ShownDomain:
     staged_version: int | None
     live_version: int | None
     published_at: datetime | None
+    title: str | None = None
+    description: str | None = None
 
     @property
     def place(self) -> str:
@@ -175,6 +192,8 @@ class ShownDomain:
             "staged_version": self.staged_version,
             "live_version": self.live_version,
             "published_at": self.published_at,
+            "title": self.title,
+            "description": self.description,
         }
 
 
@@ -210,6 +229,8 @@ class DetailedApp:
         groups: The number of members, by group.
 
         names: The names of its templates, documents and holiday calendars, by part.
+
+        mail: What it writes on its mails beside their content. None: nothing.
     """
 
     uid: str
@@ -225,6 +246,15 @@ class DetailedApp:
     groups: Mapping[str, int]
     domains: tuple[ShownDomain, ...]
     names: Mapping[str, Sequence[str]]
+    mail: AppMailJson | None = None
+
+    @property
+    def sender(self) -> str | None:
+        """Whom its mails name as their sender. None: that of the installation."""
+        if self.mail is None:
+            return None
+        name, address = self.mail["from_name"], self.mail["from_address"]
+        return f"{name} <{address}>" if name and address else name or address
 
     def seen_by(self, app: str | None) -> DetailedApp:
         """
@@ -252,6 +282,7 @@ class DetailedApp:
             "templates": self.names["templates"],
             "documents": self.names["documents"],
             "holidays": self.names["holidays"],
+            "mail": self.mail,
         }
 
 
@@ -331,11 +362,19 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
                 each.staged_version,
                 each.live_version,
                 each.published_at,
+                *get_labels(each),
             )
             for each in fetch_domains(connection, uid)
         ),
         names=fetch_names(connection, uid),
+        mail=_make_mail(row.mail),
     )
+
+
+def get_labels(domain: sa.Row[Any]) -> tuple[str | None, str | None]:
+    """Return the title and the description of the row of a domain."""
+    labels = domain.labels or {}
+    return labels.get("title"), labels.get("description")
 
 
 def hide_secrets(url: str) -> str:
@@ -364,6 +403,18 @@ def hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
     if "url" in shown:
         shown["url"] = hide_secrets(shown["url"])
     return shown
+
+
+def _make_mail(mail: Mapping[str, Any] | None) -> AppMailJson | None:
+    if not mail:
+        return None
+    return {
+        "from_name": mail.get("from_name"),
+        "from_address": mail.get("from_address"),
+        "reply_to": mail.get("reply_to"),
+        "unsubscribe": mail.get("unsubscribe"),
+        "locale": mail.get("locale"),
+    }
 
 
 def _make_notices(notices: Mapping[str, Any] | None) -> ShownNotices | None:

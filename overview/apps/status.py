@@ -18,14 +18,8 @@ from actions.leader import fetch_leader, get_last_tick_at
 from actions.lookup import fetch_app
 from actions.pausing.pause_state import Pause, PauseJson, fetch_app_pauses
 from actions.pausing.queues import fetch_queue_pauses
-from actions.read_actions import (
-    NextDue,
-    NextDueJson,
-    Quarantined,
-    QuarantinedJson,
-    fetch_next_due,
-    fetch_quarantined,
-)
+from actions.read_actions import Quarantined, QuarantinedJson, fetch_quarantined
+from actions.read_rules import NextDue, NextDueJson, fetch_next_due
 from models.database.engine import read_clock
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_processes
@@ -45,13 +39,8 @@ from overview.installation.figures import (
     find_oldest,
     find_takers,
 )
-from overview.installation.status import (
-    QueueJson,
-    TroubleJson,
-    find_age_s,
-    make_trouble_json,
-    make_waiting,
-)
+from overview.installation.queues import find_age_s, make_waiting
+from overview.installation.status import QueueJson, TroubleJson, make_trouble_json
 
 #: The most actions that are listed as due next.
 _NEXT = 10

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
+from models.database.sql_time import number_of
 from models.database.tables import (
     UNSUCCESSFUL,
     operations,
@@ -19,7 +20,6 @@ from models.database.tables import (
 from models.errors import RuleError
 from models.operation_state import OperationState
 from overview.load.fetching import Whose
-from overview.sql_time import number_of
 
 #: How long after it was due an operation may have been recorded and still counts.
 LATEST = timedelta(days=7)

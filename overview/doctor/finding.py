@@ -10,6 +10,8 @@ from enum import StrEnum
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
+from models.fields.zone import load_zone
+from models.units import show_instant
 from settings import Settings
 
 
@@ -100,10 +102,9 @@ class View:
     settings: Settings
     now: datetime
 
-    def name_starter(self, command: str) -> str:
-        """Return *command*, or ``minutehand up`` where that runs all parts in one."""
-        is_embedded = self.settings.broker_url.startswith("memory")
-        return "minutehand up" if is_embedded else command
+    def show(self, at: datetime) -> str:
+        """Return *at* by the clocks of MINUTEHAND_TIMEZONE, and in UTC."""
+        return show_instant(at, load_zone(self.settings.timezone))
 
 
 Look = Callable[[View], Iterator[Finding]]

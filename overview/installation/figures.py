@@ -18,7 +18,9 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
+from actions.lookup import SYSTEM_APP
 from models.database.engine import db_now
+from models.database.sql_time import seconds_between
 from models.database.tables import (
     LIVE,
     PENDING,
@@ -38,7 +40,7 @@ from models.operation_state import (
     Trigger,
 )
 from operations.fleet.processes import Role, Seen
-from overview.sql_time import seconds_between
+from operations.running.taken import seconds_taken
 
 #: Operations among which the last success is looked for.
 _LATEST = 1_000
@@ -327,7 +329,7 @@ class Spread:
         start_lag: For each bound, how many operations began within so many seconds
             after they were recorded; the last number is how many began at all.
 
-        run_time: The same for the seconds from their start to their end.
+        run_time: The same for the seconds that those that have ended ran.
     """
 
     start_lag: Sequence[int]
@@ -340,9 +342,9 @@ def fetch_spread(
     """Count what was recorded *within* that time, by *bounds* (seconds, ascending)."""
     kept = operations.c
     lag = seconds_between(kept.recorded_at, kept.started_at)
-    ran = seconds_between(kept.started_at, kept.finished_at)
+    ran = seconds_taken()
 
-    def count(length: seconds_between) -> list[sa.ColumnElement[int]]:
+    def count(length: sa.ColumnElement[float]) -> list[sa.ColumnElement[int]]:
         each = [sa.func.sum(sa.case((length <= bound, 1), else_=0)) for bound in bounds]
         return [*each, sa.func.count(length)]
 
@@ -394,11 +396,16 @@ def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
         kept.deleted_at.is_(None),
         sa.or_(kept.next_due_at.is_not(None), kept.event.is_not(None)),
     )
+    # Nothing else is on that queue, and in most installations one action is: an index
+    # finds it, while all the others would be looked at.
+    owned = {Queue.DEFAULT: [kept.app == SYSTEM_APP]}
     return {
         queue
         for queue in Queue
         if connection.execute(
-            sa.select(sa.exists().where(kept.queue == queue, *will_run))
+            sa.select(
+                sa.exists().where(kept.queue == queue, *will_run, *owned.get(queue, ()))
+            )
         ).scalar()
     }
 

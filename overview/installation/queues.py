@@ -8,7 +8,7 @@ that workers began within the last hour, however long they had waited, up to hal
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,12 +19,16 @@ from typing_extensions import TypedDict
 from actions.pausing.pause_state import Pause, PauseJson
 from actions.pausing.queues import fetch_queue_pauses
 from models.database.engine import read_clock
+from models.database.sql_time import minutes_ago
 from models.database.tables import PENDING, UNDER_WAY, operations
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import fetch_processes
-from overview.installation.figures import fetch_backlog, find_takers
-from overview.installation.status import Waiting, find_age_s, make_waiting
-from overview.sql_time import minutes_ago
+from overview.installation.figures import (
+    Backlog,
+    fetch_backlog,
+    find_oldest,
+    find_takers,
+)
 
 #: How far the history of a queue goes back, in minutes.
 HISTORY = 60
@@ -35,6 +39,29 @@ LATELY = 15
 #: Operations that waited for longer before they began count only while others wait as
 #: long: nobody would look through all that was ever recorded.
 _LEAST_BACK, _MOST_BACK = timedelta(hours=2), timedelta(hours=12)
+
+#: The live states, in the order in which an operation passes them.
+LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """
+    The live operations of one queue, or of one app in it.
+
+    Args:
+        app: Uid of the small app. None: the whole queue.
+
+        counts: How many, by state; has each of the live states.
+
+        since: When the oldest operation that no worker has taken was to be sent, aware
+            UTC. None: none is waiting.
+    """
+
+    queue: Queue
+    app: str | None
+    counts: Mapping[OperationState, int]
+    since: datetime | None
 
 
 class ShownQueueJson(TypedDict):
@@ -257,3 +284,18 @@ def count_taken(connection: sa.Connection) -> dict[str, int]:
         .group_by(kept.worker)
     )
     return {worker: count for worker, count in rows if worker is not None}
+
+
+def make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> Waiting:
+    """Return *backlog*, all of which is of one queue (and app), together."""
+    kept = list(backlog)
+    counted: Counter[OperationState] = Counter()
+    for each in kept:
+        counted[each.state] += each.count
+    counts = {state: counted[state] for state in LIVE_IN_ORDER}
+    return Waiting(queue, app, counts, find_oldest(kept))
+
+
+def find_age_s(now: datetime, since: datetime | None) -> float | None:
+    """Return how many seconds ago *since* was; None: it never was."""
+    return None if since is None else round((now - since).total_seconds(), 3)

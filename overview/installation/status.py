@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -21,17 +21,11 @@ from actions.leader import (
 )
 from actions.pausing.pause_state import Pause, PauseJson, fetch_pauses
 from actions.pausing.queues import fetch_queue_pauses
-from actions.read_actions import (
-    NextDue,
-    NextDueJson,
-    Quarantined,
-    QuarantinedJson,
-    fetch_next_due,
-    fetch_quarantined,
-)
+from actions.read_actions import Quarantined, QuarantinedJson, fetch_quarantined
+from actions.read_rules import NextDue, NextDueJson, fetch_next_due
 from models.database.engine import read_clock
 from models.operation_state import OperationState, Queue
-from operations.fleet.processes import Role, Seen, fetch_processes
+from operations.fleet.processes import Seen, fetch_processes
 from overview.installation.figures import (
     Backlog,
     Running,
@@ -46,6 +40,12 @@ from overview.installation.figures import (
     find_oldest,
     find_takers,
 )
+from overview.installation.queues import (
+    Waiting,
+    find_age_s,
+    make_waiting,
+)
+from overview.installation.workers import ProcessJson, make_process_json
 
 #: The most actions that are listed as due next.
 _NEXT = 5
@@ -58,9 +58,6 @@ _RUNNING = 20
 
 #: Sorts after every instant since which something waits.
 _NEVER = datetime.max.replace(tzinfo=UTC)
-
-#: The live states, in the order in which an operation passes them.
-LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
 
 
 class PausedJson(TypedDict):
@@ -108,26 +105,6 @@ class Paused:
                 queue.value: each.as_json() for queue, each in self.queues.items()
             },
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """
-    The live operations of one queue, or of one app in it.
-
-    Args:
-        app: Uid of the small app. None: the whole queue.
-
-        counts: How many, by state; has each of the live states.
-
-        since: When the oldest operation that no worker has taken was to be sent, aware
-            UTC. None: none is waiting.
-    """
-
-    queue: Queue
-    app: str | None
-    counts: Mapping[OperationState, int]
-    since: datetime | None
 
 
 class LeaderJson(TypedDict):
@@ -187,31 +164,6 @@ class TroubleJson(TypedDict):
     reason: str
     count: int
     latest_at: datetime
-
-
-class ProcessJson(TypedDict):
-    """
-    A scheduler or worker; ``alive``: its last sign is recent.
-
-    ``settings`` are those that all processes must share, secrets as digests. ``queues``
-    and ``concurrency`` are null of a scheduler.
-    """
-
-    role: Role
-    name: str
-    host: str
-    pid: int
-    version: str
-    schema: str
-    queues: list[str] | None
-    concurrency: int | None
-    clock_skew_s: float | None
-    free_bytes: int | None
-    settings: dict[str, str]
-    started_at: datetime
-    heartbeat_at: datetime
-    heartbeat_age_s: float
-    alive: bool
 
 
 class LeadershipJson(TypedDict):
@@ -398,44 +350,6 @@ def fetch_status(connection: sa.Connection) -> Status:
         last_success_at=fetch_last_success(connection),
         data_updated_at=fetch_data_updated(connection),
     )
-
-
-def make_waiting(queue: Queue, app: str | None, backlog: Iterable[Backlog]) -> Waiting:
-    """Return *backlog*, all of which is of one queue (and app), together."""
-    kept = list(backlog)
-    counted: Counter[OperationState] = Counter()
-    for each in kept:
-        counted[each.state] += each.count
-    counts = {state: counted[state] for state in LIVE_IN_ORDER}
-    return Waiting(queue, app, counts, find_oldest(kept))
-
-
-def find_age_s(now: datetime, since: datetime | None) -> float | None:
-    """Return how many seconds ago *since* was; None: it never was."""
-    return None if since is None else round((now - since).total_seconds(), 3)
-
-
-def make_process_json(seen: Seen) -> ProcessJson:
-    """Return the documented object of a scheduler or a worker; keys are only added."""
-    process = seen.process
-    is_worker = process.role is Role.WORKER
-    return {
-        "role": process.role,
-        "name": process.name,
-        "host": process.hostname,
-        "pid": process.pid,
-        "version": process.version,
-        "schema": process.revision,
-        "queues": list(process.queues) if is_worker else None,
-        "concurrency": process.concurrency,
-        "clock_skew_s": process.clock_skew_s,
-        "free_bytes": process.free_bytes,
-        "settings": dict(process.settings),
-        "started_at": seen.started_at,
-        "heartbeat_at": seen.heartbeat_at,
-        "heartbeat_age_s": round(seen.age.total_seconds(), 3),
-        "alive": seen.is_alive,
-    }
 
 
 def _make_leader_json(holder: Holder) -> LeaderJson:

@@ -22,10 +22,10 @@ from overview.installation.installed import InstallationJson, fetch_installation
 from overview.installation.status import (
     LeaderJson,
     LeadershipJson,
-    ProcessJson,
     QueueJson,
     fetch_status,
 )
+from overview.installation.workers import ProcessJson
 from settings import Settings
 
 #: The most failures and processes.
@@ -44,7 +44,8 @@ _PERSONAL = frozenset(
     {"MINUTEHAND_ACTOR", "MINUTEHAND_METRICS_APPS", "MINUTEHAND_NOTICE_MAIL"}
     | {"MINUTEHAND_MAIL_SENDER_HOSTS"}
     | {"MINUTEHAND_MAIL_SENDER", "MINUTEHAND_SQL_CONNECTIONS"}
-    | {"MINUTEHAND_TASK_CONNECTIONS", "MINUTEHAND_NOTICE_WEBHOOK"}
+    | {"MINUTEHAND_TASK_CONNECTIONS", "MINUTEHAND_TASK_RESULTS"}
+    | {"MINUTEHAND_NOTICE_WEBHOOK"}
 )
 
 

@@ -10,13 +10,13 @@ from enum import StrEnum
 from uuid import UUID
 
 import sqlalchemy as sa
+from typing_extensions import TypedDict
 
 from models.database.tables import scheduled_actions
 from operations.fleet.draining import drain_worker, refuse_worker, resume_worker
 from operations.fleet.processes import Role, Seen, fetch_processes
 from overview.installation.figures import Running, RunningJson, fetch_running
 from overview.installation.queues import count_taken
-from overview.installation.status import ProcessJson, make_process_json
 
 #: The most operations that are looked at, the longest running first.
 _MOST = 1000
@@ -39,6 +39,31 @@ class WorkerState(StrEnum):
 
     #: It has given no sign of life for too long.
     SILENT = "silent"
+
+
+class ProcessJson(TypedDict):
+    """
+    A scheduler or worker; ``alive``: its last sign is recent.
+
+    ``settings`` are those that all processes must share, secrets as digests. ``queues``
+    and ``concurrency`` are null of a scheduler.
+    """
+
+    role: Role
+    name: str
+    host: str
+    pid: int
+    version: str
+    schema: str
+    queues: list[str] | None
+    concurrency: int | None
+    clock_skew_s: float | None
+    free_bytes: int | None
+    settings: dict[str, str]
+    started_at: datetime
+    heartbeat_at: datetime
+    heartbeat_age_s: float
+    alive: bool
 
 
 class AtWorkJson(RunningJson):
@@ -166,3 +191,26 @@ def set_drained(
     else:
         resume_worker(connection, worker_id, note=note)
     return fetch_worker(connection, worker_id)
+
+
+def make_process_json(seen: Seen) -> ProcessJson:
+    """Return the documented object of a scheduler or a worker; keys are only added."""
+    process = seen.process
+    is_worker = process.role is Role.WORKER
+    return {
+        "role": process.role,
+        "name": process.name,
+        "host": process.hostname,
+        "pid": process.pid,
+        "version": process.version,
+        "schema": process.revision,
+        "queues": list(process.queues) if is_worker else None,
+        "concurrency": process.concurrency,
+        "clock_skew_s": process.clock_skew_s,
+        "free_bytes": process.free_bytes,
+        "settings": dict(process.settings),
+        "started_at": seen.started_at,
+        "heartbeat_at": seen.heartbeat_at,
+        "heartbeat_age_s": round(seen.age.total_seconds(), 3),
+        "alive": seen.is_alive,
+    }

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from models.database.engine import json_rows, make_rows_json
-from models.database.tables import scheduled_actions
+from models.database.tables import DUE_ACTIONS, IDLE_ACTIONS, scheduled_actions
 from models.errors import RuleError
 from models.operation_state import Queue
 from overview.load.counting import Counting, Group, Share
@@ -27,6 +27,8 @@ EVENTS, PAUSED, UNREADABLE, TIME = "events", "paused", "unreadable", "time"
 _JITTER = '"jitter":"'
 
 _kept = scheduled_actions.c
+
+_Condition = sa.ColumnElement[bool] | sa.TextClause
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,11 @@ def foresee(
         is_over: Whether there is no time left.
     """
     left_out = _count_left_out(connection, whose)
-    uids = _fetch_spread_uids(connection, whose)
     counted = 0 if before is None else _count_later(connection, whose, before)
-    for number, timing, groups in _fetch_groups(connection, whose, before):
+    found = _fetch_groups(connection, whose, before)
+    is_spread = any(_JITTER in timing for _, timing, _ in found)
+    uids = _fetch_spread_uids(connection, whose, before) if is_spread else {}
+    for number, timing, groups in found:
         if is_over():
             left_out[TIME] += number
             continue
@@ -129,28 +133,42 @@ def foresee(
 
 
 def _count_left_out(connection: sa.Connection, whose: Whose) -> Counter[str]:
-    paused = _kept.paused_at.is_not(None)
-    query = (
-        sa.select(
-            sa.func.count().filter(paused),
-            sa.func.count().filter(~paused, _kept.timing.is_(None)),
-        )
-        .select_from(scheduled_actions)
-        .where(
-            _kept.deleted_at.is_(None),
-            _kept.active,
-            _kept.quarantined_at.is_(None),
-            *whose.conditions(),
-        )
+    """
+    Return how many actions are paused, and how many of the others events drive.
+
+    Of the few that are idle, all are read; of those that events drive, only an index.
+    """
+    is_kept = _kept.deleted_at.is_(None)
+    is_paused = sa.and_(
+        _kept.active, _kept.paused_at.is_not(None), _kept.quarantined_at.is_(None)
     )
-    of_pauses, of_events = connection.execute(query).one()
-    return Counter({PAUSED: of_pauses, EVENTS: of_events})
+    idle = sa.select(
+        sa.func.count().filter(is_paused),
+        sa.func.count().filter(_kept.event.is_not(None)),
+    ).where(is_kept, IDLE_ACTIONS.of(scheduled_actions.name), *whose.conditions())
+    of_pauses, idle_of_events = connection.execute(idle).one()
+    of_events = _count(connection, _kept.event.is_not(None), is_kept, whose=whose)
+    return Counter({PAUSED: of_pauses, EVENTS: of_events - idle_of_events})
 
 
 def _count_later(connection: sa.Connection, whose: Whose, before: datetime) -> int:
-    """Return how many actions are due, but not *before* an instant."""
-    query = sa.select(sa.func.count()).where(
-        *whose.ticked(), _kept.timing.is_not(None), _kept.next_due_at >= before
+    """
+    Return how many actions are due, but not *before* an instant.
+
+    An index alone knows how many there are with those that events drive.
+    """
+    later = (DUE_ACTIONS.of(scheduled_actions.name), _kept.next_due_at >= before)
+    of_events = (_kept.event.is_not(None), _kept.deleted_at.is_(None))
+    return _count(connection, *later, whose=whose) - _count(
+        connection, *of_events, *later, whose=whose
+    )
+
+
+def _count(connection: sa.Connection, *conditions: _Condition, whose: Whose) -> int:
+    query = (
+        sa.select(sa.func.count())
+        .select_from(scheduled_actions)
+        .where(*conditions, *whose.conditions())
     )
     count: int = connection.execute(query).scalar_one()
     return count
@@ -166,15 +184,9 @@ def _fetch_groups(
     """
     query = (
         sa.select(_kept.app, _kept.queue, _kept.timing, sa.func.count())
-        .where(
-            *whose.ticked(),
-            _kept.timing.is_not(None),
-            _kept.next_due_at.is_not(None),
-        )
+        .where(*_are_due(whose, before))
         .group_by(_kept.app, _kept.queue, _kept.timing)
     )
-    if before is not None:
-        query = query.where(_kept.next_due_at < before)
     by_rule: defaultdict[str, list[Group]] = defaultdict(list)
     for row in connection.execute(query):
         group = Group(*row)
@@ -188,13 +200,25 @@ def _fetch_groups(
     )
 
 
+def _are_due(whose: Whose, before: datetime | None) -> list[_Condition]:
+    """Match the actions that time makes due, *before* an instant if one is given."""
+    found: list[_Condition] = [
+        DUE_ACTIONS.of(scheduled_actions.name),
+        _kept.timing.is_not(None),
+        *whose.conditions(),
+    ]
+    if before is not None:
+        found.append(_kept.next_due_at < before)
+    return found
+
+
 def _fetch_spread_uids(
-    connection: sa.Connection, whose: Whose
+    connection: sa.Connection, whose: Whose, before: datetime | None
 ) -> dict[tuple[str, str, str], list[str]]:
     """Return the actions that have jitter, by app, queue and rule."""
     query = sa.select(_kept.app, _kept.queue, _kept.timing, _kept.uid).where(
         # canonical JSON, which has the key only if there is a value
-        *whose.ticked(),
+        *_are_due(whose, before),
         _kept.timing.contains(_JITTER, autoescape=True),
     )
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.read_actions import find_next_due
-from models.database.tables import scheduled_actions
+from actions.read_rules import find_next_due
+from models.database.tables import DUE_ACTIONS, scheduled_actions
 from overview.json_form import LocalTimeJson, make_local_time
 from overview.zones import find_zone
 
@@ -84,11 +84,7 @@ def fetch_coming(
     rows = connection.execute(
         sa.select(*(each for each in _kept if each.name != "document"))
         .where(
-            _kept.next_due_at.is_not(None),
-            _kept.active,
-            _kept.paused_at.is_(None),
-            _kept.quarantined_at.is_(None),
-            _kept.deleted_at.is_(None),
+            DUE_ACTIONS.of(scheduled_actions.name),
             _kept.timing.is_not(None),
             *(() if app is None else (_kept.app == app,)),
         )

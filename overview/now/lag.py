@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from models.database.engine import read_clock
+from models.database.sql_time import seconds_between
 from models.database.tables import operations
 from operations.list_operations import belongs_to
 from overview.installation.figures import LATELY
 from overview.now.minutes import minute_of
-from overview.sql_time import seconds_between
 
 #: The most operations that are looked at, the latest first: some 20 ms.
 LOOKED_AT = 10_000

@@ -22,10 +22,9 @@ from models.database.tables import (
     operations,
 )
 from models.decision import get_action_name
-from models.operation_state import OperationState
+from models.operation_state import DeliveryState, OperationState
 from models.units import show_instant
 from operations.list_operations import belongs_to
-from operations.ports import DeliveryState
 from overview.json_form import LocalTimeJson, make_local_time
 from overview.now.causes import WITHIN
 from overview.now.late import Late, fetch_late

@@ -10,17 +10,16 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.leader import fetch_holder, get_last_tick_at, get_send_failure
-from actions.lookup import fetch_app
+from actions.lookup import SYSTEM_APP, fetch_app
 from actions.pausing.pause_state import (
     Pause,
     PauseJson,
     fetch_app_pauses,
     fetch_pauses,
 )
-from actions.posting.post import SYSTEM_APP
 from actions.read_actions import fetch_quarantined
 from models.database.engine import read_clock
-from models.database.tables import scheduled_actions
+from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import Role, Seen, fetch_processes
 from overview.installation.figures import (
@@ -277,12 +276,16 @@ def _has_actions(connection: sa.Connection, app: str | None) -> bool:
 
 
 def count_scheduled(connection: sa.Connection, *, app: str | None = None) -> int:
-    """Return how many actions (of *app*) run, so that a pause would stop them."""
-    query = (
-        sa.select(sa.func.count())
-        .select_from(scheduled_actions)
-        .where(_kept.deleted_at.is_(None), _kept.active, _kept.paused_at.is_(None))
-    )
+    """
+    Return how many actions (of *app*) run, so that a pause would stop them.
+
+    An index alone knows how many there are; of the few that are idle, all are read.
+    """
+    alive: list[sa.ColumnElement[bool]] = [_kept.deleted_at.is_(None)]
     if app is not None:
-        query = query.where(_kept.app == app)
+        alive.append(_kept.app == app)
+    count = sa.select(sa.func.count()).select_from(scheduled_actions).where(*alive)
+    rests = sa.or_(~_kept.active, _kept.paused_at.is_not(None))
+    resting = count.where(IDLE_ACTIONS.of(scheduled_actions.name), rests)
+    query = sa.select(count.scalar_subquery() - resting.scalar_subquery())
     return int(connection.execute(query).scalar_one())

@@ -19,6 +19,7 @@ from models.decision import get_action_name
 from models.operation_state import OperationState, Queue, StepState, Trigger
 from operations.list_operations import belongs_to, fetch_steps, is_tried_before
 from operations.running.estimates import RUNS
+from operations.running.taken import seconds_taken
 from overview.operations.operation_json import ProgressJson
 
 #: The most operations that are listed.
@@ -295,7 +296,10 @@ def fetch_usual(
     latest = sa.union_all(
         *(
             sa.select(
-                sa.select(kept.id, kept.action_uid, kept.state)
+                sa.select(
+                    *(kept.id, kept.action_uid, kept.state),
+                    seconds_taken().label("taken_s"),
+                )
                 .where(kept.action_uid == uid)
                 .order_by(kept.occurrence.desc())
                 .limit(RUNS)
@@ -308,6 +312,7 @@ def fetch_usual(
         sa.select(
             latest.c.action_uid,
             latest.c.id,
+            latest.c.taken_s,
             operation_steps.c.name,
             sa.type_coerce(operation_steps.c.started_at, UtcDateTime),
             sa.type_coerce(operation_steps.c.finished_at, UtcDateTime),
@@ -323,11 +328,10 @@ def fetch_usual(
         )
     )
     took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    whole: dict[str, dict[UUID, float]] = defaultdict(lambda: defaultdict(float))
-    for uid, operation_id, name, started_at, finished_at in rows:
-        seconds = (finished_at - started_at).total_seconds()
-        took[uid][name].append(seconds)
-        whole[uid][operation_id] += seconds
+    whole: dict[str, dict[UUID, float]] = defaultdict(dict)
+    for uid, operation_id, taken_s, name, started_at, finished_at in rows:
+        took[uid][name].append((finished_at - started_at).total_seconds())
+        whole[uid][operation_id] = taken_s
     return {
         uid: Usual(
             timedelta(seconds=median(whole[uid].values())),

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
@@ -36,7 +37,7 @@ from models.operation_state import (
 )
 from models.units import show_instant
 from operations.fleet.processes import fetch_processes
-from operations.task_waits import fetch_waits
+from operations.read_waits import fetch_waits
 from overview.installation.figures import find_takers
 from overview.operations.why_not import ALONE, Beside, Place, Recorded
 
@@ -180,13 +181,13 @@ def _fetch_under_way(
     return rows
 
 
-def describe_program(connection: sa.Connection) -> str:
+def describe_program(connection: sa.Connection, zone: ZoneInfo | None = None) -> str:
     """Say why an operation that may be sent is not: no leader, or no broker."""
     if fetch_leader(connection) is None:
-        return "no scheduler leads. Start one: minutehand scheduler"
+        return "no scheduler leads. Start one: minutehand scheduler, or minutehand up"
     failure = get_send_failure(connection)
     if failure is not None:
-        since = show_instant(failure.since)
+        since = show_instant(failure.since, zone)
         return f"the scheduler has failed to send since {since}: {failure.error}"
     return "a scheduler leads, but has not sent it. Check: minutehand doctor"
 

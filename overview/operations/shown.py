@@ -38,6 +38,7 @@ from operations.list_operations import (
     require_operation,
 )
 from operations.running.estimates import Usual, estimate_steps
+from operations.running.taken import read_taken
 from overview.operations.beside import fetch_beside
 from overview.operations.operation_json import OperationJson, ProgressJson, StepJson
 from overview.operations.why_not import ALONE, Beside, Mark, Told, find_mark, tell_why
@@ -74,7 +75,9 @@ class ShownStep:
     @property
     def took(self) -> timedelta | None:
         """How long it ran, if it has ended."""
-        return _subtract(self.finished_at, self.started_at)
+        if self.finished_at is None or self.started_at is None:
+            return None
+        return self.finished_at - self.started_at
 
     @property
     def eta(self) -> datetime | None:
@@ -147,6 +150,9 @@ class ShownOperation:
         told: Why it did not run, or waits. None: it runs, or ran well.
 
         zone: That of its action.
+
+        took: How long it ran: see operations/running/taken.py. None: it has not, or
+            still runs.
     """
 
     id: UUID
@@ -177,6 +183,7 @@ class ShownOperation:
     beside: Beside = ALONE
     told: Told | None = None
     zone: ZoneInfo = _UTC
+    took: timedelta | None = None
 
     @property
     def mark(self) -> Mark | None:
@@ -187,11 +194,6 @@ class ShownOperation:
     def is_final(self) -> bool:
         """Whether only a retry or a resend can still change it."""
         return self.state in FINAL_STATES
-
-    @property
-    def took(self) -> timedelta | None:
-        """How long it ran, if it ran and has ended."""
-        return _subtract(self.finished_at, self.started_at)
 
     @property
     def missed(self) -> MissedRange | None:
@@ -455,6 +457,7 @@ def _make_shown(row: sa.Row[Any], steps: Iterable[ShownStep]) -> ShownOperation:
         details=row.details,
         is_claimed=row.claim_token is not None,
         steps=tuple(steps),
+        took=read_taken(row.taken_s),
     )
 
 
@@ -485,7 +488,3 @@ def _foresee(
         ShownStep(name, state if name in chosen else StepState.SKIPPED)
         for name in order_steps(asked)
     ]
-
-
-def _subtract(end: datetime | None, start: datetime | None) -> timedelta | None:
-    return None if end is None or start is None else end - start

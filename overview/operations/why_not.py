@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol, assert_never
 from uuid import UUID
@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from typing_extensions import TypedDict
 
 from models.operation_state import OperationState, Reason, is_awaiting
+from models.units import show_instant
 from operations.notices.grouping import find_cause
 from overview.reasons import explain_reason, read_reason
 
@@ -171,7 +172,7 @@ class Told:
     def write(self, zone: ZoneInfo | None = None) -> str:
         """Return the sentence as text, each instant in *zone* and in UTC."""
         return "".join(
-            part if isinstance(part, str) else show_both(part, zone)
+            part if isinstance(part, str) else show_instant(part, zone)
             for part in self.parts
         )
 
@@ -183,27 +184,6 @@ class Told:
             "remedies": list(self.remedies),
             "blocker": self.blocker,
         }
-
-
-def show_both(at: datetime, zone: ZoneInfo | None) -> str:
-    """
-    Return what the clocks of *zone* show at an instant, and UTC.
-
-    >>> at = datetime(2026, 10, 20, 0, 30, tzinfo=UTC)
-    >>> show_both(at, ZoneInfo("Europe/Paris"))
-    '2026-10-20 02:30:00 +02:00 (00:30:00Z)'
-    >>> show_both(at, ZoneInfo("America/New_York"))
-    '2026-10-19 20:30:00 -04:00 (2026-10-20 00:30:00Z)'
-    >>> show_both(at, None)
-    '2026-10-20 00:30:00Z'
-    """
-    utc = at.astimezone(UTC)
-    if zone is None or zone.key == "UTC":
-        return f"{utc:%F %T}Z"
-    local = at.astimezone(zone)
-    day = "" if utc.date() == local.date() else f"{utc:%F} "
-    offset = local.isoformat()[-6:]
-    return f"{local:%F %T} {offset} ({day}{utc:%T}Z)"
 
 
 def find_mark(operation: Recorded, uncertain: int = 0) -> Mark | None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from actions.explaining.expected_events import EventRule, read_event_rule
 from actions.explaining.history import fetch_rule_events
-from actions.lookup import find_action
+from actions.lookup import find_action, get_action
 from actions.occurrences import Schedule, make_schedule, parse_timing
 from actions.posting.changes import (
     COMPARED,
@@ -175,7 +175,9 @@ def _find_old(
     connection: sa.Connection, app: str, action: ScheduledActionModel
 ) -> sa.Row[Any] | None:
     try:
-        return find_action(connection, action.uid or action.name, app=app)
+        if action.uid is not None:
+            return get_action(connection, action.uid, app=app)
+        return find_action(connection, action.name, app=app)
     except NotFoundError:
         return None
 

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from actions.lookup import get_action
 from actions.previews.preview import Preview, make_preview
-from actions.read_actions import ActionState, find_problem, get_action_state
+from actions.read_actions import ActionState, get_action_state
+from actions.read_rules import find_problem
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
 from models.fields.instants import format_instant

@@ -16,6 +16,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import UtcDateTime
+from models.database.sql_time import number_of
 from models.database.tables import LIVE, operations, scheduled_actions
 from models.operation_state import (
     LIVE_STATES,
@@ -23,8 +24,8 @@ from models.operation_state import (
     OperationState,
     Queue,
 )
+from operations.running.taken import read_taken, seconds_taken
 from overview.load.fetching import Whose
-from overview.sql_time import number_of
 
 #: How long before the window an operation that has ended may have been recorded.
 REACH = timedelta(hours=6)
@@ -66,6 +67,7 @@ class Window:
         columns = (
             *(_kept.id, _kept.action_uid, _kept.app, _kept.queue, _kept.state),
             *(_kept.occurrence, _kept.started_at, _kept.finished_at, begins),
+            *(_kept.attempt, _kept.details),
         )
         early = self.since - REACH
         lately = sa.select(*columns).where(
@@ -97,6 +99,9 @@ class Run(NamedTuple):
 
     Args:
         finished_at: None: it is still to be done.
+
+        took: How long it ran: see operations/running/taken.py. None: it has not, or
+            still runs.
     """
 
     id: UUID
@@ -104,6 +109,7 @@ class Run(NamedTuple):
     occurrence: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    took: timedelta | None = None
 
 
 class Stretch(NamedTuple):
@@ -179,13 +185,15 @@ def fetch_runs(
         sa.select(
             *(seen.action_uid, seen.id, seen.state),
             *(seen.occurrence, seen.started_at, seen.finished_at),
+            seconds_taken(seen),
         )
         .where(seen.action_uid.in_(uids))
         .order_by(seen.action_uid, seen.begins_at, seen.id)
     )
     found: dict[str, list[Run]] = {uid: [] for uid in uids}
-    for uid, operation_id, state, *times in connection.execute(query):
-        found[uid].append(Run(operation_id, OperationState(state), *times))
+    for uid, operation_id, state, *times, taken_s in connection.execute(query):
+        run = Run(operation_id, OperationState(state), *times)
+        found[uid].append(run._replace(took=read_taken(taken_s)))
     return found
 
 

@@ -102,11 +102,9 @@ class Lane:
     def usual(self) -> timedelta | None:
         """How long a run takes: the median of those that succeeded."""
         took = [
-            (each.finished_at - each.started_at).total_seconds()
+            each.took.total_seconds()
             for each in self.runs
-            if each.state is OperationState.SUCCEEDED
-            and each.finished_at
-            and each.started_at
+            if each.state is OperationState.SUCCEEDED and each.took is not None
         ]
         return timedelta(seconds=median(took)) if took else None
 

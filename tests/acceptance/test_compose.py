@@ -379,13 +379,14 @@ def broker_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
 
 @pytest.fixture
 def stack(
+    request: pytest.FixtureRequest,
     compose: dict[str, Any],
     postgres_url: str,
     broker_url: str,
     secrets: Path,
     tmp_path: Path,
 ) -> Iterator[Stack]:
-    """Run migrate, then all services that last, until the test ends."""
+    """Run migrate, then the services that a test names, until it ends."""
     stack = Stack(
         compose,
         database_url=postgres_url,
@@ -395,7 +396,7 @@ def stack(
     )
     stack.run("migrate", stack.command("migrate"))
     with ExitStack() as processes:
-        for name in LASTING:
+        for name in request.param:
             stack.processes[name] = processes.enter_context(
                 run_process(
                     stack.command(name),
@@ -406,6 +407,7 @@ def stack(
         yield stack
 
 
+@pytest.mark.parametrize("stack", [LASTING], ids=["all"], indirect=True)
 def test_services_do_what_they_are_for(stack: Stack) -> None:
     """
     From an empty database to a quick and a heavy operation done, all services healthy.
@@ -460,6 +462,7 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
     assert healthy == dict.fromkeys(LASTING, True)
 
 
+@pytest.mark.parametrize("stack", [["scheduler"]], ids=["scheduler"], indirect=True)
 def test_health_of_a_scheduler_is_that_of_its_loop(
     stack: Stack, postgres_url: str
 ) -> None:

@@ -88,7 +88,7 @@ def test_demo_shows_what_no_cron_does(tmp_path: Path):
     assert "was killed (SIGKILL)" in told
     assert re.search(r"picked it up, and attempt \d succeeded", told)
     assert "figures: missed (outage)" in told
-    assert "$ minutehand why figures --at " in told
+    assert f"$ MINUTEHAND_HOME={home} minutehand why figures --at " in told
     # Before anything is loaded, it says what it does.
     assert told.startswith("Minutehand demo\nEverything is in ")
 

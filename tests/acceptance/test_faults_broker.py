@@ -114,7 +114,8 @@ def test_broker_that_freezes_costs_one_deadline(broker: Victim) -> None:
 
 def test_batch_is_one_round_trip(broker: Victim) -> None:
     """
-    Kombu sends it as one pipeline; were it not so, each message would be a call.
+    It is sent as one pipeline, in pieces of a few messages; were it not so, each would
+    be a call.
     """
     sender = make_sender(broker.url)
     sender.send(make_messages(1))
@@ -124,7 +125,7 @@ def test_batch_is_one_round_trip(broker: Victim) -> None:
         after = client.info("stats")["total_reads_processed"]
     sender.close()
 
-    assert after - before < 20
+    assert after - before < 50
 
 
 def test_queues_without_messages_are_found(broker: Victim) -> None:
@@ -163,7 +164,7 @@ def test_half_an_hour_without_broker_loses_and_repeats_nothing(
     for name in ("one", "two"):
         post_at(engine, start, name=name, when={"cron_rule": "* * * * *"})
     passed = [0.0]
-    scheduler.dispatcher.monotonic = lambda: passed[0]
+    scheduler.outbox.monotonic = lambda: passed[0]
     broker.kill()
     for minute in range(30):
         passed[0] += 60
@@ -208,7 +209,7 @@ def test_frozen_broker_does_not_stall_the_loop(
         recorded = len(fetch_all(engine))
     finally:
         broker.thaw()
-    scheduler.dispatcher.monotonic = lambda: time.monotonic() + 60
+    scheduler.outbox.monotonic = lambda: time.monotonic() + 60
     scheduler.dispatcher.send_waiting()
     held = get_holder(engine)
 

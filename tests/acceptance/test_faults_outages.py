@@ -1,4 +1,4 @@
-"""A broker that goes and comes while a thousand messages wait (real processes)."""
+"""A broker that goes and comes while hundreds of messages wait (real processes)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim, run_faulty_redis
 from tests.servers import wait_until
 
-#: So many that a worker is always in the middle of taking one.
-WAITING = 1000
+#: So many that a worker is always in the middle of taking one; a second's work.
+WAITING = 300
 
 
 @pytest.fixture(scope="module")

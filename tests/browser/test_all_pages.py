@@ -106,3 +106,29 @@ def _open_each(looker: Looker, site: Site, width: int) -> Iterator[Page]:
         if each.path in _PATHS:
             page.goto(f"{site.url}{each.path}")
             yield page
+
+
+_ADD_ROWS = """
+(colors) => {
+  const list = document.querySelector("main").appendChild(document.createElement("ul"));
+  for (const color of colors) {
+    const row = list.appendChild(document.createElement("li"));
+    row.textContent = `This row is ${color}.`;
+    row.style.color = color;
+    row.style.backgroundColor = "white";
+  }
+}
+"""
+
+
+def test_contrast_is_looked_at_wherever_it_differs(looker: Looker, site: Site):
+    """
+    Rows that are seen as those before them are passed over, and no others.
+    """
+    page = looker.open(site, "/keys")
+    page.evaluate(_ADD_ROWS, ["black", "black", "black"])
+    check_axe(page, only="color-contrast")
+    page.evaluate(_ADD_ROWS, ["black", "black", "lightgray"])
+
+    with pytest.raises(AssertionError, match="This row is lightgray"):
+        check_axe(page, only="color-contrast")

@@ -18,8 +18,12 @@ from actions.leader import get_last_tick_at
 from models.database.engine import reading
 from models.database.tables import deliveries, leases, operation_steps, operations
 from models.occurrence import str_to_uuid
-from models.operation_state import FINAL_STATES, OperationState, StepState
-from operations.ports import DeliveryState
+from models.operation_state import (
+    FINAL_STATES,
+    DeliveryState,
+    OperationState,
+    StepState,
+)
 from tests.chaos.world import USERS, World
 
 _STEP = "send_email"

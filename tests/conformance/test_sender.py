@@ -15,7 +15,7 @@ from kombu.utils.json import loads
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
-from dispatch.dispatcher import Sender
+from dispatch.outbox import Sender
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.sending.order import Message

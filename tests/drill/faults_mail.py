@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading
 from models.database.tables import breakers, deliveries
-from operations.ports import DeliveryState
+from models.operation_state import DeliveryState
 from tests.drill.apps import MAIL
 from tests.drill.case import Case
 from tests.drill.mails import Mood

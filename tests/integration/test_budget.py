@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import sqlalchemy as sa
 
 from celery_app.tasks import execute
 from models.database.engine import make_engine, writing
+from models.database.postgresql import PipelinedFlight
 from operations.claiming.heart import Heart
 from operations.running.worker import Worker
 from tests.scheduling import (
@@ -61,10 +63,20 @@ def counting(engine: sa.Engine) -> Iterator[Counts]:
     def count_commit(_connection: sa.Connection) -> None:
         counts.commits += 1
 
+    send = PipelinedFlight._send
+
+    def count_sent(self: PipelinedFlight, query: str, values: Any) -> Any:
+        if query == "COMMIT":
+            counts.commits += 1
+        else:
+            counts.statements += 1
+        return send(self, query, values)
+
     sa.event.listen(engine, "before_cursor_execute", count_statement)
     sa.event.listen(engine, "commit", count_commit)
     try:
-        yield counts
+        with patch.object(PipelinedFlight, "_send", count_sent):
+            yield counts
     finally:
         sa.event.remove(engine, "before_cursor_execute", count_statement)
         sa.event.remove(engine, "commit", count_commit)

@@ -6,14 +6,21 @@ On PostgreSQL, whose plans are those of a table that has been analysed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from api.answers import ROOT
 from models.database.engine import writing
+from overview.access.roles import Role
+from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (
     FakeSender,
@@ -51,7 +58,7 @@ def test_crowded_app_delays_nobody(postgres_engine: sa.Engine):
     sender = FakeSender()
 
     with pytest.raises(EnoughError):
-        tick(make_dispatcher(engine, sender), SEVEN, meanwhile=stop_at_third())
+        tick(make_dispatcher(engine, sender), SEVEN, meanwhile=stop_at_fourth())
 
     messages = [message for batch in sender.batches for message in batch]
     places = [n for n, each in enumerate(messages) if '"z' in each.triggered_by]
@@ -63,12 +70,12 @@ class EnoughError(BaseException):
     """Not an Exception, so that the tick does not look for its culprit."""
 
 
-def stop_at_third() -> Callable[[], None]:
-    """Return what ends a tick before its third chunk."""
+def stop_at_fourth() -> Callable[[], None]:
+    """Return what ends a tick before its fourth chunk, when the second was sent."""
     chunks = count(1)
 
     def meanwhile() -> None:
-        if next(chunks) == 3:
+        if next(chunks) == 4:
             raise EnoughError
 
     return meanwhile
@@ -127,3 +134,121 @@ def count_scans(engine: sa.Engine, table: str) -> int:
         query = "select seq_scan from pg_stat_user_tables where relname = :table"
         found = connection.execute(sa.text(query), {"table": table})
         return int(found.scalar_one())
+
+
+#: Operations that there are, in the time of so many hours; and those of them that one
+#: statement may read for a page. The largest bound is that of what filters count.
+HAPPENED, HOURS = 30_000, 2_000
+MOST_READ = 22_000
+
+#: Pages and lists that people have open; {operation} is the id of one that failed.
+ASKED = (
+    *("/", "/actions", "/actions?trouble=any", "/actions?text=copy", "/actions/copy1"),
+    *("/operations", "/operations?range=all", "/operations?range=all&state=failed"),
+    *("/operations?state=running", "/operations?state=uncertain&range=all"),
+    *("/operations?state=retrying", "/operations?app=shop", "/operations?queue=heavy"),
+    *("/operations?action=copy1", "/operations?text=copy&range=all"),
+    "/operations?from=2026-01-01T00:00Z&until=2026-01-02T00:00Z",
+    *("/operations/{operation}", "/operations/{operation}/log", "/workers"),
+    *("/timeline", "/timeline?span=7d&app=shop", "/calendar", "/calendar?app=shop"),
+    *("/calendar/planned", "/apps", "/apps/shop", "/search?q=copy", "/pause"),
+    *(
+        "/mails",
+        "/mails?state=failed",
+        "/mails?app=shop",
+        "/events",
+        "/events?app=shop",
+    ),
+    *("/settings", "/settings/changes", "/settings/doctor"),
+    *(f"{ROOT}/operations?state=missed", f"{ROOT}/operations?reason=overlap"),
+    *(f"{ROOT}/operations/counts", f"{ROOT}/operations/facets?text=copy"),
+    *(f"{ROOT}/status", f"{ROOT}/now?app=shop", f"{ROOT}/minutes", f"{ROOT}/load"),
+    *(f"{ROOT}/actions/copy1/days", f"{ROOT}/actions/copy1/runs"),
+    *(f"{ROOT}/mails/counts", f"{ROOT}/events", f"{ROOT}/support-bundle"),
+)
+
+
+def add_history(engine: sa.Engine) -> str:
+    """Add what 20 actions ran; return the id of an operation that failed."""
+    for number in range(20):
+        post_at(engine, SEVEN, APP, name=f"copy {number}", uid=f"copy{number}")
+    with writing(engine) as connection:
+        connection.execute(
+            sa.text(
+                "insert into operations (id, action_uid, action_revision, app, trigger,"
+                " triggered_by, occurrence, queue, overlap, state, recorded_at,"
+                " send_at, started_at, finished_at)"
+                " select gen_random_uuid(), 'copy' || n % 20, 1, :app, 'schedule',"
+                " 'Scheduled action \"copy\"', due, 'quick', 'allow',"
+                " case n % 30 when 0 then 'failed' else 'succeeded' end,"
+                " due, due, due, due from (select n, statement_timestamp()"
+                " - n * make_interval(hours => :hours) / :count"
+                " from generate_series(1, :count) n) made(n, due)"
+            ),
+            {"app": APP, "count": HAPPENED, "hours": HOURS},
+        )
+        failed = connection.execute(
+            sa.text("select id from operations where state = 'failed' limit 1")
+        ).scalar_one()
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        # It looks at 30,000 rows: at all, so that no plan depends on chance.
+        connection.exec_driver_sql("vacuum analyze")
+    return str(failed)
+
+
+@contextmanager
+def explaining(engine: sa.Engine) -> Iterator[list[Any]]:
+    """Fill a list with the plans of whatever is read, and what each read."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, text: str, given: Any, *_: Any) -> None:
+        seen.append((text, given))
+
+    plans: list[Any] = []
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield plans
+    sa.event.remove(engine, "before_cursor_execute", note)
+    with engine.connect() as connection:
+        for text, given in seen:
+            if re.match("select|with", text, re.IGNORECASE):
+                asked = f"explain (analyze, timing off, format json) {text}"
+                [[found]] = connection.exec_driver_sql(asked, given).scalars()
+                plans.append(found["Plan"])
+
+
+def find_scans(plan: dict[str, Any], table: str) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a plan that read *table*."""
+    if plan.get("Relation Name") == table:
+        yield plan
+    for each in plan.get("Plans", ()):
+        yield from find_scans(each, table)
+
+
+def count_read(plan: dict[str, Any], table: str) -> int:
+    """Return how many rows of *table* were read, whatever became of them."""
+    read = "Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck"
+    return sum(
+        int(sum(scan.get(name, 0) for name in read) * scan["Actual Loops"])
+        for scan in find_scans(plan, table)
+    )
+
+
+def test_what_is_shown_costs_no_look_at_all_that_happened(
+    postgres_engine: sa.Engine, tmp_path: Path
+):
+    """
+    A page reads a bounded number of operations, however many there are.
+    """
+    engine = postgres_engine
+    read: dict[str, int] = {}
+    with run_web(engine, tmp_path, UNLIMITED) as web:
+        failed = add_history(engine)
+        key = {"Authorization": f"Bearer {web.keys[None, Role.ADMIN]}"}
+        for path in ASKED:
+            with explaining(engine) as plans:
+                answer = web.client.get(path.format(operation=failed), headers=key)
+            assert answer.status_code in {200, 503}, path
+            read[path] = max(count_read(plan, "operations") for plan in plans)
+
+    assert {} == {path: count for path, count in read.items() if count > MOST_READ}
+    assert max(read.values()) > MOST_READ / 2  # something is read at all

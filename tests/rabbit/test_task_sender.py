@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 import amqp
 import pytest
 
 from actions.stored_task_queues import TaskQueue
-from celery_app.foreign_queues import look_at_task_queues
+from celery_app.foreign_queues import describe_silence, look_at_task_queues
+from celery_app.routing import find_answer_queue
+from celery_app.task_answers import SUCCEEDED, TOKEN
 from celery_app.task_sender import CeleryTaskSender
-from models.errors import StepError
-from operations.foreign_tasks import ForeignTask
+from models.errors import StepError, UnreachableError
+from operations.foreign_tasks import Answer, ForeignTask
 from settings import Settings, read_settings
 from tests.chaos.servers import Victim
-from tests.servers import find_free_port
+from tests.project import run_project
+from tests.servers import find_free_port, wait_until
 
 QUEUE = "shop.reports"
 
@@ -95,6 +100,131 @@ def test_other_node_is_tried(rabbit: Victim, channel: amqp.Channel):
     send(CeleryTaskSender(make_settings(f"{down};{rabbit.url}")))
 
     assert channel.basic_get(QUEUE, no_ack=True) is not None
+
+
+ANSWERS = find_answer_queue("minutehand", "installation")
+
+
+def make_answer() -> amqp.Message:
+    """Return an answer, as a worker sends it."""
+    headers = {"task": SUCCEEDED, TOKEN: str(uuid4())}
+    return amqp.Message(
+        "[[7], {}, {}]", content_type="application/json", application_headers=headers
+    )
+
+
+@pytest.fixture
+def answering(
+    rabbit: Victim, channel: amqp.Channel
+) -> Iterator[tuple[CeleryTaskSender, amqp.Channel]]:
+    """Give a sender whose queue of answers does not exist, and a channel of others."""
+    channel.queue_delete(ANSWERS)
+    sender = CeleryTaskSender(make_settings(rabbit.url), lambda: "installation")
+    yield sender, channel
+    channel.queue_delete(ANSWERS)
+
+
+def test_reader_makes_its_queue(answering: tuple[CeleryTaskSender, amqp.Channel]):
+    """
+    After a reset of the broker, tasks under way have where to send their answers.
+
+    It ends some time after the last of its readers.
+    """
+    sender, channel = answering
+    kept: list[Answer] = []
+
+    def has(count: int) -> bool:
+        sender.receive("shop", kept.extend, limit=10)
+        return len(kept) == count
+
+    for count in (3, 6):
+        assert 0 == sender.receive("shop", kept.extend, limit=10)
+        for _ in range(3):
+            channel.basic_publish(make_answer(), routing_key=ANSWERS)
+        wait_until(partial(has, count), what="the answers")
+        channel.queue_delete(ANSWERS)
+
+    assert 0 == sender.receive("shop", kept.extend, limit=10)
+    with pytest.raises(amqp.PreconditionFailed, match="x-expires"):
+        channel.connection.channel().queue_declare(
+            ANSWERS, durable=True, auto_delete=False
+        )
+
+
+def test_queue_of_answers_that_exists_is_read_as_it_is(
+    answering: tuple[CeleryTaskSender, amqp.Channel],
+):
+    """
+    Whoever made it, and however; and a message that is not kept comes again.
+    """
+    sender, channel = answering
+    channel.queue_declare(
+        *(ANSWERS, False, True, False, False), arguments={"x-queue-type": "quorum"}
+    )
+    for _ in range(3):
+        channel.basic_publish(make_answer(), routing_key=ANSWERS)
+    kept: list[Answer] = []
+
+    def refuse(_answers: Sequence[Answer]) -> None:
+        raise UnreachableError("no database")
+
+    def has_met() -> bool:
+        try:
+            return bool(sender.receive("shop", refuse, limit=10))
+        except UnreachableError:
+            return True
+
+    def has_all() -> bool:
+        sender.receive("shop", kept.extend, limit=10)
+        return len(kept) >= 3
+
+    wait_until(has_met, what="an answer")
+    wait_until(has_all, what="all answers")
+
+    assert 3 == len(kept)
+
+
+def test_exchange_that_leads_nowhere_is_told(rabbit: Victim, channel: amqp.Channel):
+    """
+    RabbitMQ returns the message; the step is tried again.
+    """
+    sender = CeleryTaskSender(make_settings(rabbit.url))
+    task = ForeignTask(
+        "shop.report", str(uuid4()), connection="shop", exchange="shop", routing_key="x"
+    )
+    channel.exchange_delete("shop")
+    with pytest.raises(StepError, match="with key 'x' does not exist") as missing:
+        sender.send(task)
+    channel.exchange_declare("shop", "topic", durable=True, auto_delete=False)
+
+    with pytest.raises(StepError, match="with key 'x' leads to no queue") as unbound:
+        sender.send(task)
+
+    channel.exchange_delete("shop")
+    assert not missing.value.permanent
+    assert not unbound.value.permanent
+
+
+def test_exchange_of_which_no_worker_knows_the_task_is_told(
+    rabbit: Victim, channel: amqp.Channel, tmp_path: Path
+):
+    """
+    The broker does not say which queues it leads to; the workers say what they know.
+    """
+    settings = make_settings(rabbit.url)
+    channel.queue_declare(QUEUE, durable=True, auto_delete=False)
+
+    assert "no worker answers" in str(
+        describe_silence(settings, "shop", None, "shop.report")
+    )
+    with run_project(tmp_path, rabbit.url, QUEUE):
+
+        def find_remark() -> str | None:
+            return describe_silence(settings, "shop", None, "shop.report")
+
+        wait_until(lambda: find_remark() is None, timeout_s=60, what="the worker")
+        unknown = describe_silence(settings, "shop", None, "shop.nothing")
+    assert "knows the task shop.nothing" in str(unknown)
 
 
 def test_doctor_counts_who_takes_it(rabbit: Victim, channel: amqp.Channel):

@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from models.operation_state import OperationState, Reason, StepState, Trigger
-from operations.running.past_attempts import ATTEMPTS_KEY, Outcome, PastAttempt
+from operations.running.past_attempts import Outcome, PastAttempt
+from operations.running.taken import ATTEMPTS_KEY
 from operations.steps.run_task import make_task_id
 from tests.seeded.actions import SeededAction
 from tests.seeded.apps import People

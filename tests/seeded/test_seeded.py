@@ -34,7 +34,8 @@ def test_it_is_what_the_product_would_have_made(
     engine: sa.Engine, seeded: Seeded, tmp_path: Path
 ):
     """
-    Its chain of changes holds, its data can be read, and its actions are due.
+    Its chain of changes holds, its data can be read, and its actions are due. There are
+    operations in each state, and rows in each table but a few.
     """
     with reading(engine) as connection:
         verified = verify_changes(connection)
@@ -42,20 +43,6 @@ def test_it_is_what_the_product_would_have_made(
             connection, "delta-energy", "tariffs", workspace=tmp_path / "workspace"
         )
         status = fetch_status(connection)
-
-    assert verified.broken is None
-    assert domain.problem is None
-    assert status.leader is not None
-    assert 5 == len(status.next_due)
-    assert "assay-import" in {each.uid for each in status.quarantined}
-    assert 2_000 == len(seeded.actions)
-
-
-def test_it_has_something_of_everything(engine: sa.Engine, seeded: Seeded):
-    """
-    There are operations in each state, and rows in each table but a few.
-    """
-    with engine.connect() as connection:
         empty = {
             name
             for name, table in tables.metadata.tables.items()
@@ -63,6 +50,12 @@ def test_it_has_something_of_everything(engine: sa.Engine, seeded: Seeded):
         }
     states = Counter(row["state"] for row in seeded.history.operations)
 
+    assert verified.broken is None
+    assert domain.problem is None
+    assert status.leader is not None
+    assert 5 == len(status.next_due)
+    assert "assay-import" in {each.uid for each in status.quarantined}
+    assert 2_000 == len(seeded.actions)
     assert set(OperationState) == set(states)
     # Nobody asks over HTTP yet, no queue is paused, and no server is given up.
     nothing = {"sign_ins", "idempotency_keys", "queue_pauses", "strangers", "breakers"}

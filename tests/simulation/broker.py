@@ -144,7 +144,7 @@ class Host(Protocol):
 
 @dataclass(eq=False)
 class SimulatedSender:
-    """The broker as one scheduler sees it; see dispatch.dispatcher.Sender."""
+    """The broker as one scheduler sees it; see dispatch.outbox.Sender."""
 
     broker: Broker
     process: Process

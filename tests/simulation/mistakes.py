@@ -22,8 +22,9 @@ import operations.claiming.statements
 import operations.record
 import operations.running.step_records
 from actions.leader import Leader
-from dispatch.dispatcher import Dispatcher
+from dispatch.outbox import Found, Outbox
 from models.database.engine import Identifier, db_now, read_clock, writing
+from models.database.flight import Answer, Transaction
 from models.database.tables import (
     deliveries,
     leases,
@@ -33,19 +34,18 @@ from models.database.tables import (
 from models.database.tables import operations as rows
 from models.decision import Decision
 from models.errors import BrokerUnreachableError
-from models.operation_state import OperationState, StepState
+from models.operation_state import DeliveryState, OperationState, StepState
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
-from operations.ports import DeliveryState
 from operations.sending.order import mark_sent
 
 # -- leaders -------------------------------------------------------------------
 
 
-def check_nothing(self: Leader, connection: sa.Connection) -> int:
+def check_nothing(self: Leader, transaction: Transaction) -> Callable[[], int]:
     """Take our own word for it that we lead."""
-    del connection
-    return self._fence or 0
+    del transaction
+    return lambda: self._fence or 0
 
 
 def take_any(ttl: timedelta) -> sa.Executable:
@@ -95,33 +95,33 @@ def release_any(self: Leader) -> None:
 # -- decisions -----------------------------------------------------------------
 
 
-def advance_any(connection: sa.Connection, decisions: Any) -> set[str]:
+def advance_any(transaction: Transaction, decisions: Any) -> Callable[[], set[str]]:
     """Move actions on whatever their revision is by now."""
     kept = scheduled_actions.c
-    found = connection.execute(sa.select(kept.uid, kept.revision))
+    found = transaction.connection.execute(sa.select(kept.uid, kept.revision))
     known = {row.uid: row.revision for row in found}
     latest = [
         Decision(d.action_uid, known[d.action_uid], d.next_due_at, d.operations)
         for d in decisions
     ]
-    return _ADVANCE(connection, latest)
+    return _ADVANCE(transaction, latest)
 
 
-_ADVANCE = actions.due_rows.advance
+_ADVANCE = actions.due_rows.ask_advance
 
 
-def advance_nothing(connection: sa.Connection, decisions: Any) -> set[str]:
+def advance_nothing(transaction: Transaction, decisions: Any) -> Callable[[], set[str]]:
     """Leave every action where it is, as if it had moved."""
-    del connection
-    return {decision.action_uid for decision in decisions}
+    del transaction
+    return lambda: {decision.action_uid for decision in decisions}
 
 
-def record_half(connection: sa.Connection, new: Any, **options: Any) -> Any:
+def record_half(transaction: Transaction, new: Any, **options: Any) -> Any:
     """Lose the second of every two decisions."""
-    return _RECORD(connection, list(new)[::2], **options)
+    return _RECORD(transaction, list(new)[::2], **options)
 
 
-_RECORD = operations.record.record
+_RECORD = operations.record.ask_record
 
 
 def make_own_id(*_arguments: object) -> UUID:
@@ -151,29 +151,31 @@ _COUNT_LIVE = operations.record.count_live
 # -- sending -------------------------------------------------------------------
 
 
-def mark_all(connection: sa.Connection, messages: Any) -> int:
+def mark_all(transaction: Transaction, messages: Any, *, seconds_ago: float) -> Answer:
     """Mark messages as sent, whoever has claimed or done them meanwhile."""
-    if messages:
-        ids = [message.id for message in messages]
-        connection.execute(
-            sa.update(rows)
-            .where(rows.c.id.in_(ids))
-            .values(state=OperationState.QUEUED, sent_at=db_now())
-        )
-    return len(messages)
+    del seconds_ago
+    ids = [message.id for message in messages]
+    statement = (
+        sa.update(rows)
+        .where(rows.c.id.in_(ids))
+        .values(state=OperationState.QUEUED, sent_at=db_now())
+    )
+    return transaction.ask(statement, {})
 
 
-def send_before_commit(self: Dispatcher, connection: sa.Connection) -> Any:
+def send_before_commit(
+    self: Outbox, transaction: Transaction, *, beside: int = 0
+) -> Any:
     """Hand over what the transaction may still take back."""
-    messages, more = _LOOK(self, connection)
-    if messages:
+    found = _LOOK(self, transaction, beside=beside)()
+    if found.messages:
         with contextlib.suppress(BrokerUnreachableError):
-            self.sender.send(messages)
-        mark_sent(connection, messages)
-    return [], more
+            self.sender.send(found.messages)
+        mark_sent(transaction, found.messages)
+    return lambda: Found((), found.more)
 
 
-_LOOK = Dispatcher._look
+_LOOK = Outbox.look
 
 
 # -- claims --------------------------------------------------------------------

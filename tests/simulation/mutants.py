@@ -17,6 +17,7 @@ from unittest.mock import patch
 import actions.due_action
 import actions.leader
 import dispatch.dispatcher
+import dispatch.outbox
 import operations.cancel_and_retry
 import operations.claiming.claim
 import operations.mail.delivery_marks
@@ -26,7 +27,7 @@ import operations.running.attempt
 import operations.running.step_records
 import tests.simulation.actors
 from actions.leader import Leader
-from dispatch.dispatcher import Dispatcher
+from dispatch.outbox import Outbox
 from operations.mail.delivery_marks import DeliveryMarks
 from tests.simulation import mistakes
 from tests.simulation.world import Emphasis
@@ -75,7 +76,10 @@ def _with_all(*replacements: tuple[Any, str, Any]) -> Patches:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
-        "no fence check", "leadership", _with(Leader, "check", mistakes.check_nothing)
+        "no fence check",
+        "leadership",
+        _with(Leader, "ask_check", mistakes.check_nothing),
+        seeds=(2, 0, 1),
     ),
     Mutant(
         "lease taken while it holds",
@@ -96,18 +100,18 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "advance without revision",
         "decision",
-        _with(dispatch.dispatcher, "advance", mistakes.advance_any),
+        _with(dispatch.dispatcher, "ask_advance", mistakes.advance_any),
         emphasis=Emphasis(clock_jumps=False, races=20),
     ),
     Mutant(
         "next_due_at never moved",
         "decision",
-        _with(dispatch.dispatcher, "advance", mistakes.advance_nothing),
+        _with(dispatch.dispatcher, "ask_advance", mistakes.advance_nothing),
     ),
     Mutant(
         "moved without recording",
         "decision",
-        _with(dispatch.dispatcher, "record", mistakes.record_half),
+        _with(dispatch.dispatcher, "ask_record", mistakes.record_half),
     ),
     Mutant(
         "random ids",
@@ -125,12 +129,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "mark_sent unconditional",
         "start",
-        _with(dispatch.dispatcher, "mark_sent", mistakes.mark_all),
+        _with(dispatch.outbox, "mark_sent", mistakes.mark_all),
     ),
     Mutant(
         "send before commit",
         "dispatch",
-        _with(Dispatcher, "_look", mistakes.send_before_commit),
+        _with(Outbox, "look", mistakes.send_before_commit),
     ),
     Mutant(
         "claim whatever the state",
@@ -177,7 +181,7 @@ MUTANTS: tuple[Mutant, ...] = (
             (operations.running.attempt, "finish", mistakes.finish_any),
             (operations.running.step_records, "finish", mistakes.finish_any),
         ),
-        seeds=(0, 5, 7),
+        seeds=(7, 0, 5),
     ),
     Mutant(
         "no rescue of lost workers",
@@ -213,12 +217,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "uncertain taken for failed",
         "mail",
         _with(DeliveryMarks, "uncertain", mistakes.uncertain_is_failed),
-        seeds=(7,),
+        seeds=(1, 2, 4),
     ),
     Mutant(
         "retry of succeeded steps",
         "effect",
         _with(operations.running.attempt, "prepare_steps", mistakes.reset_steps),
+        seeds=(1, 0, 2),
     ),
     Mutant(
         "steps left open",

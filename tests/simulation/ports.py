@@ -216,11 +216,20 @@ class SimulatedCalls:
         return replace(task, queue=task.queue or "default")
 
     def receive(
-        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+        self,
+        connection: str | None,
+        keep: Callable[[Sequence[Answer]], object],
+        *,
+        limit: int,
     ) -> int:
         """Give no answer."""
         del connection, keep, limit
         return 0
+
+    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
+        """Know of none."""
+        del connection, task_id
+        return None
 
 
 def make_ports(

@@ -9,13 +9,22 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError
-from actions.tick import Bad, Dispatched, run_tick
+from actions.tick import Bad, Dispatched, NoFlights, run_tick
 from dispatch.dispatcher import Dispatcher
+from dispatch.outbox import Outbox
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
 from models.database.tables import change_head, metadata
 from models.decision import Decision
-from tests.scheduling import MONDAY, FakeSender, add_app, fetch_action, post_at, tick
+from tests.scheduling import (
+    MONDAY,
+    FakeSender,
+    Hooked,
+    add_app,
+    fetch_action,
+    post_at,
+    tick,
+)
 
 MINUTE = timedelta(minutes=1)
 
@@ -54,10 +63,13 @@ def engine(clock: Clock) -> Iterator[sa.Engine]:
     engine.dispose()
 
 
-def make_scheduler(engine: sa.Engine, clock: Clock) -> Dispatcher:
+def make_scheduler(
+    engine: sa.Engine, clock: Clock, sender: FakeSender | None = None
+) -> Dispatcher:
     """Return the writing half of one of several schedulers."""
     leader = Leader(engine, monotonic=clock.monotonic)
-    return Dispatcher(engine, leader, FakeSender(), 500, clock.monotonic)
+    outbox = Outbox(sender or FakeSender(), 500, clock.monotonic)
+    return Dispatcher(engine, leader, outbox)
 
 
 def test_decisions_do_not_outlive_the_leadership_they_were_made_under(
@@ -83,6 +95,44 @@ def test_decisions_do_not_outlive_the_leadership_they_were_made_under(
         return frozen.dispatch(decisions, bad)
 
     with pytest.raises(LeadershipLostError):
-        run_tick(clock.now, engine=engine, dispatch=freeze_first)
+        run_tick(clock.now, engine=engine, dispatcher=NoFlights(freeze_first))
 
     assert clock.now + MINUTE == fetch_action(engine, uid).next_due_at
+
+
+def test_flights_do_not_outlive_the_leadership_they_were_made_under(
+    engine: sa.Engine, clock: Clock
+) -> None:
+    """
+    The same between two chunks: neither are its decisions launched, nor does it send
+    what landed before it froze, then or when it leads again.
+    """
+    add_app(engine)
+    rule = {"cron_rule": "* * * * *"}
+    uids = [post_at(engine, clock.now, name=str(n), when=rule) for n in range(3)]
+    sender = FakeSender()
+    frozen = make_scheduler(engine, clock, sender)
+    other = make_scheduler(engine, clock)
+    assert frozen.leader.hold()
+    freezing = Hooked(frozen)
+
+    def freeze() -> None:
+        """Let another one lead before the second launch."""
+        if freezing.launches == 1:
+            clock.now += 10 * MINUTE
+            assert other.leader.hold()
+            tick(other, clock.now)
+            other.leader.release()
+
+    freezing.before_launch = freeze
+
+    with pytest.raises(LeadershipLostError):
+        run_tick(clock.now, engine=engine, dispatcher=freezing, chunk=1)
+
+    assert 1 == len(sender.ids)
+    assert {clock.now + MINUTE} == {
+        fetch_action(engine, uid).next_due_at for uid in uids
+    }
+    assert frozen.leader.hold()
+    run_tick(clock.now, engine=engine, dispatcher=frozen)
+    assert 1 == len(sender.ids)

@@ -9,18 +9,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.faults import RATES, Fault, Faults, Place
 from tests.simulation.seeds import simulate
-from tests.simulation.world import Emphasis, World
+from tests.simulation.world import Emphasis, Report, World
 
 #: ``make simulate SEEDS=2000`` has more.
 SEEDS = 40
 
 _ROOT = Path(__file__).parents[2]
+
+
+@cache
+def live(seed: int) -> Report:
+    """Return what was lived through in the world of *seed*, which is lived once."""
+    return simulate(seed)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -29,7 +36,7 @@ def test_an_hour_of_faults_breaks_no_promise(seed: int) -> None:
     Whatever fails, all that was promised holds after each commit and in the end.
     """
     # An InvariantError names the promise; the seed is all that replays it.
-    report = simulate(seed)
+    report = live(seed)
 
     assert report.figures["operations"] > 0
 
@@ -38,7 +45,7 @@ def test_a_seed_replays_byte_for_byte() -> None:
     """
     Another process with other hashes lives through the same world.
     """
-    here = simulate(7)
+    here = live(7)
     there = subprocess.run(
         [sys.executable, "-m", "tests.simulation", "--seed", "7"],
         cwd=_ROOT,
@@ -55,7 +62,7 @@ def test_seeds_are_different_worlds() -> None:
     """
     Another seed is another story.
     """
-    assert simulate(7).digest != simulate(8).digest
+    assert live(7).digest != live(8).digest
 
 
 def test_faults_strike_at_every_call() -> None:

@@ -371,6 +371,25 @@ def test_connections_that_cannot_be_read_are_refused(value: str, reason: str) ->
     assert "hunter2" not in message
 
 
+def test_results_are_those_of_a_connection_on_redis() -> None:
+    """
+    No other backend is read; nothing of a URL is shown.
+    """
+    shop = "shop=amqp://a:b@shop//"
+    settings = read(task_connections=shop, task_results="shop=redis://:hunter2@r/1")
+
+    assert {"shop": "redis://:hunter2@r/1"} == settings.task_results
+    assert "hunter2" not in repr(settings)
+    for value, reason in (
+        ("shop=amqp://:hunter2@r//", "'shop' that is no Redis"),
+        ("crm=redis://:hunter2@r/1", "'crm', which is no connection"),
+        ("hunter2", "NAME=URL"),
+    ):
+        message = refuse(task_connections=shop, task_results=value)
+        assert reason in message
+        assert "hunter2" not in message
+
+
 def test_connections_are_not_printed() -> None:
     """
     They hold passwords.

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import get_action
-from actions.read_actions import find_zone
+from actions.read_rules import find_zone
 from models.fields.zone import load_zone
 from models.paging import Page
 from overview.actions.days import fetch_action_days

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from actions.lookup import get_action
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.revisions import refuse_action
-from actions.read_actions import find_zone
+from actions.read_rules import find_zone
 from dispatch.manual_runs import run_now
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant

@@ -15,6 +15,7 @@ from actions.small_apps.known_users import (
     fetch_group_part,
     fetch_user_part,
 )
+from actions.small_apps.senders import find_sender_doubt
 from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
@@ -22,7 +23,12 @@ from models.requests.actions import PauseModel
 from operations.list_operations import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part
-from overview.apps.shown import ListedApp, fetch_app_part, fetch_detailed_app
+from overview.apps.shown import (
+    DetailedApp,
+    ListedApp,
+    fetch_app_part,
+    fetch_detailed_app,
+)
 from overview.apps.status import fetch_app_status
 from overview.operations.shown import fetch_shown_part
 from serving.context import Context, Operator, Viewer
@@ -79,8 +85,17 @@ def show_app(context: Viewer, app: str) -> Response:
         ),
         "domains": read(lambda c: fetch_domain_part(c, app, Page(200))),
         "address": find_address(context),
+        "sender_doubt": _find_sender_doubt(context, found),
     }
     return render(context, "app.html", values)
+
+
+def _find_sender_doubt(context: Context, found: DetailedApp | Unread) -> str | None:
+    """Return why the sender that a small app chose is not used."""
+    if isinstance(found, Unread) or found.mail is None:
+        return None
+    allowed = context.services.settings.mail_sender_hosts
+    return find_sender_doubt(found.mail["from_address"], allowed)
 
 
 @router.get("/apps/{app}/users")

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import get_action
-from actions.read_actions import find_zone
+from actions.read_rules import find_zone
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.requests import cancel_backfill, start_backfill
 from models.errors import InvalidDocumentError, MinutehandError, Problem, RuleError

@@ -278,7 +278,7 @@ def _read_action(context: Context, uid: str, *, deleted: bool = False) -> ShownA
     """
     with context.reading() as connection:
         found = fetch_shown_action(connection, uid, app=context.app, count=0)
-    if found.uid != uid or (found.state is ActionState.DELETED and not deleted):
+    if found.state is ActionState.DELETED and not deleted:
         msg = f"there is no scheduled action {uid!r}"
         raise NotFoundError(msg)
     return found

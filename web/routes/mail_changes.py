@@ -16,6 +16,7 @@ from starlette.responses import Response
 from actions.lookup import fetch_app
 from actions.small_apps.list_apps import fetch_names
 from models.errors import MinutehandError
+from models.operation_state import DeliveryState
 from models.paging import Page
 from operations.mail.count_mails import count_mails, count_operations
 from operations.mail.list_mails import (
@@ -28,7 +29,6 @@ from operations.mail.mail_requests import (
     resolve_asked,
 )
 from operations.mail.trial import TestMailJson, TestMailModel
-from operations.ports import DeliveryState
 from serving.context import Context, Operator
 from serving.guarding import heavy
 from web.forms import Form, make_refused, read_form, read_number

@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from models.operation_state import DeliveryState
 from models.paging import Page
 from operations.mail.count_mails import count_lately
 from operations.mail.list_mails import (
@@ -16,7 +17,6 @@ from operations.mail.list_mails import (
     fetch_mail,
     fetch_mails,
 )
-from operations.ports import DeliveryState
 from overview.operations.mailed import fetch_mailed_part
 from overview.operations.shown import fetch_shown_operation
 from serving.context import Context, Viewer

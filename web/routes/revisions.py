@@ -159,11 +159,7 @@ def _compare(
 
 def _read_action(context: Context, uid: str) -> ShownAction:
     with context.reading() as connection:
-        found = fetch_shown_action(connection, uid, app=context.app, count=0)
-    if found.uid != uid:
-        msg = f"there is no scheduled action {uid!r}"
-        raise NotFoundError(msg)
-    return found
+        return fetch_shown_action(connection, uid, app=context.app, count=0)
 
 
 def _read_number(text: str | None) -> int | None:

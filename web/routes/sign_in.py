@@ -133,7 +133,7 @@ def _begin(request: Request, secret: str) -> Session:
             if session is None:
                 msg = (
                     "This link was used, or is older than a quarter of an hour. Ask for"
-                    " another one: minutehand keys link"
+                    " another one, which minutehand keys link prints."
                 )
                 raise ForbiddenError(msg)
             return session

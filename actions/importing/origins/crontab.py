@@ -153,8 +153,10 @@ def fill_from_crontab(draft: Draft, line: CrontabLine, defaults: Defaults) -> No
     if not line.command:
         msg = f"Line {line.number} has no command; cron ignores it, too."
         raise CannotBeError(msg)
+    if line.rule.startswith("-"):
+        draft.remarks.append("Its '-' kept cron from logging; it is left out.")
     draft.document["when"] = {
-        "cron_rule": line.rule,
+        "cron_rule": line.rule.removeprefix("-"),
         "timezone": line.timezone or defaults.timezone,
     }
     if line.spread:
@@ -162,7 +164,7 @@ def fill_from_crontab(draft: Draft, line: CrontabLine, defaults: Defaults) -> No
         draft.differences.append(
             "RANDOM_DELAY draws a delay for all jobs; jitter keeps one for each action."
         )
-    draft.remarks += explain_days(line.rule)
+    draft.remarks += explain_days(line.rule.removeprefix("-"))
     _add_command(draft, line, defaults)
 
 

@@ -44,6 +44,13 @@ def read_beat_schedule(
 
         UnreachableError: If it takes longer than *timeout*.
     """
+    if module.endswith(".py") or os.sep in module:
+        name = module.removesuffix(".py").strip(f".{os.sep}").replace(os.sep, ".")
+        msg = (
+            f"{module!r} is a file, and a module is wanted, as for celery -A. Did you"
+            f" mean {name!r}?"
+        )
+        raise UsageError(msg)
     answer = _run([python or sys.executable, "-B", str(_CHILD), module], timeout)
     try:
         found = json.loads(answer)

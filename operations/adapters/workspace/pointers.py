@@ -36,7 +36,7 @@ def explain_nothing_staged(app: str, kind: str) -> StepError:
     hint = (
         'Run "refresh" before "publish".'
         if kind == "data"
-        else f'Apply a document "{kind}" first (minutehand apps apply).'
+        else f'Apply a document "{kind}" first (minutehand apps apply FILE).'
     )
     msg = f"small app {app!r} has nothing staged for {kind}. {hint}"
     return StepError(msg, permanent=True)

@@ -13,7 +13,7 @@ from overview.doctor.checks.hosts import (
     look_at_settings,
     look_at_space,
 )
-from overview.doctor.checks.mail import look_at_mail
+from overview.doctor.checks.mail import look_at_mail, look_at_senders
 from overview.doctor.checks.packages import look_at_packages
 from overview.doctor.checks.scheduler import (
     look_at_leader,
@@ -46,6 +46,7 @@ LOOKS: dict[str, Look] = {
     "tasks": look_at_tasks,
     "strangers": look_at_strangers,
     "mail": look_at_mail,
+    "sender": look_at_senders,
     "queues": look_at_queues,
     "quarantine": look_at_quarantine,
     "outbox": look_at_outbox,

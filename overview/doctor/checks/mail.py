@@ -1,15 +1,47 @@
-"""Whether the mail server accepts mails."""
+"""Whether the mail server accepts mails, and apps send them under their own name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from typing import Any
 
+import sqlalchemy as sa
+
+from actions.small_apps.senders import find_sender_doubt
+from models.database.tables import small_apps
 from operations.adapters.breaker import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 
 #: While there are mails to send, one is tried at least every five minutes.
 _FORGOTTEN = timedelta(minutes=15)
+
+#: The most apps that are named.
+_NAMED = 5
+
+
+def look_at_senders(view: View) -> Iterator[Finding]:
+    """Look for small apps whose own sender is not used."""
+    kept = small_apps.c
+    rows = view.connection.execute(
+        sa.select(kept.uid, kept.mail)
+        .where(kept.mail.is_not(None), kept.deleted_at.is_(None))
+        .order_by(kept.uid)
+    )
+    doubts = [
+        Finding("sender", Health.DOUBTFUL, f"app {uid}: {doubt}")
+        for uid, mail in rows
+        if (doubt := _find_doubt(view, mail)) is not None
+    ]
+    yield from doubts[:_NAMED]
+    if len(doubts) > _NAMED:
+        found = f"{len(doubts) - _NAMED} more apps: see minutehand apps show APP"
+        yield Finding("sender", Health.DOUBTFUL, found)
+
+
+def _find_doubt(view: View, mail: Mapping[str, Any]) -> str | None:
+    allowed = view.settings.mail_sender_hosts
+    return find_sender_doubt(mail.get("from_address"), allowed)
 
 
 def look_at_mail(view: View) -> Iterator[Finding]:

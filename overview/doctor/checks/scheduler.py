@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from actions.leader import fetch_leader, get_last_tick_at, get_send_failure
-from models.units import format_age, show_instant
+from models.units import format_age
 from overview.doctor.finding import Finding, Health, View
 
 #: A leader ticks every minute; if the last tick is older than this, it is late.
@@ -20,7 +20,7 @@ def look_at_leader(view: View) -> Iterator[Finding]:
     """Look for a leader and its heartbeats."""
     holder = fetch_leader(view.connection)
     if holder is None:
-        starter = view.name_starter("minutehand scheduler")
+        starter = view.settings.name_starter("minutehand scheduler")
         found = f"no scheduler leads. Start one: {starter}"
         yield Finding("leader", Health.BAD, found)
         return
@@ -56,6 +56,6 @@ def look_at_sending(view: View) -> Iterator[Finding]:
     """Repeat the broker's last error to the leader; no finding if sending works."""
     failure = get_send_failure(view.connection)
     if failure is not None:
-        since = show_instant(failure.since)
+        since = view.show(failure.since)
         found = f"the scheduler has failed to send since {since}: {failure.error}"
         yield Finding("sending", Health.BAD, found)

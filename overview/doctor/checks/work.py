@@ -10,7 +10,7 @@ from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import fetch_quarantined
 from models.operation_state import OperationState, Queue
-from models.units import format_age, show_instant
+from models.units import format_age
 from operations.fleet.processes import Role, Seen, fetch_processes
 from operations.list_operations import fetch_stuck
 from operations.sending.why_not_sent import fetch_unsent
@@ -51,7 +51,7 @@ def look_at_outbox(view: View) -> Iterator[Finding]:
     if unsent:
         oldest = unsent[0].send_at
         assert oldest is not None  # a pending operation has an instant to be sent at
-        since = show_instant(oldest)
+        since = view.show(oldest)
         many = (
             "1 operation waits"
             if len(unsent) == 1
@@ -83,16 +83,18 @@ def look_at_queues(view: View) -> Iterator[Finding]:
         takers = find_takers(seen, queue)
         subject = f"queue {queue.value}"
         if queue in pauses:
-            found = f"{_describe_pause(queue, pauses[queue])} {found}"
+            found = f"{_describe_pause(view, queue, pauses[queue])} {found}"
             yield Finding(subject, Health.DOUBTFUL, found)
         elif not takers:
-            yield _judge_untaken(queue, found, seen, scheduled=queue in scheduled)
+            starter = view.settings.name_starter(f"minutehand worker -Q {queue.value}")
+            is_scheduled = queue in scheduled
+            yield _judge_untaken(queue, found, seen, starter, scheduled=is_scheduled)
         elif queue in stuck:
             count, oldest = stuck[queue]
             yield Finding(
                 subject,
                 Health.DOUBTFUL,
-                f"{count} sent and not taken, the oldest since {show_instant(oldest)}. "
+                f"{count} sent and not taken, the oldest since {view.show(oldest)}. "
                 f"The queue has {_describe_takers(takers)}: too few, or they hang. "
                 f"{found}",
             )
@@ -100,19 +102,19 @@ def look_at_queues(view: View) -> Iterator[Finding]:
             yield Finding(subject, Health.GOOD, f"{_describe_takers(takers)}; {found}")
 
 
-def _describe_pause(queue: Queue, pause: Pause) -> str:
+def _describe_pause(view: View, queue: Queue, pause: Pause) -> str:
     """Say since and until when *queue* is paused, by whom, why, and how to end it."""
     by = "" if pause.by is None else f" by {pause.by}"
-    until = "" if pause.until is None else f" until {show_instant(pause.until)}"
+    until = "" if pause.until is None else f" until {view.show(pause.until)}"
     note = "" if pause.note is None else f" ({pause.note})"
     return (
-        f"paused since {show_instant(pause.at)}{by}{until}{note}: nothing of it is"
+        f"paused since {view.show(pause.at)}{by}{until}{note}: nothing of it is"
         f" sent. To end it: minutehand queues resume {queue.value}."
     )
 
 
 def _judge_untaken(
-    queue: Queue, waiting: str, seen: Sequence[Seen], *, scheduled: bool
+    queue: Queue, waiting: str, seen: Sequence[Seen], starter: str, *, scheduled: bool
 ) -> Finding:
     """Judge a queue without a worker: bad if anything waits or is scheduled there."""
     subject = f"queue {queue.value}"
@@ -132,15 +134,14 @@ def _judge_untaken(
     if last is not None:
         found += f"; the last worker gave a sign of life {format_age(last)} ago"
     todo = (
-        f"Start one: minutehand worker -Q {queue.value}. (A worker that cannot reach "
-        "its broker counts as none.)"
+        f"Start one: {starter}. (A worker that cannot reach its broker counts as none.)"
     )
     resting = [each for each in seen if each.is_alive and each.drain_asked_at]
     if resting:
         names = ", ".join(sorted(each.process.name for each in resting)[:_NAMED])
         todo = (
             f"Drained workers take nothing: {names}. Resume one: minutehand workers"
-            f" resume NAME. Or start one: minutehand worker -Q {queue.value}."
+            f" resume NAME. Or start one: {starter}."
         )
     return Finding(subject, Health.BAD, f"{found}. {todo}")
 

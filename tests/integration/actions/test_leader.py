@@ -20,6 +20,7 @@ from actions.leader import (
     record_tick,
 )
 from dispatch.dispatcher import Dispatcher
+from dispatch.outbox import Outbox
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases
 from models.errors import UnreachableError
@@ -88,12 +89,12 @@ def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
 
 def test_lease_is_taken_over_only_when_it_ran_out(engine: sa.Engine):
     """
-    A second before its end nobody gets it; after its end the next one does.
+    Before its end nobody gets it; after its end the next one does.
     """
     first, second = Leader(engine), Leader(engine)
     assert first.hold()
     assert not second.hold()
-    edit_lease(engine, expires_at=get_now(engine) + SECOND)
+    edit_lease(engine, expires_at=get_now(engine) + 30 * SECOND)
     assert not second.hold()
     expire(engine)
 
@@ -235,7 +236,7 @@ def test_paused_leader_writes_nothing(engine: sa.Engine):
     paused, other = Leader(engine), Leader(engine)
     paused.hold()
     sender = FakeSender()
-    dispatcher = Dispatcher(engine, paused, sender, 500)
+    dispatcher = Dispatcher(engine, paused, Outbox(sender, 500))
 
     def take_over() -> None:
         expire(engine)
@@ -266,7 +267,7 @@ def test_leader_that_has_not_noticed_sends_nothing(
     assert paused.fence is not None
 
     with pytest.raises(LeadershipLostError):
-        call(Dispatcher(engine, paused, sender, 500))
+        call(Dispatcher(engine, paused, Outbox(sender, 500)))
 
     assert [] == sender.batches
 
@@ -288,10 +289,10 @@ def test_leader_that_is_overtaken_while_it_sends_marks_nothing(engine: sa.Engine
 
     slow, sender = SlowSender(), FakeSender()
     with pytest.raises(LeadershipLostError):
-        Dispatcher(engine, paused, slow, 500).send_waiting()
+        Dispatcher(engine, paused, Outbox(slow, 500)).send_waiting()
     assert ["pending"] == [row.state for row in fetch_all(engine)]
 
-    Dispatcher(engine, other, sender, 500).send_waiting()
+    Dispatcher(engine, other, Outbox(sender, 500)).send_waiting()
 
     assert [made.id] == slow.ids == sender.ids
     assert ["queued"] == [row.state for row in fetch_all(engine)]
@@ -398,7 +399,7 @@ def test_no_lease_no_dispatch(engine: sa.Engine):
     Leader(engine).hold()
 
     with pytest.raises(LeadershipLostError):
-        tick(Dispatcher(engine, Leader(engine), FakeSender(), 500), at("07:00"))
+        tick(Dispatcher(engine, Leader(engine), Outbox(FakeSender(), 500)), at("07:00"))
 
     assert [] == fetch_all(engine)
 

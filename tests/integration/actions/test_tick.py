@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -11,11 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.due_action import DueAction
-from actions.due_rows import fetch_due, fetch_events, fetch_turns
-from actions.tick import Bad, Dispatched, run_tick
+from actions.due_rows import fetch_due, fetch_events, fetch_first_turns, fetch_turns
+from actions.tick import Bad, Dispatched, NoFlights, run_tick
 from dispatch.dispatcher import Dispatcher
-from models.database.engine import reading, writing
-from models.database.tables import scheduled_actions
+from models.database.engine import reading
 from models.decision import Decision
 from models.occurrence import make_operation_id
 from operations.sending.order import fetch_sendable
@@ -27,6 +25,7 @@ from tests.scheduling import (
     add_app,
     add_event,
     at,
+    copy_action,
     edit,
     edit_action,
     fetch_action,
@@ -43,22 +42,6 @@ MINUTELY = {"cron_rule": "* * * * *"}
 def _app(engine: sa.Engine) -> None:
     """Give every test a small app."""
     add_app(engine, ids=["ann", "bob", "eve"])
-
-
-def copy_action(
-    engine: sa.Engine, uid: str, count: int, *, app: str = "app", prefix: str = "copy"
-) -> list[str]:
-    """Copy an action many times in one statement."""
-    with writing(engine) as connection:
-        row = connection.execute(
-            sa.select(scheduled_actions).where(scheduled_actions.c.uid == uid)
-        ).one()
-        uids = [f"{prefix}{number:05}" for number in range(count)]
-        connection.execute(
-            sa.insert(scheduled_actions),
-            [{**row._asdict(), "uid": each, "name": each, "app": app} for each in uids],
-        )
-    return uids
 
 
 def test_three_minutes_of_outage_run_three_times(engine: sa.Engine):
@@ -253,7 +236,7 @@ def test_values_that_the_database_refuses_stop_nobody(engine: sa.Engine):
     error = sa.exc.DataError("INSERT ...", {}, ValueError("no \0 in a text"))
     refusing = refuse(make_dispatcher(engine), {uids[3], uids[7]}, error)
 
-    report = run_tick(at("07:00"), engine=engine, dispatch=refusing)
+    report = run_tick(at("07:00"), engine=engine, dispatcher=NoFlights(refusing))
 
     assert {uids[3], uids[7]} == {action.uid for action, _ in report.quarantined}
     assert (10, 8) == (report.due, report.recorded)
@@ -275,7 +258,7 @@ def test_what_is_too_much_at_once_is_recorded_in_parts(engine: sa.Engine):
             raise sa.exc.OperationalError("INSERT ...", {}, limit)
         return dispatcher.dispatch(decisions, bad)
 
-    report = run_tick(at("07:00"), engine=engine, dispatch=dispatch)
+    report = run_tick(at("07:00"), engine=engine, dispatcher=NoFlights(dispatch))
 
     assert (10, 10, []) == (report.due, report.recorded, report.quarantined)
 
@@ -289,7 +272,7 @@ def test_a_schema_that_is_wrong_for_all_blames_nobody(engine: sa.Engine):
     refusing = refuse(make_dispatcher(engine), {uid}, error)
 
     with pytest.raises(sa.exc.ProgrammingError):
-        run_tick(at("07:00"), engine=engine, dispatch=refusing)
+        run_tick(at("07:00"), engine=engine, dispatcher=NoFlights(refusing))
 
     assert fetch_action(engine, uid).quarantined_at is None
 
@@ -332,9 +315,14 @@ def ask_for_turns(connection: sa.Connection, _due: DueAction) -> None:
     fetch_turns(connection, now=at("07:00"))
 
 
+def ask_for_first_turns(connection: sa.Connection, _due: DueAction) -> None:
+    """Ask who has been due for longest."""
+    fetch_first_turns(connection, now=at("07:00"))
+
+
 def ask_for_events(connection: sa.Connection, due: DueAction) -> None:
     """Ask what has happened, had the action that is due waited for it."""
-    waiting = replace(due, event="app.x1", delay="PT1M")
+    waiting = due._replace(event="app.x1", delay="PT1M")
     fetch_events(connection, [waiting], now=at("07:00"))
 
 
@@ -367,6 +355,7 @@ def register_many(engine: sa.Engine) -> None:
     ("ask", "index"),
     [
         (ask_for_turns, "ix_scheduled_actions_due"),
+        (ask_for_first_turns, "ix_scheduled_actions_due"),
         (ask_for_events, "ix_events_app_name"),
         (ask_for_messages, "ix_operations_pending"),
     ],

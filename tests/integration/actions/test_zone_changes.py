@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.zone_changes import MovedInstant, adopt_zones, find_moved, find_unreadable
+from actions.zone_changes import (
+    MovedInstant,
+    adopt_zones,
+    find_moved,
+    find_reread,
+    find_unreadable,
+)
 from models.database.engine import reading, writing
 from models.database.tables import zones
 from tests.scheduling import (
@@ -21,12 +27,12 @@ from tests.scheduling import (
 )
 
 PARIS = "Europe/Paris"
-#: A Monday noon in winter, before any rule of these tests is due.
-NOW = datetime(2027, 1, 4, 12, tzinfo=UTC)
+#: A Monday noon in winter, before any rule of these tests is due, and not soon past.
+NOW = datetime(2083, 1, 4, 12, tzinfo=UTC)
 DAILY = {"cron_rule": "0 7 * * *", "timezone": PARIS}
 HOUR = timedelta(hours=1)
-#: In the gap of Paris in March 2027; Algiers has none.
-IN_GAP = {"due_date": "2027-03-28T02:30", "timezone": PARIS}
+#: In the gap of Paris in March 2083; Algiers has none.
+IN_GAP = {"due_date": "2083-03-28T02:30", "timezone": PARIS}
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +104,7 @@ def test_only_the_season_that_changed_is_told(engine: sa.Engine):
         {"cron_rule": "0 * * * *", "timezone": PARIS},
         {"cron_rule": "*/5 * * * *", "timezone": PARIS},
         {"every": "PT6H", "anchor": "2026-01-01T00:00:00Z", "timezone": PARIS},
-        {"due_date": "2027-07-01T09:00:00+02:00", "timezone": PARIS},
+        {"due_date": "2083-07-01T09:00:00+02:00", "timezone": PARIS},
         {"calendar": "*-*-* 07:00 UTC", "timezone": PARIS},
         {"on": "app.x", "timezone": PARIS},
     ],
@@ -120,12 +126,12 @@ def test_what_no_clock_decides_is_not_told(engine: sa.Engine, when: dict[str, An
 @pytest.mark.parametrize(
     ("when", "before"),
     [
-        ({"due_date": "2027-07-01T09:00:00"}, "2027-07-01T08:00:00+00:00"),
+        ({"due_date": "2083-07-01T09:00:00"}, "2083-07-01T08:00:00+00:00"),
         (
-            {"every": "P1M", "anchor": "2027-06-30T09:00:00"},
-            "2027-06-30T08:00:00+00:00",
+            {"every": "P1M", "anchor": "2083-06-30T09:00:00"},
+            "2083-06-30T08:00:00+00:00",
         ),
-        ({"calendar": "2027-07-01 09:00 Europe/Paris"}, "2027-07-01T08:00:00+00:00"),
+        ({"calendar": "2083-07-01 09:00 Europe/Paris"}, "2083-07-01T08:00:00+00:00"),
     ],
 )
 def test_every_kind_on_the_wall_clock_is_told(
@@ -165,7 +171,7 @@ def test_leader_takes_the_new_rules_over(engine: sa.Engine):
 
 def post_in_gap(engine: sa.Engine, **changes: Any) -> str:
     """Post a due date when there was no gap; the tz database in use has one there."""
-    uid = post(engine, when={**IN_GAP, "due_date": "2027-03-28T04:30"}, **changes).uid
+    uid = post(engine, when={**IN_GAP, "due_date": "2083-03-28T04:30"}, **changes).uid
     timing = fetch_action(engine, uid).timing.replace("T04:30", "T02:30")
     edit_action(engine, uid, timing=timing)
     make_older(engine, "Africa/Algiers")
@@ -186,7 +192,7 @@ def test_rule_that_new_clocks_make_unreadable_stops_nobody(engine: sa.Engine):
     assert NOW.replace(hour=6) + 24 * HOUR == fetch_action(engine, good).next_due_at
     row = fetch_action(engine, bad)
     assert row.quarantined_at is not None
-    assert row.quarantine_reason.startswith("'2027-03-28T02:30' does not exist")
+    assert row.quarantine_reason.startswith("'2083-03-28T02:30' does not exist")
     assert "\n" not in row.quarantine_reason
     assert 2 == count_revisions(engine, bad)
 
@@ -272,6 +278,28 @@ def test_leader_computes_anew_what_it_reads_otherwise(engine: sa.Engine):
 
     assert ({PARIS: 1}, {}) == (adopted, again)
     assert stale + HOUR == fetch_action(engine, uid).next_due_at
+
+
+def test_actions_that_will_be_read_otherwise_are_told_until_a_leader_leads(
+    engine: sa.Engine,
+):
+    """
+    Those whose days may have 23 hours; the others go on as they are.
+    """
+    every = {"every": "P1D", "anchor": "2026-06-03T16:00", "timezone": PARIS}
+    uid = post(engine, when=every).uid
+    post(engine, name="cron", when=DAILY)
+    post(engine, name="exact", when={**every, "every": "PT24H"})
+    post(engine, name="utc", when={**every, "timezone": "UTC"})
+    make_read_by_others(engine)
+
+    with reading(engine) as connection:
+        before = find_reread(connection, now=NOW)
+    adopt(engine)
+    with reading(engine) as connection:
+        after = find_reread(connection, now=NOW)
+
+    assert ([(uid, PARIS)], []) == (before, after)
 
 
 @pytest.mark.parametrize("remembered", [True, False])

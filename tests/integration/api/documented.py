@@ -84,6 +84,11 @@ class Route:
         return "text/event-stream" in answers
 
     @property
+    def takes_body(self) -> bool:
+        """Whether it takes more than a path and a query."""
+        return "requestBody" in self.told
+
+    @property
     def parameters(self) -> list[dict[str, Any]]:
         """What it takes in path, query and headers."""
         found: list[dict[str, Any]] = self.told.get("parameters", [])
@@ -106,14 +111,17 @@ class Route:
         for name, headers, content in bodies:
             yield self._make_sample(name, ids, required, headers, content)
         name, headers, content = bodies[0]
-        for each in self.parameters:
-            if each["in"] != "query" or each["name"] in required:
-                continue
-            example = find_example(each)
-            if example is not None:
-                query = {**required, each["name"]: _to_text(example)}
-                name = f"{each['name']}={_to_text(example)}"
-                yield self._make_sample(name, ids, query, headers, content)
+        given = {
+            each["name"]: _to_text(example)
+            for each in self.parameters
+            if each["in"] == "query" and each["name"] not in required
+            if (example := find_example(each)) is not None
+        }
+        # Without its other end, a period that began then would be longer each day.
+        period = {name: given[name] for name in ("from", "until") if name in given}
+        for name, text in given.items():
+            query = {**required, **(period if name in period else {}), name: text}
+            yield self._make_sample(f"{name}={text}", ids, query, headers, content)
 
     def _make_bodies(self) -> Iterator[tuple[str, dict[str, str], bytes | None]]:
         contents = self.told.get("requestBody", {}).get("content", {})

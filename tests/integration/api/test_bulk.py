@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -172,8 +171,8 @@ def test_operations_are_named_one_by_one(web: Web):
     As somebody has ticked them; those of other small apps do not count.
     """
     rows = {app: [make_operation(n, app=app) for n in range(3)] for app in (APP, OTHER)}
-    mine = [replace(each, id=uuid4()) for each in rows[APP]]
-    theirs = [replace(each, id=uuid4()) for each in rows[OTHER]]
+    mine = [each._replace(id=uuid4()) for each in rows[APP]]
+    theirs = [each._replace(id=uuid4()) for each in rows[OTHER]]
     record_all(web.engine, *mine, *theirs)
     ids = [str(each.id) for each in (*mine[:2], theirs[0])]
     asked = {"kind": "cancel", "filter": {"ids": ids}}

@@ -8,6 +8,7 @@ from api.routes.action_examples import PREVIEWS
 from overview.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.integration.api.test_actions import create
+from tests.scheduling import find_far_hour
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
@@ -31,8 +32,9 @@ def test_edit_is_compared(web: Web):
     """
     With the action that it would replace, of one's own app only.
     """
-    uid = create(web)
-    body = {"when": {"cron_rule": "0 8 * * *"}}
+    hour = find_far_hour(web.engine)
+    uid = create(web, when={"cron_rule": f"0 {hour} * * *"})
+    body = {"when": {"cron_rule": f"0 {hour + 1} * * *"}}
 
     found = web.post(f"/previews?uid={uid}", body).json()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -11,10 +12,9 @@ from celery_app.answer_reader import LOOK_EVERY_S, REST_S, AnswerReader
 from models.database.engine import db_now, writing
 from models.database.tables import task_waits
 from models.errors import StepError
-from operations.foreign_tasks import Answer
+from operations.foreign_tasks import LISTEN_AFTER, Answer
 from operations.ports import Ports
 from operations.sending.why_not_sent import find_hindrances
-from operations.task_waits import LISTEN_AFTER
 from tests.integration.operations.test_task_waits import (
     DAILY,
     MINUTE,
@@ -92,6 +92,20 @@ def test_answer_is_recorded(engine: sa.Engine, ports: Ports):
     assert 1 == reader.look()
 
     assert [DAILY.id] == get_sendable(engine)
+
+
+def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
+    """
+    In batches, until one is not full.
+    """
+    reader, sender, _clock = make(engine)
+    prepare(engine)
+    run(engine, ports)
+    sender.answers = [Answer(uuid4(), succeeded=True) for _ in range(1_001)]
+
+    assert 1_001 == reader.look()
+
+    assert 6 == sender.asked
 
 
 def test_broker_that_fails_is_left_alone_for_a_while(engine: sa.Engine, ports: Ports):

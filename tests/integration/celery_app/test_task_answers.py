@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -20,12 +23,13 @@ INSTALLATION = str(uuid4())
 QUEUE = find_answer_queue("minutehand", INSTALLATION)
 
 
-def make_sender(url: str) -> CeleryTaskSender:
+def make_sender(url: str, **more: str) -> CeleryTaskSender:
     """Return a sender with a connection to *url*; our own broker is in memory."""
     variables = {
         "MINUTEHAND_BROKER_URL": "memory://",
         "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
         "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
+        **more,
     }
     settings = read_settings(variables, env_file=None)
     return CeleryTaskSender(settings, lambda: INSTALLATION)
@@ -38,7 +42,12 @@ def make_task(token: UUID, name: str = "shop.report") -> ForeignTask:
     )
 
 
-def test_answers_of_a_plain_worker_come_back(redis_url: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    "settings", [{}, {"task_protocol": 1, "task_compression": "gzip"}]
+)
+def test_answers_of_a_plain_worker_come_back(
+    redis_url: str, tmp_path: Path, settings: dict[str, object]
+):
     """
     Without a line of code there: success with a token, and failure too.
     """
@@ -46,10 +55,10 @@ def test_answers_of_a_plain_worker_come_back(redis_url: str, tmp_path: Path):
     good, bad = uuid4(), uuid4()
     found: dict[UUID, Answer] = {}
 
-    def keep(answer: Answer) -> None:
-        found[answer.token] = answer
+    def keep(answers: Sequence[Answer]) -> None:
+        found.update({answer.token: answer for answer in answers})
 
-    with run_project(tmp_path, redis_url, "reports"):
+    with run_project(tmp_path, redis_url, "reports", settings=settings):
         sender.send(make_task(good))
         # every worker knows this one, and it cannot do without arguments
         sender.send(make_task(bad, "celery.map"))
@@ -60,8 +69,46 @@ def test_answers_of_a_plain_worker_come_back(redis_url: str, tmp_path: Path):
 
         wait_until(has_both, timeout_s=60, what="both answers")
 
-    assert found[good].succeeded
+    assert Answer(good, succeeded=True) == found[good]
     assert not found[bad].succeeded
+
+
+def test_failure_says_why_if_the_project_stores_its_results(
+    redis_url: str, other_redis_url: str, tmp_path: Path
+):
+    """
+    When the answer is there, so is the result.
+    """
+    variables = {"MINUTEHAND_TASK_RESULTS": f"shop={other_redis_url}"}
+    sender = make_sender(redis_url, **variables)
+    task = make_task(uuid4(), "shop.break")
+    kept: list[Answer] = []
+
+    def has_answered() -> bool:
+        sender.receive("shop", kept.extend, limit=10)
+        return bool(kept)
+
+    settings: dict[str, object] = {"result_backend": other_redis_url}
+    with run_project(tmp_path, redis_url, "reports", settings=settings):
+        sender.send(task)
+        wait_until(has_answered, timeout_s=60, what="the answer")
+
+    assert not kept[0].succeeded
+    assert "ValueError: no such shop, 7" == sender.fetch_failure("shop", task.id)
+    assert sender.fetch_failure("shop", str(uuid4())) is None
+    assert sender.fetch_failure(None, task.id) is None
+
+
+def test_results_that_cannot_be_read_are_told(redis_url: str):
+    """
+    Within the deadline of a broker.
+    """
+    away = f"redis://127.0.0.1:{find_free_port()}/0"
+    sender = make_sender(redis_url, MINUTEHAND_TASK_RESULTS=f"shop={away}")
+
+    assert "of connection 'shop' cannot be read" in str(
+        sender.fetch_failure("shop", "x")
+    )
 
 
 def test_what_is_not_kept_stays(redis_url: str):
@@ -72,7 +119,7 @@ def test_what_is_not_kept_stays(redis_url: str):
     token = uuid4()
     kept: list[Answer] = []
 
-    def refuse(_answer: Answer) -> None:
+    def refuse(_answers: Sequence[Answer]) -> None:
         raise UnreachableError("no database")
 
     with redis.Redis.from_url(redis_url) as client:
@@ -80,13 +127,108 @@ def test_what_is_not_kept_stays(redis_url: str):
         client.lpush(QUEUE, make_message(token))
         with pytest.raises(UnreachableError):
             sender.receive("shop", refuse, limit=10)
-        assert 1 == client.llen(QUEUE)  # what is no answer is dropped
+        assert 2 == client.llen(QUEUE)
 
-        assert 1 == sender.receive("shop", kept.append, limit=10)
+        assert 2 == sender.receive("shop", kept.extend, limit=10)
         assert 0 == client.llen(QUEUE)
 
     assert [token] == [each.token for each in kept]
-    assert 0 == sender.receive("shop", kept.append, limit=10)
+    assert 0 == sender.receive("shop", kept.extend, limit=10)
+
+
+def make_huge_message(token: UUID) -> str:
+    """Return an answer of ten megabytes."""
+    body = b64encode(json.dumps([["x" * 7_500_000], {}, {}]).encode()).decode()
+    return json.dumps(json.loads(make_message(token)) | {"body": body})
+
+
+def test_huge_answer_is_told_without_being_read(redis_url: str):
+    """
+    It is taken off, so that it cannot come again and again; the others come, too.
+    """
+    sender = make_sender(redis_url)
+    huge, small = uuid4(), uuid4()
+    kept: list[Answer] = []
+    with redis.Redis.from_url(redis_url) as client:
+        client.lpush(QUEUE, make_huge_message(huge), make_message(small))
+        sent_before = client.info("stats")["total_net_output_bytes"]
+
+        while sender.receive("shop", kept.extend, limit=10):
+            pass
+
+        sent = client.info("stats")["total_net_output_bytes"] - sent_before
+        assert 0 == client.llen(QUEUE)
+    assert [huge, small] == [each.token for each in kept]
+    assert kept[0].succeeded
+    assert "more than 1,000,000 bytes" in str(kept[0].note)
+    assert sent < 1_000_000
+
+
+def test_messages_are_read_in_batches_of_bounded_size(redis_url: str):
+    """
+    However many there are, and however large.
+    """
+    sender = make_sender(redis_url)
+    batches: list[int] = []
+
+    def keep(answers: Sequence[Answer]) -> None:
+        batches.append(len(answers))
+
+    with redis.Redis.from_url(redis_url) as client:
+        large = json.loads(make_message(uuid4()))
+        large["body"] = b64encode(json.dumps([["x" * 900_000], {}, {}]).encode())
+        large["body"] = large["body"].decode()
+        client.lpush(QUEUE, *[json.dumps(large)] * 10)
+        client.lpush(QUEUE, *[make_message(uuid4()) for _ in range(25)])
+
+        while sender.receive("shop", keep, limit=20):
+            pass
+
+        assert 0 == client.llen(QUEUE)
+    assert [6, 20, 9] == batches
+
+
+def test_redis_that_forbids_scripts_gives_its_answers_all_the_same(redis_url: str):
+    """
+    One by one.
+    """
+    kept: list[Answer] = []
+    with redis.Redis.from_url(redis_url) as client:
+        client.acl_setuser(
+            "plain", enabled=True, nopass=True, keys="*", commands=["+@all", "-eval"]
+        )
+        sender = make_sender(redis_url.replace("redis://", "redis://plain:none@"))
+        tokens = [uuid4(), uuid4()]
+        client.lpush(QUEUE, *[make_message(token) for token in tokens])
+
+        while sender.receive("shop", kept.extend, limit=10):
+            pass
+
+        assert 0 == client.llen(QUEUE)
+        client.acl_deluser("plain")
+    assert tokens == [each.token for each in kept]
+
+
+def test_two_that_read_at_once_take_off_what_is_theirs(redis_url: str):
+    """
+    What came after it is not taken for it.
+    """
+    first, second = make_sender(redis_url), make_sender(redis_url)
+    token = uuid4()
+    kept: list[Answer] = []
+
+    def read_meanwhile(_answers: Sequence[Answer]) -> None:
+        second.receive("shop", kept.extend, limit=10)
+        client.lpush(QUEUE, make_message(token))
+
+    with redis.Redis.from_url(redis_url) as client:
+        client.lpush(QUEUE, make_message(uuid4()))
+
+        first.receive("shop", read_meanwhile, limit=10)
+
+        assert 1 == client.llen(QUEUE)
+    assert 1 == first.receive("shop", kept.extend, limit=10)
+    assert token == kept[-1].token
 
 
 def test_broker_that_is_away_is_temporary():

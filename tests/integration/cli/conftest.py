@@ -10,7 +10,11 @@ import pytest
 
 from cli.connection import get_engine, get_settings
 from cli.main import main
+from cli.output import err, out
 from tests.integration.cli.calling import Answer, Call
+
+#: A user who gets mails.
+ADA = {"id": "ada@example.com", "activated_at": "2026-01-01T00:00:00Z"}
 
 
 @pytest.fixture
@@ -23,8 +27,9 @@ def embedded(
     monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MINUTEHAND_DATABASE_URL", raising=False)
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
-    get_settings.cache_clear()
-    get_engine.cache_clear()
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for cached in (get_settings, get_engine, out, err):
+        cached.cache_clear()
 
     def run(*arguments: str) -> Answer:
         code = main(arguments)
@@ -34,8 +39,8 @@ def embedded(
     yield run
     if get_engine.cache_info().currsize:
         get_engine().dispose()
-    get_settings.cache_clear()
-    get_engine.cache_clear()
+    for cached in (get_settings, get_engine, out, err):
+        cached.cache_clear()
 
 
 @pytest.fixture
@@ -53,7 +58,7 @@ def shop(call: Call, tmp_path: Path) -> Path:
     document = {
         "uid": "shop",
         "timezone": "Europe/Paris",
-        "users": [{"id": "ada@example.com", "groups": ["manager"]}],
+        "users": [{**ADA, "groups": ["manager"]}],
         "domains": [{"name": "a", "source": {"file": "a.csv"}}],
         "templates": {"inactive": {"subject": "Hello", "text": "Hello"}},
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jsonschema
+
 from tests.integration.cli.calling import Call, write_action
 
 
@@ -23,6 +25,31 @@ def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
     assert 4 == call("actions", "delete", "hello").code
 
 
+def test_live_action_hides_a_deleted_one_whose_uid_is_its_name(call: Call, shop: Path):
+    """
+    Of a deleted action nothing is run, and whoever names it reads that it is gone.
+    """
+    call("actions", "post", write_action(shop), "--app", "shop")
+    call("actions", "delete", "hello", "--yes")
+    gone = call("actions", "run", "hello")
+    path = write_action(shop, uid=None)
+    posted = call("actions", "post", path, "--app", "shop", "--json")
+
+    shown = call("actions", "show", "hello", "--json")
+    codes = [
+        call("actions", command, "hello", *app).code
+        for app in ([], ["--app", "shop"])
+        for command in ("run", "pause", "resume")
+    ]
+    deleted = call("actions", "delete", "hello", "--yes", "--json")
+
+    assert 4 == gone.code
+    assert "there is no scheduled action 'hello': it was deleted" in gone.err
+    assert posted.data["uid"] == shown.data["uid"] == deleted.data["uid"] != "hello"
+    assert [0] * 6 == codes
+    assert "deleted" == deleted.data["state"]
+
+
 def test_deleting_asks_and_takes_several(call: Call, shop: Path):
     """
     Without a terminal ``--yes`` decides; of several, all go or none.
@@ -38,7 +65,7 @@ def test_deleting_asks_and_takes_several(call: Call, shop: Path):
     every = call("actions", "delete", "--all", "--yes")
 
     assert 2 == asked.code
-    assert "Delete 'one' (uid one) of 'shop'?" in asked.err
+    assert "Delete 'one' of 'shop', whose uid 'one' can never be used" in asked.err
     assert "--yes" in asked.err
     assert 4 == unknown.code
     assert "Would delete one" in tried.out
@@ -81,3 +108,16 @@ def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):
     assert (0, "Resumed hello (uid hello).\n") == (answer.code, answer.out)
     assert "The action is inactive" in answer.err
     assert '"active": true' in answer.err
+
+
+def test_document_that_is_shown_is_one_of_the_schema(call: Call, shop: Path):
+    """
+    What ``show`` prints can be saved as a file, and an editor marks nothing in it.
+    """
+    path = write_action(shop, active="yes", operations={"refresh": "all"})
+    call("actions", "post", path, "--app", "shop")
+
+    shown = call("actions", "show", "hello", "--json").data["document"]
+
+    schema = call("schema").data
+    jsonschema.Draft202012Validator(schema).validate(shown)

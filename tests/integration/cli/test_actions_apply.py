@@ -151,7 +151,7 @@ def test_one_bad_file_stores_nothing(folder: Folder, call: Call) -> None:
     said = " ".join(answer.err.split())
     assert "new.json:1:" in said
     assert "/when/cron_rule: '61 * * * *' has minute 61" in said
-    assert "worse.json:2:3" in said
+    assert "worse.json:2:3: JSON has no comments" in said
     assert {} == list_names(call)
 
 
@@ -164,7 +164,9 @@ def test_two_files_of_one_name_are_refused(folder: Folder) -> None:
     answer = folder.apply()
 
     assert 3 == answer.code
-    assert "daily.json /name" in answer.err
+    # not "action 0 in the list", which nobody has seen
+    said = "daily.json:1:10 /name: 'daily' is also the name of the action in again.json"
+    assert said in " ".join(answer.err.split())
 
 
 def test_actions_without_a_file_stay_unless_they_are_to_go(
@@ -201,3 +203,34 @@ def test_wrong_folder_deletes_nothing(folder: Folder, call: Call, shop: Path) ->
     assert [2, 2] == [empty.code, absent.code]
     assert own.code in {2, 4}
     assert 2 == len(list_names(call))
+
+
+def test_uid_that_was_pruned_is_named_with_its_place(folder: Folder) -> None:
+    """
+    The question says that it is gone; who needs the action again gives it another.
+    """
+    folder.apply()
+    folder.remove("weekly.json")
+    asked = folder.apply("--prune")
+    folder.apply("--prune", "--yes")
+    folder.write("again.json", name="weekly", uid="weekly")
+
+    refused = folder.apply()
+
+    assert "a uid can never be used again" in asked.err
+    assert 5 == refused.code
+    assert "again.json:1:106: the action with uid 'weekly'" in refused.err
+    assert "was deleted on" in refused.err
+    assert "Write another uid, or leave it out" in refused.err
+
+
+def test_warnings_have_line_and_column(folder: Folder) -> None:
+    """
+    As refusals do; JSON has the file alone.
+    """
+    folder.write("mail.json", operations={"send_email": {"template": "none"}})
+
+    answer = folder.apply("--json")
+
+    assert "mail.json:1:60 /operations/send_email/template: " in answer.err
+    assert {"mail.json"} == {each["file"] for each in answer.data["warnings"]}

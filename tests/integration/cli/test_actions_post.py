@@ -25,6 +25,16 @@ def test_example_is_posted_in_the_zone_it_names(call: Call):
     assert all(text.endswith(":00:00Z") for text in answer.data["next"])
 
 
+def test_folder_is_applied_instead(call: Call, tmp_path: Path):
+    """
+    Whoever posts one is told which command takes it.
+    """
+    answer = call("actions", "post", str(tmp_path), "--app", "shop")
+
+    assert 2 == answer.code
+    assert f"minutehand actions apply {tmp_path} --app shop" in answer.err
+
+
 def test_zone_of_the_app_is_the_default(call: Call, shop: Path):
     """
     A rule without a zone is read in that of its small app.

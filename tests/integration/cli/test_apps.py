@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.connection import get_settings
 from tests.integration.cli.calling import Answer, Call
 
 
@@ -172,3 +173,51 @@ def test_app_is_deleted_and_brought_back(call: Call, shop: Path):
     assert [] == call("apps", "list", "--json").data
     assert "Created small app shop." in call("apps", "apply", str(shop)).out
     assert 1 == call("apps", "show", "shop", "--json").data["users"]
+
+
+def test_labels_and_what_is_on_mails_are_shown(call: Call, tmp_path: Path):
+    """
+    With a warning, here and from doctor, if the sender is not used.
+    """
+    mail = {
+        "from_name": "Shop reports",
+        "from_address": "reports@shop.example",
+        "reply_to": "help@shop.example",
+    }
+    sales = {"name": "sales", "source": {"file": "a.csv"}, "title": "Sales of the day"}
+    path = tmp_path / "app.json"
+    path.write_text(json.dumps({"uid": "shop", "mail": mail, "domains": [sales]}))
+    call("apps", "apply", str(tmp_path))
+
+    shown = call("apps", "show", "shop")
+    told = call("apps", "show", "shop", "--json").data
+    details = [each["detail"] for each in call("doctor", "--json").data]
+
+    assert "Shop reports <reports@shop.example>" in shown.out
+    assert "help@shop.example" in shown.out
+    assert "Sales of the day" in shown.out
+    doubt = "'reports@shop.example' is of no host in MINUTEHAND_MAIL_SENDER_HOSTS here"
+    assert doubt in shown.err.replace("\n", " ")
+    assert any(each.startswith(f"app shop: {doubt}") for each in details)
+    assert mail == {name: text for name, text in told["mail"].items() if text}
+    assert ["Sales of the day"] == [each["title"] for each in told["domains"]]
+
+
+def test_sender_that_is_allowed_is_no_finding(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Nor is an app that has none of its own.
+    """
+    for uid, mail in (("shop", {"from_address": "a@shop.example"}), ("books", None)):
+        document = {"uid": uid} if mail is None else {"uid": uid, "mail": mail}
+        path = tmp_path / f"{uid}.json"
+        path.write_text(json.dumps(document))
+        call("apps", "apply", str(path))
+    monkeypatch.setenv("MINUTEHAND_MAIL_SENDER_HOSTS", "shop.example")
+    get_settings.cache_clear()
+
+    subjects = [each["subject"] for each in call("doctor", "--json").data]
+
+    assert "sender" not in subjects
+    assert "SENDER_HOSTS" not in call("apps", "show", "shop").err

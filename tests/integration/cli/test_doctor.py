@@ -222,7 +222,7 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
         task = {"name": "shop.missing", "queue": "reports", "connection": "crm"}
         text = write_action(
             shop,
-            name="typo",
+            name="typo of the report",
             uid="typo",
             operations={"run_task": task},
             recipients=None,
@@ -231,10 +231,11 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
         unknown = find_detail(call("doctor", "--json"), "task queue reports")
 
     assert "knows the task shop.missing: import" in unknown
+    assert unknown.endswith("such as the action 'typo of the report'")
     assert (0, "look") == (before.code, list_found(before)["task queue reports"])
     told = find_detail(before, "task queue reports")
     assert "connection 'crm'" in told
-    assert "such as hello" in told
+    assert "such as 'hello'" in told
     assert told.endswith("celery -A PROJECT worker -Q reports")
 
 
@@ -266,8 +267,8 @@ def test_task_over_a_connection_that_is_gone_is_to_be_looked_at(
 
     answer = call("doctor", "--json")
 
-    assert (0, "look") == (answer.code, list_found(answer)["tasks of hello"])
-    assert "'crm' is not a connection" in find_detail(answer, "tasks of hello")
+    assert (0, "look") == (answer.code, list_found(answer)["tasks"])
+    assert "'crm' is not a connection" in find_detail(answer, "tasks")
 
 
 def test_stranger_in_our_queues_is_bad_and_named(call: Call):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_queue_on_which_something_is_scheduled_needs_a_worker(call: Call, shop: 
     assert 1 == answer.code
     health, detail = find(answer, "queue quick")
     assert "bad" == health
-    assert "minutehand worker -Q quick" in detail
+    assert "Start one: minutehand up. (" in detail
     assert "ok" == find(answer, "queue heavy")[0]
 
 
@@ -408,3 +409,21 @@ def test_mail_server_that_does_not_serve_is_named(call: Call):
     assert detail.startswith(
         "the mail server mail.example.org:25 has been unavailable since"
     )
+
+
+def test_instants_are_told_in_the_zone_of_the_installation_and_in_utc(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Without a zone of its own it is UTC, which is told once.
+    """
+    call("queues", "pause", "quick")
+    (before,) = list_details(call("doctor", "--json"), "queue quick")
+    monkeypatch.setenv("MINUTEHAND_TIMEZONE", "Europe/Paris")
+    get_settings.cache_clear()
+    (after,) = list_details(call("doctor", "--json"), "queue quick")
+
+    day, clock = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d"
+    assert re.search(f"paused since {day} {clock}Z by", before)
+    both = rf"{day} {clock} \+0[12]:00 \(({day} )?{clock}Z\)"
+    assert re.search(f"paused since {both} by", after)

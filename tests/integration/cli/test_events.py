@@ -6,6 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cli.calling import Call
 
 NEVER = "2026-01-01T00:00:00Z"
@@ -60,6 +62,22 @@ def test_event_that_is_yet_to_come_is_taken_and_told(call: Call, shop: Path):
     assert wrong.err.startswith(f"warning: /1/at: {later:%Y-%m-%dT%H:%M:%SZ} is ")
     assert "--correct" in wrong.err
     assert ({"received": 1, "recorded": 1}, "") == (right.data, right.err)
+
+
+@pytest.mark.usefixtures("shop")
+def test_time_of_an_event_is_typed_as_any_other(call: Call):
+    """
+    A distance from the present, too; nonsense is told as everywhere.
+    """
+    options = ("--event", "instance.user.last_seen", "--user", "ada@example.com")
+
+    for at in ("-1h", "now"):
+        sent = call("events", "send", "--app", "shop", *options, "--at", at, "--json")
+        assert {"received": 1, "recorded": 1} == sent.data
+    wrong = call("events", "send", "--app", "shop", *options, "--at", "soon")
+
+    assert 2 == wrong.code
+    assert "--at: 'soon' is not a time. Write now" in " ".join(wrong.err.split())
 
 
 def test_file_may_have_cloud_events(call: Call, shop: Path):

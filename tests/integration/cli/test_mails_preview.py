@@ -135,7 +135,13 @@ def test_what_would_go_wrong_is_told(
     found = call("mails", "preview", action, "--app", "shop", "--json")
 
     assert [] == found.data["mails"]
-    assert any(said in each["message"] for each in found.data["problems"])
+    (problem,) = {
+        (each["step"], each["message"])
+        for each in found.data["problems"]
+        if "no email address" not in each["message"]
+    }
+    assert said in problem[1]
+    assert problem[0] in {None, *operations_}
 
 
 def test_mistakes_of_the_call_are_named(call: Call, people: Path):
@@ -151,3 +157,9 @@ def test_mistakes_of_the_call_are_named(call: Call, people: Path):
     assert "--out" in out.err
     assert 0 != out.code
     assert "there is no scheduled action 'nope'" in call("mails", "preview", "nope").err
+    for path in ("nofile.json", "no/file"):
+        gone = call("mails", "preview", path, "--app", "shop")
+        assert (2, f"error: {path}: No such file or directory") == (
+            gone.code,
+            gone.err.strip(),
+        )

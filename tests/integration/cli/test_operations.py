@@ -209,6 +209,17 @@ def test_retry_begins_with_the_step_that_was_named(call: Call):
 
 
 @pytest.mark.usefixtures("shop")
+def test_run_that_failed_for_good_awaits_nothing(call: Call):
+    """
+    Attempts that are left over are not made, and nobody should wait for them.
+    """
+    shown = call("operations", "show", run_and_fail(call)).out
+
+    assert "a step failed; no other attempt will follow" in shown
+    assert "if another attempt" not in shown
+
+
+@pytest.mark.usefixtures("shop")
 def test_log_is_printed(call: Call):
     """
     A line for each line, with its step; as JSON, an array, or objects to follow.

@@ -88,7 +88,9 @@ def test_users_are_known_by_their_address(call: Call, shop: Path):
     """
     A recipient may be an id or an address.
     """
-    app = {"uid": "shop", "users": [{"id": "u1", "email": "grace@example.com"}]}
+    user = {"id": "u1", "email": "grace@example.com"}
+    user["activated_at"] = "2026-01-01T00:00:00Z"
+    app = {"uid": "shop", "users": [user]}
     (shop / "app.json").write_text(json.dumps(app))
     call("apps", "apply", str(shop))
     path = write_action(shop, recipients={"users": ["u1", "grace@example.com"]})
@@ -203,3 +205,124 @@ def test_first_of_many_warnings_are_told(call: Call, shop: Path):
     assert lines[4].startswith("warning: /1/operations/refresh/domains/1: ")
     assert "There may be more warnings; these are the first." in lines[-1]
     assert len(lines) < 20
+
+
+NEVER = "each day on which it would be due is excepted, so it never runs."
+
+
+@pytest.mark.parametrize(
+    ("document", "count"),
+    [
+        ({"when": {"cron_rule": "0 7 * * 1"}, "except": [{"weekdays": ["Mon"]}]}, 1),
+        (
+            {
+                "when": {"cron_rule": "0 7 * * 1"},
+                "except": [{"weekdays": ["Mon"]}],
+                "instead": "after",
+            },
+            0,
+        ),
+        (
+            {"when": {"cron_rule": "0 7 * * 1-2"}, "except": [{"weekdays": ["Mon"]}]},
+            0,
+        ),
+        ({"when": {"due_date": "2099-05-01T07:00:00"}, "except": ["2099-05-01"]}, 1),
+        ({"when": {"cron_rule": "0 7 1 5 *"}, "except": [{"calendar": "may"}]}, 1),
+        ({"when": {"cron_rule": "0 7 1 6 *"}, "except": [{"calendar": "may"}]}, 0),
+    ],
+)
+def test_days_that_leave_none_to_run_are_told(
+    call: Call, shop: Path, document: dict[str, Any], count: int
+):
+    """
+    It is stored, since a calendar may change; but nobody should wait for it.
+    """
+    days = [
+        {"from": f"{year}-05-01", "until": f"{year}-05-31"}
+        for year in range(2026, 2110)
+    ]
+    app = {"uid": "shop", "timezone": "UTC", "holidays": {"may": days}}
+    document = {**document, "ends_at": "2109-12-01T00:00:00Z"}
+    (shop / "app.json").write_text(json.dumps(app))
+    call("apps", "apply", str(shop))
+
+    answer = call("actions", "post", write_action(shop, **document), "--app", "shop")
+
+    assert 0 == answer.code
+    assert count == answer.err.count(f"warning: /except: {NEVER}")
+
+
+PAST = "2020-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({"when": {"calendar": "2020-01-01 09:00"}}, "/when: no date is left"),
+        ({"ends_at": PAST}, "/ends_at: it has passed"),
+        ({"when": {"on": "app.paid"}, "ends_at": PAST}, "/ends_at: it has passed"),
+        ({"when": {"calendar": "2090-01-01 09:00"}}, None),
+        ({"ends_at": "2099-01-01T00:00:00Z"}, None),
+    ],
+)
+def test_action_that_is_over_is_told(
+    call: Call, shop: Path, document: dict[str, Any], told: str | None
+):
+    """
+    It is stored, as one that was due once; but nobody should wait for it.
+    """
+    path = write_action(shop, **document)
+
+    answer = call("actions", "post", path, "--app", "shop")
+
+    assert 0 == answer.code
+    assert (told is not None) == ("never due again" in " ".join(answer.err.split()))
+    assert told is None or f"warning: {told}" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({}, "send_email would reach nobody now."),
+        ({"recipients": {"users": ["u1", "nobody"]}}, "send_email would reach nobody"),
+        ({"when": {"on": "app.paid"}}, "no event would make it run now."),
+        (
+            {"when": {"on": "app.paid"}, "recipients": {}},
+            "no event would make it run now.",
+        ),
+        ({"recipients": {"groups": ["all"], "only_inactive_users": True}}, None),
+        ({"recipients": {"groups": ["all"], "include_inactive_users": True}}, None),
+        ({"recipients": {"groups": ["all"], "only_inactivated_users": True}}, "nobody"),
+        ({"recipients": {"users": ["nobody"]}}, None),
+        ({"operations": {"refresh": True}}, None),
+    ],
+)
+def test_filter_that_leaves_out_all_it_names_is_told(
+    call: Call, shop: Path, document: dict[str, Any], told: str | None
+):
+    """
+    As the users are now; it is stored, for they may change.
+    """
+    user = {"id": "u1", "activated_at": "2020-01-01T00:00:00Z", "disabled": True}
+    (shop / "app.json").write_text(json.dumps({"uid": "shop", "users": [user]}))
+    call("apps", "apply", str(shop))
+
+    answer = call("actions", "post", write_action(shop, **document), "--app", "shop")
+
+    assert 0 == answer.code
+    said = "warning: /recipients: it leaves out each user whom it names"
+    lines = [line for line in answer.err.splitlines() if line.startswith(said)]
+    assert (told is not None) == bool(lines)
+    assert told is None or told in lines[0]
+
+
+def test_app_without_users_has_nobody_to_leave_out(call: Call, shop: Path):
+    """
+    It may get them later.
+    """
+    (shop / "app.json").write_text(json.dumps({"uid": "shop", "users": []}))
+    call("apps", "apply", str(shop))
+
+    answer = call("actions", "post", write_action(shop), "--app", "shop")
+
+    assert "leaves out" not in answer.err

@@ -94,3 +94,26 @@ def test_period_without_an_instant_is_refused(
     assert (2, "") == (answer.code, answer.out)
     assert said in answer.err
     assert "2026-11-23T06:00:00Z" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "end"),
+    [
+        ("--state", "failedd", "Did you mean 'failed'?"),
+        ("--reason", "step failedd", "Did you mean 'step failed'?"),
+        ("--queue", "quickk", "Did you mean 'quick'?"),
+        ("--queue", "no such", "'celery'."),
+    ],
+)
+def test_value_that_is_none_of_those_is_told_the_near_one(
+    call: Call, option: str, value: str, end: str
+):
+    """
+    All that may be written is listed; what checked it is nobody's concern.
+    """
+    answer = call("operations", "list", option, value)
+
+    said = " ".join(answer.err.replace("│", " ").split())
+    assert (2, "") == (answer.code, answer.out)
+    assert f"Invalid value for '{option}': '{value}' is not one of" in said
+    assert end in said

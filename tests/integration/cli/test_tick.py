@@ -46,11 +46,12 @@ def test_tick_looks_after_the_daily_maintenance(embedded: Call):
     In an empty home it is due at four, once, though no scheduler has ever started;
     what was due before it was made is not.
     """
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    before = embedded("tick", "--at", yesterday.isoformat(), "--json")
     now = datetime.now(UTC)
     four = now.replace(hour=4, minute=0, second=0, microsecond=0)
     four += timedelta(days=four <= now)
 
-    before = embedded("tick", "--at", (now - timedelta(days=1)).isoformat(), "--json")
     ticks = [embedded("tick", "--at", four.isoformat(), "--json") for _ in range(2)]
 
     listed = embedded("operations", "list", "--json").data

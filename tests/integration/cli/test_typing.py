@@ -9,11 +9,15 @@ from uuid import UUID
 
 import pytest
 
+from cli.connection import get_engine
 from cli.ids import shorten
 from cli.main import main
 from models.database.engine import make_engine, writing
 from models.database.tables import operations
+from overview.suggestions import OFFERED
 from tests.integration.cli.calling import Call, write_action
+from tests.presence import give_sign, make_worker
+from tests.scheduling import make_operation, record_all
 
 
 @pytest.fixture
@@ -119,6 +123,11 @@ def _complete(
         ("operations list --action h", ["hello"]),
         ("actions show x", []),
         ("operat", ["operations"]),
+        ("queues pause q", ["quick"]),
+        ("operations list --queue he", ["heavy"]),
+        ("operations list --state fa", ["failed"]),
+        ("workers drain qu", ["quick@host"]),
+        ("workers drain h", []),
     ],
 )
 def test_shell_completes_names(
@@ -132,10 +141,55 @@ def test_shell_completes_names(
     TAB offers uids and names that are stored, and commands.
     """
     assert UUID(ran)
+    give_sign(get_engine(), make_worker(name="quick@host"))
 
     _complete(monkeypatch, words)
 
     assert offered == capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "offered"),
+    [
+        ("operations show", 0, 8),
+        ("operations cancel", 3, 8),
+        ("mails list --operation", 8, 8),
+        ("mails confirm", 10, 36),
+    ],
+)
+def test_shell_completes_ids_of_operations(
+    ran: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    typed: int,
+    offered: int,
+):
+    """
+    As many digits as tables show, or the whole id if more were typed.
+    """
+    _complete(monkeypatch, f"{command} {ran[:typed]}")
+
+    assert [ran[:offered]] == capsys.readouterr().out.split()
+
+
+def test_shell_offers_the_latest_operations(
+    call: Call,
+    ran: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """
+    Not thousands of them; each with what it is.
+    """
+    assert 0 == call("operations", "cancel", ran).code
+    record_all(get_engine(), *(make_operation(number) for number in range(30)))
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "minutehand operations show ")
+
+    _complete(monkeypatch, "operations show ", shell="zsh")  # noqa: S604 - its name
+
+    told = capsys.readouterr().out
+    assert OFFERED == told.count("pending daily")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -10,9 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError, expire_lease
+from actions.lookup import SYSTEM_APP
 from actions.notice_action import NOTICES_UID, record_watch
 from actions.pausing.pause_and_resume import set_paused
-from actions.posting.post import SYSTEM_APP, delete_action
+from actions.posting.post import delete_action
 from actions.small_apps.apply import apply_small_app
 from dispatch import noticer as looking
 from dispatch.noticer import Noticer

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from actions.leader import Leader
-from actions.tick import Bad, Dispatched, run_tick
+from actions.tick import Bad, Dispatched, NoFlights, run_tick
 from dispatch.step_check import PART, StepCheck
 from models.decision import Decision
 from models.extending import InstalledStep
@@ -178,7 +178,7 @@ def test_rule_that_is_missing_stops_no_tick(
         bad.extend(reason for _action, reason in quarantined)
         return Dispatched(len(decisions), 0)
 
-    run_tick(MONDAY, engine=engine, dispatch=dispatch)
+    run_tick(MONDAY, engine=engine, dispatcher=NoFlights(dispatch))
 
     assert lost not in decided
     assert "other" in decided

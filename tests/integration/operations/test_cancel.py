@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -232,11 +232,20 @@ class CancelingTasks:
         return task
 
     def receive(
-        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+        self,
+        connection: str | None,
+        keep: Callable[[Sequence[Answer]], object],
+        *,
+        limit: int,
     ) -> int:
         """Give no answer."""
         del connection, keep, limit
         return 0
+
+    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
+        """Know of none."""
+        del connection, task_id
+        return None
 
 
 def run_canceled(

@@ -66,7 +66,7 @@ def test_row_keeps_what_was_decided(engine: sa.Engine):
 
     row = get(engine, made.id)
 
-    for name in made.__dataclass_fields__:
+    for name in made._fields:
         assert getattr(made, name) == getattr(row, name), name
     assert 7 == row.fence
     assert row.recorded_at <= row.send_at <= get_now(engine)

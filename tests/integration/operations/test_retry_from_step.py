@@ -13,9 +13,8 @@ from models.database.tables import changes, deliveries, operation_steps
 from models.errors import ConflictError, NotFoundError, StepError, UsageError
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.claiming.claim import claim_operation
-from operations.claiming.obstacles import RETURN_KEY
+from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY
 from operations.list_operations import fetch_steps
-from operations.mail.deliver import RESENT_KEY
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.scheduling import add_revision, edit, get, make_operation, record_all

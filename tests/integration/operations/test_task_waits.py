@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,8 @@ import sqlalchemy as sa
 
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
-from models.database.tables import task_waits
+from models.database.tables import operation_steps, operations, task_waits
+from models.errors import PlatformError
 from models.operation_state import OperationState, Overlap, Queue, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
@@ -21,6 +23,7 @@ from operations.foreign_tasks import Answer, ForeignTask
 from operations.list_operations import fetch_steps
 from operations.ports import Ports
 from operations.running.attempt import Attempt
+from operations.running.step_records import prepare_steps
 from operations.sending.order import fetch_sendable
 from operations.sending.why_not_sent import find_hindrances
 from operations.task_waits import (
@@ -28,7 +31,7 @@ from operations.task_waits import (
     fetch_listened,
     fetch_silent,
     note_remark,
-    record_answer,
+    record_answers,
 )
 from overview.operations.shown import fetch_shown_operation
 from tests.scheduling import (
@@ -39,6 +42,7 @@ from tests.scheduling import (
     make_operation,
     record_all,
 )
+from tests.servers import wait_until
 from tests.unit.operations.fakes import FakeTaskSender, World
 
 MINUTE = timedelta(minutes=1)
@@ -88,7 +92,14 @@ def get_token(engine: sa.Engine) -> UUID:
 
 def answer(engine: sa.Engine, *, succeeded: bool = True, returned: object = 7) -> bool:
     """Let the task end."""
-    return record_answer(engine, Answer(get_token(engine), succeeded, returned))  # type: ignore[arg-type]
+    told = Answer(get_token(engine), succeeded, returned)  # type: ignore[arg-type]
+    return record_answers(engine, [told]) == 1
+
+
+def edit_step(engine: sa.Engine, **values: object) -> None:
+    """Write *values* into the only step of DAILY."""
+    with writing(engine) as connection:
+        connection.execute(sa.update(operation_steps).values(**values))
 
 
 def get_sendable(engine: sa.Engine) -> list[UUID]:
@@ -136,6 +147,8 @@ def test_answer_lets_it_go_on_at_once(engine: sa.Engine, ports: Ports):
     """
     prepare(engine)
     run(engine, ports)
+    began_at = get_now(engine) - MINUTE
+    edit_step(engine, started_at=began_at)
 
     assert answer(engine, returned={"text": "a\0b\ud800", "n": float("nan")})
     assert [DAILY.id] == get_sendable(engine)
@@ -146,6 +159,7 @@ def test_answer_lets_it_go_on_at_once(engine: sa.Engine, ports: Ports):
     with reading(engine) as connection:
         (step,) = fetch_steps(connection, [DAILY.id])[DAILY.id]
         assert [] == fetch_listened(connection)
+    assert began_at == step.started_at  # waiting is part of the step
     assert {"text": "a\ufffdb\ufffd", "n": "NaN"} == step.result["returned"]
 
 
@@ -171,7 +185,7 @@ def test_answer_that_comes_before_the_worker_lets_go_is_seen(
     prepare(engine)
 
     def end(token: UUID) -> None:
-        record_answer(engine, Answer(token, succeeded=True))
+        record_answers(engine, [Answer(token, succeeded=True)])
 
     sender = QuickSender(answer=end)
 
@@ -191,13 +205,76 @@ def test_second_answer_late_answer_and_strangers_change_nothing(
     run(engine, ports)
     token = get_token(engine)
 
-    assert not record_answer(engine, Answer(uuid4(), succeeded=False))
+    assert not record_answers(engine, [Answer(uuid4(), succeeded=False)])
     assert answer(engine)
-    assert not record_answer(engine, Answer(token, succeeded=False))
+    assert not record_answers(engine, [Answer(token, succeeded=False)])
     run(engine, ports)
-    assert not record_answer(engine, Answer(token, succeeded=False))
+    assert not record_answers(engine, [Answer(token, succeeded=False)])
 
     assert "succeeded" == get(engine, DAILY.id).state
+
+
+def test_answers_that_come_together_are_recorded_together(
+    engine: sa.Engine, ports: Ports
+):
+    """
+    Those of strangers among them change nothing, and the first to a token counts.
+    """
+    prepare(engine)
+    record_all(engine, NEXT)
+    run(engine, ports)
+    claim = claim_operation(engine, NEXT.id, worker="w")
+    assert claim is not None
+    Attempt(engine, claim, ports).run()
+    first, second = (each.token for each in ports.tasks.sent)  # type: ignore[attr-defined]
+    told = [
+        Answer(uuid4(), succeeded=False),
+        Answer(first, succeeded=True, returned=1),
+        Answer(first, succeeded=False),
+        Answer(second, succeeded=True, returned=2),
+    ]
+
+    assert 2 == record_answers(engine, told)
+
+    assert {DAILY.id, NEXT.id} == set(get_sendable(engine))
+    with reading(engine) as connection:
+        answers = connection.execute(
+            sa.select(task_waits.c.answer).order_by(task_waits.c.answered_at)
+        )
+        assert [1, 2] == sorted(answer["returned"] for answer in answers.scalars())
+
+
+def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
+    postgres_engine: sa.Engine, ports: Ports
+):
+    """
+    The others are recorded meanwhile: nobody waits for a lock and holds another.
+    """
+    engine = postgres_engine
+    prepare(engine)
+    record_all(engine, NEXT)
+    run(engine, ports)
+    claim = claim_operation(engine, NEXT.id, worker="w")
+    assert claim is not None
+    Attempt(engine, claim, ports).run()
+    told = [Answer(each.token, succeeded=True) for each in ports.tasks.sent]  # type: ignore[attr-defined]
+    answered = sa.select(sa.func.count()).where(task_waits.c.answered_at.is_not(None))
+
+    with ThreadPoolExecutor() as threads, writing(engine) as holding:
+        holding.execute(
+            sa.select(operations.c.id)
+            .where(operations.c.id == DAILY.id)
+            .with_for_update()
+        )
+        recorded = threads.submit(record_answers, engine, told)
+
+        def is_one_answered() -> bool:
+            with reading(engine) as connection:
+                return connection.execute(answered).scalar() == 1
+
+        wait_until(is_one_answered, what="the answer to what is not locked")
+        holding.rollback()
+        assert 2 == recorded.result()
 
 
 def test_deadline_ends_it(engine: sa.Engine, ports: Ports):
@@ -221,6 +298,32 @@ def test_deadline_ends_it(engine: sa.Engine, ports: Ports):
     assert "within PT10M; nobody takes queue reports" in get(engine, DAILY.id).error
 
 
+def test_broker_that_is_away_at_the_deadline_ends_nothing(
+    engine: sa.Engine, ports: Ports
+):
+    """
+    The operation waits for the broker, which is told, and no attempt counts.
+    """
+    prepare(engine)
+    run(engine, ports)
+    ports.tasks.error = PlatformError("our broker is away")  # type: ignore[attr-defined]
+    pass_deadline(engine)
+
+    assert "pending" == run(engine, ports)
+
+    row = get(engine, DAILY.id)
+    assert (None, 0) == (row.claim_token, row.attempt)
+    with reading(engine) as connection:
+        hindrance = find_hindrances(connection, [DAILY.id])[DAILY.id]
+        shown = fetch_shown_operation(connection, DAILY.id)
+        assert [None] == fetch_listened(connection)
+    assert "nothing is judged while our broker is away; the next look" in hindrance
+    assert shown.told is not None
+    assert "nothing is judged while our broker is away" in shown.told.write()
+    answer(engine)
+    assert "succeeded" == run(engine, ports)
+
+
 def test_cancellation_ends_the_wait_and_a_retry_sends_anew(
     engine: sa.Engine, ports: Ports
 ):
@@ -232,7 +335,7 @@ def test_cancellation_ends_the_wait_and_a_retry_sends_anew(
     former = get_token(engine)
     with writing(engine) as connection:
         assert cancel(connection, DAILY.id, reason="canceled")
-    record_answer(engine, Answer(former, succeeded=True))
+    record_answers(engine, [Answer(former, succeeded=True)])
     assert "canceled" == get(engine, DAILY.id).state
     with writing(engine) as connection:
         assert reopen(connection, DAILY.id)
@@ -240,7 +343,7 @@ def test_cancellation_ends_the_wait_and_a_retry_sends_anew(
     run(engine, ports)
 
     assert former != get_token(engine)
-    assert not record_answer(engine, Answer(former, succeeded=True))
+    assert not record_answers(engine, [Answer(former, succeeded=True)])
     first, second = ports.tasks.sent  # type: ignore[attr-defined]
     assert first.id == second.id
 
@@ -346,16 +449,60 @@ def test_outcome_of_what_was_sent_is_told_though_its_action_is_gone(
     assert "succeeded" == run(engine, ports)
 
 
+def delete_the_action_as_a_worker_dies(engine: sa.Engine) -> None:
+    """Claim the operation, delete its action, and let the lease run out."""
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
+    with writing(engine) as connection:
+        prepare_steps(connection, claim, ["run_task"])
+        delete_action(connection, "daily")
+    edit(engine, DAILY.id, lease_expires_at=get_now(engine) - MINUTE)
+
+
+def test_outcome_is_told_though_the_worker_that_read_it_died(
+    engine: sa.Engine, ports: Ports
+):
+    """
+    Its action was deleted meanwhile; the answer that came wins.
+    """
+    prepare(engine)
+    run(engine, ports)
+    with writing(engine) as connection:
+        # it died between sending and writing, too
+        connection.execute(sa.update(task_waits).values(sent_at=None))
+    answer(engine)
+    delete_the_action_as_a_worker_dies(engine)
+
+    assert "succeeded" == run(engine, ports)
+
+
+def test_task_that_would_be_sent_anew_is_not_if_its_action_is_gone(
+    engine: sa.Engine, ports: Ports
+):
+    """
+    What was sent before the retry is over.
+    """
+    prepare(engine)
+    run(engine, ports)
+    answer(engine, succeeded=False)
+    run(engine, ports)
+    with writing(engine) as connection:
+        assert reopen(connection, DAILY.id)
+    delete_the_action_as_a_worker_dies(engine)
+
+    assert "canceled" == run(engine, ports)
+
+
 def test_next_run_waits_until_the_task_has_ended(engine: sa.Engine, ports: Ports):
     """
     With ``overlap: queue`` a run ends as its task does; other actions go on.
     """
-    queued = replace(DAILY, overlap=Overlap.QUEUE)
+    queued = DAILY._replace(overlap=Overlap.QUEUE)
     add_revision(engine, operations={"run_task": TASK})
-    record_all(engine, queued, replace(NEXT, overlap=Overlap.QUEUE))
+    record_all(engine, queued, NEXT._replace(overlap=Overlap.QUEUE))
     run(engine, ports)
-    other = replace(
-        make_operation(2, action_uid="other"), queue=Queue.HEAVY, overlap=Overlap.QUEUE
+    other = make_operation(2, action_uid="other")._replace(
+        queue=Queue.HEAVY, overlap=Overlap.QUEUE
     )
     record_all(engine, other)
 

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import memberships, users
 from models.paging import Page
-from models.recipients import RecipientFilterModel
+from models.recipients import RecipientFilterModel, Standing
 from operations.adapters.app_users import count_left_out, count_recipients, fetch_users
-from operations.recipients import INSIDE, Standing, judge
+from operations.recipients import INSIDE, judge
 from overview.recipients import RecipientPart, fetch_recipient_part
 from tests.scheduling import MONDAY, add_app, get_now, post
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading
 from overview.search import HitKind, Hits, search
-from tests.scheduling import add_app, make_operation, post, record_all
+from tests.scheduling import add_app, copy_action, make_operation, post, record_all
 
 OPERATION = make_operation(0, app="shop", action_uid="weekly-report")
 
@@ -93,3 +93,30 @@ def test_bound_is_told(engine: sa.Engine):
     found = find(engine, "weekly", limit=1)
 
     assert (1, False, None) == (len(found.entries), found.is_whole, found.only)
+
+
+def test_names_and_uids_are_one_list(engine: sa.Engine):
+    """
+    Whether the text is in the name, the uid or both, the order is that of the names.
+    """
+    post(engine, "shop", name="Another weekly", uid="first")
+    post(engine, "shop", name="Zebra", uid="weekly-last")
+    uids = ["first", "weekly-report", "other", "weekly-last"]
+
+    assert [(HitKind.ACTION, uid) for uid in uids] == name(find(engine, "weekly"))
+    part = find(engine, "weekly", limit=2)
+    assert (uids[:2], False) == ([each.id for each in part.entries], part.is_whole)
+
+
+def test_uids_of_very_many(engine: sa.Engine):
+    """
+    If more fit than are sorted, the first are found all the same.
+    """
+    uids = copy_action(engine, "daily", 1_100, app="bookshop")
+
+    found = find(engine, "copy", limit=5)
+
+    assert not found.is_whole
+    assert uids[:5] == [each.id for each in found.entries]
+    own = find(engine, "copy", limit=5, app="shop")
+    assert ((), True) == (own.entries, own.is_whole)

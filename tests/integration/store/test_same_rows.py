@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import db_now, writing
+from models.database.flight import AtOnce
 from models.database.tables import operation_steps, operations
 from models.decision import NewOperation
 from models.errors import CanceledError, ClaimLostError
@@ -69,7 +70,8 @@ class Store:
                 .values(send_at=operations.c.occurrence)
             )
             messages, more = fetch_sendable(connection, limit=limit)
-            return [m.id for m in messages], more, mark_sent(connection, messages)
+            mark_sent(AtOnce(connection), messages)
+            return [m.id for m in messages], more
 
     def claim(self, operation_id: UUID, number: int) -> object:
         """Claim, and return the attempt."""

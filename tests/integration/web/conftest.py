@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import writing
+from models.database.engine import db_now, reading, writing
+from models.database.tables import change_head, installation, metadata, processes
 from overview.access.callers import Caller
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
@@ -22,6 +26,7 @@ from overview.access.sign_ins import make_link
 from serving.limits import Limits
 from serving.services import Services
 from tests.integration.api.conftest import make_settings
+from tests.integration.api.prepared import Prepared, prepare
 from tests.seeded.sites import make_seeded_home
 
 OWN = {"Origin": "http://testserver"}
@@ -68,6 +73,63 @@ def new_link(engine: sa.Engine) -> str:
 def enter(browser: TestClient, secret: str, **more: Any) -> httpx2.Response:
     headers = more.pop("headers", OWN)
     return browser.post("/sign-in", data={"secret": secret, **more}, headers=headers)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A prepared installation, to copy: preparing one takes longer than most tests."""
+
+    shop: Prepared
+    home: Path
+    rows: dict[sa.Table, list[dict[str, Any]]]
+    made_at: float
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is said to have happened just now did."""
+        return time.monotonic() - self.made_at < 60
+
+    @classmethod
+    def make(cls, engine: sa.Engine, home: Path) -> _Kept:
+        """Prepare the empty database of *engine*."""
+        made_at = time.monotonic()
+        prepare(engine, home, "books", "Qbooksq")
+        shop = prepare(engine, home, "shop", "Qshopq")
+        with reading(engine) as connection:
+            rows = {
+                table: [*map(dict, connection.execute(sa.select(table)).mappings())]
+                for table in metadata.sorted_tables
+                if table is not installation
+            }
+        return cls(shop, home, rows, made_at)
+
+    def write(self, engine: sa.Engine) -> None:
+        """Fill the empty database of *engine*."""
+        with writing(engine) as connection:
+            connection.execute(sa.delete(change_head))
+            for table, rows in self.rows.items():
+                if rows:
+                    connection.execute(sa.insert(table), rows)
+
+
+_kept: dict[str, _Kept] = {}
+
+
+@pytest.fixture
+def shop(
+    engine: sa.Engine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Prepared:
+    """Give a small app that has everything, beside another one."""
+    kept = _kept.get(engine.dialect.name)
+    if kept is not None and kept.is_fresh:
+        kept.write(engine)
+    else:
+        kept = _Kept.make(engine, tmp_path_factory.mktemp("prepared"))
+        _kept[engine.dialect.name] = kept
+    shutil.copytree(kept.home / "workspace", tmp_path / "workspace")
+    with writing(engine) as connection:
+        connection.execute(sa.update(processes).values(heartbeat_at=db_now()))
+    return deepcopy(kept.shop)
 
 
 @pytest.fixture(scope="session")

@@ -256,13 +256,16 @@ def test_past_occurrences_are_listed_then_run(page: TestClient, engine: sa.Engin
     """
     Then it is seen how far they are, and the rest can be canceled.
     """
-    now = get_now(engine)
-    since = (now - timedelta(days=3)).strftime("%Y-%m-%dT%H:%M")
-    edit_action(engine, "nightly", created_at=now - timedelta(days=9))
+    today = get_now(engine).replace(hour=0, minute=0, second=0, microsecond=0)
+    edit_action(engine, "nightly", created_at=today - timedelta(days=9))
+    nights = {
+        "from": f"{today - timedelta(days=4):%Y-%m-%dT%H:%M}",
+        "until": f"{today - timedelta(days=1):%Y-%m-%dT%H:%M}",
+    }
     path = "/actions/nightly/backfill"
 
     empty = read(page.get(path))
-    listed = page.get(path, params={"from": since})
+    listed = page.get(path, params=nights)
     wrong = page.get(path, params={"from": "yesterday"})
     fields = dict(
         re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', listed.text)

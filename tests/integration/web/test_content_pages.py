@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
@@ -19,18 +17,11 @@ from models.database.tables import (
 )
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
-from tests.integration.api.prepared import Prepared, prepare
+from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import Browser
 from tests.integration.web.people import Person, sign_in
 
 STEP = "send_email"
-
-
-@pytest.fixture
-def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
-    """Give a small app that has everything, beside another one."""
-    prepare(engine, tmp_path, "books", "Qbooksq")
-    return prepare(engine, tmp_path, "shop", "Qshopq")
 
 
 @pytest.fixture
@@ -192,6 +183,26 @@ def _sign_in_at(browser: TestClient, engine: sa.Engine, origin: str) -> Person:
     answer = browser.post("/sign-in", data={"secret": key}, headers={"Origin": origin})
     assert 303 == answer.status_code
     return Person(browser, Prepared("new", "Qnewq"))
+
+
+def test_titles_of_domains_and_sender_of_mails_are_shown(
+    admin: Person, engine: sa.Engine
+):
+    """
+    What a tenant writes is text; a sender that is not allowed is told.
+    """
+    address = "reports@shop.example"
+    mail = {"from_name": "<i>Shop", "from_address": address, "reply_to": "a@b.example"}
+    with writing(engine) as connection:
+        connection.execute(sa.update(small_apps).values(mail=mail))
+        connection.execute(sa.update(domains).values(labels={"title": "<i>Sold"}))
+
+    page = admin.client.get("/apps/shop").text
+
+    assert "&lt;i&gt;Shop &lt;reports@shop.example&gt;" in page
+    assert "MINUTEHAND_MAIL_SENDER_HOSTS" in page
+    assert "a@b.example" in page
+    assert "<small>&lt;i&gt;Sold</small>" in page
 
 
 def test_app_is_paused_and_resumed(admin: Person, engine: sa.Engine):

@@ -24,7 +24,14 @@ from overview.access.roles import Role
 from overview.starters.starters import STARTERS
 from serving.services import Services
 from tests.integration.api.conftest import UNLIMITED, make_settings
-from tests.scheduling import REFRESH, add_app, fetch_action, make_document, post
+from tests.scheduling import (
+    REFRESH,
+    add_app,
+    fetch_action,
+    find_far_hour,
+    make_document,
+    post,
+)
 
 OWN = {"Origin": "http://testserver"}
 ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
@@ -285,10 +292,12 @@ def test_edit_shows_what_it_changes(ada: TestClient, engine: sa.Engine):
     """
     In 30 days; then it is saved as the next revision.
     """
-    uid = post(engine, "shop", when={"cron_rule": "0 7 * * *", "timezone": "UTC"}).uid
+    hour = find_far_hour(engine)
+    rule = {"cron_rule": f"0 {hour} * * *", "timezone": "UTC"}
+    uid = post(engine, "shop", when=rule).uid
     opened = ada.get(f"/actions/{uid}/edit")
     fields = get_fields(opened)
-    fields["document"] = fields["document"].replace("0 7", "0 8")
+    fields["document"] = fields["document"].replace(f"0 {hour}", f"0 {hour + 1}")
 
     checked = send(ada, f"/actions/{uid}/edit", **fields, do="check")
     saved = send(ada, f"/actions/{uid}/edit", **fields, do="save")

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from overview.access.roles import Role
-from tests.integration.api.prepared import Prepared, prepare
+from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN
 from tests.integration.web.people import Person, sign_in
 
 #: More digits than Python makes a number of; and one that is a digit, but no number.
 NUMBERS = ("9" * 5000, "٣" * 5000, "²", "-1", "1e400")
-
-
-@pytest.fixture
-def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
-    """Give a small app that has everything, beside another one."""
-    prepare(engine, tmp_path, "books", "Qbooksq")
-    return prepare(engine, tmp_path, "shop", "Qshopq")
 
 
 @pytest.fixture

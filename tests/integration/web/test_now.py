@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,19 +12,12 @@ from starlette.testclient import TestClient
 from actions.leader import Leader
 from models.errors import UnreachableError
 from overview.access.roles import Role
-from tests.integration.api.prepared import Prepared, prepare
+from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import Browser
 from tests.integration.web.people import OWN, Person, sign_in
 from tests.scheduling import edit, get_now, make_operation, post, record_all
 
 NOBODY = Prepared("shop", "")
-
-
-@pytest.fixture
-def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
-    """Give a small app that has everything, beside another one."""
-    prepare(engine, tmp_path, "books", "Qbooksq")
-    return prepare(engine, tmp_path, "shop", "Qshopq")
 
 
 @pytest.fixture

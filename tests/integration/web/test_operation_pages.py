@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from html import unescape
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,18 +17,11 @@ from models.database.engine import writing
 from models.database.tables import operation_log
 from models.operation_state import OperationState
 from overview.access.roles import Role
-from tests.integration.api.prepared import Prepared, prepare
+from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
 from tests.scheduling import edit, get
 
 ALL = "/operations?range=all"
-
-
-@pytest.fixture
-def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
-    """Give a small app that has everything, beside another one."""
-    prepare(engine, tmp_path, "books", "Qbooksq")
-    return prepare(engine, tmp_path, "shop", "Qshopq")
 
 
 @pytest.fixture

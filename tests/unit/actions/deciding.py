@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -126,7 +126,7 @@ class Ticks:
         if decision.next_due_at is None:
             self.action = None
         else:
-            self.action = replace(self.action, next_due_at=decision.next_due_at)
+            self.action = self.action._replace(next_due_at=decision.next_due_at)
 
     def run(self, instants: Sequence[datetime]) -> list[NewOperation]:
         """Tick at each of *instants*; return all that was decided."""

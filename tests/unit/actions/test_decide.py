@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -292,7 +291,7 @@ def test_jitter_delays_the_dispatch_and_not_the_identity():
     schedule = parse_timing(action.timing or "")
     due_at = schedule.due_at(at("07:00"), "a")
     assert at("07:00") < due_at <= at("07:30")
-    ticks = Ticks(replace(action, next_due_at=due_at))
+    ticks = Ticks(action._replace(next_due_at=due_at))
 
     assert [] == ticks.run([due_at - SECOND])
     operations = ticks.run([due_at, due_at + MINUTE])
@@ -307,8 +306,8 @@ def test_actions_with_one_rule_share_the_search():
     memo: Memo = {}
     first = make_action(MINUTELY, next_due_at=at("12:01"), uid="first")
     others = [
-        replace(first, uid="second"),
-        replace(first, uid="third", next_due_at=at("12:02")),
+        first._replace(uid="second"),
+        first._replace(uid="third", next_due_at=at("12:02")),
     ]
     decisions = [
         decide_time(each, now=at("12:03"), lookback=LOOKBACK, memo=memo)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -197,8 +196,8 @@ def test_nothing_before_it_takes_effect():
     """
     An action that was posted at 07:00 does not run for what was due before.
     """
-    action = replace(
-        make_action(ON, next_due_at=at("06:00")), effective_from=at("07:00")
+    action = make_action(ON, next_due_at=at("06:00"))._replace(
+        effective_from=at("07:00")
     )
     events = [event("ann", at("06:59")), event("bob", at("07:00"))]
 
@@ -220,7 +219,7 @@ def test_bounds_hold_for_the_occurrence(
     """
     ``starts_at`` inclusive, ``ends_at`` exclusive.
     """
-    action = replace(make_action(ON, next_due_at=at("07:00")), **bounds)  # type: ignore[arg-type]  # times both
+    action = make_action(ON, next_due_at=at("07:00"))._replace(**bounds)  # type: ignore[arg-type]  # times both
     events = [
         event(user, at(f"07:0{n}")) for n, user in enumerate(["ann", "bob", "eve"], 1)
     ]
@@ -284,7 +283,7 @@ def test_ranges_of_two_outages_are_two_rows():
     """
     action = make_action(ON, next_due_at=at("07:00"))
     first = decide_on(action, at("08:00"), event("ann", at("07:00")))
-    action = replace(action, next_due_at=at("08:00") + RESOLUTION)
+    action = action._replace(next_due_at=at("08:00") + RESOLUTION)
 
     second = decide_on(
         action, at("09:00"), event("bob", at("07:00"), recorded_at=at("08:30"))
@@ -358,7 +357,7 @@ def test_any_ticks_decide_each_event_once(
         ]
         later = [each.at for each in known if each.at > last]
         decision = decide_on(
-            replace(action, next_due_at=next_due_at),
+            action._replace(next_due_at=next_due_at),
             now,
             *candidates,
             next_event_at=min(later, default=None),

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kombu.compression import compress
 
 from celery_app.task_answers import (
     FAILED,
@@ -20,7 +21,7 @@ from celery_app.task_answers import (
     make_links,
     read_answer,
 )
-from operations.foreign_tasks import ForeignTask
+from operations.foreign_tasks import Answer, ForeignTask
 
 ONE = UUID(int=1)
 
@@ -68,6 +69,76 @@ def test_value_that_is_too_deep_is_named(depth: int):
     assert (True, None) == (told.succeeded, told.returned)
     assert told.note is not None
     assert "within each other" in told.note
+
+
+@pytest.mark.parametrize("method", ["gzip", "bzip2", "lzma"])
+def test_compressed_value_is_read(method: str):
+    """
+    A project may have ``task_compression``.
+    """
+    plain = make({"rows": 3})
+    body, name = compress(plain.body, method)
+
+    told = read_answer(
+        Message(plain.headers | {"compression": name}, plain.content_type, body)
+    )
+
+    assert told is not None
+    assert (True, {"rows": 3}, None) == (told.succeeded, told.returned, told.note)
+
+
+@pytest.mark.parametrize("method", ["gzip", "bzip2", "lzma"])
+def test_compressed_value_is_read_within_the_same_bounds(method: str):
+    """
+    A few bytes may stand for many.
+    """
+    plain = make("x" * LARGEST_BODY)
+    body, name = compress(plain.body, method)
+    assert len(body) < 10_000
+
+    told = read_answer(
+        Message(plain.headers | {"compression": name}, plain.content_type, body)
+    )
+
+    assert told is not None
+    assert "not kept" in str(told.note)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("application/zstd", "compressed as application/zstd"), (7, "compressed as 7")]
+    + [(f"application/x-{each}", "decompressed") for each in ("gzip", "bz2", "lzma")],
+)
+def test_value_that_cannot_be_decompressed_is_a_success(name: object, word: str):
+    """
+    What is wrong with it is told.
+    """
+    told = read_answer(make(7, compression=name))
+
+    assert told is not None
+    assert (True, None) == (told.succeeded, told.returned)
+    assert word in str(told.note)
+
+
+def make_first_protocol(name: str, value: object, **headers: Any) -> Message:
+    """Return an answer of a project with ``task_protocol = 1``."""
+    task = ForeignTask("a", "id", token=ONE)
+    links = make_links(task, "answers")
+    (link,) = links["callbacks"] if name == SUCCEEDED else links["errbacks"]
+    body = json.dumps({"task": name, "id": "id", "args": [value], "kwargs": {}})
+    given = link["options"]["headers"] | headers
+    return Message(given, "application/json", body.encode())
+
+
+def test_answer_of_the_first_protocol_is_read():
+    """
+    Its headers have no name of a task; ours say how the task ended.
+    """
+    good = read_answer(make_first_protocol(SUCCEEDED, 7))
+    bad = read_answer(make_first_protocol(FAILED, "id"))
+
+    assert Answer(ONE, succeeded=True, returned=7) == good
+    assert Answer(ONE, succeeded=False) == bad
 
 
 def test_failure_has_the_token_alone():
@@ -130,5 +201,5 @@ def test_callbacks_go_to_the_queue_without_its_name_being_declared():
             each["options"]["exchange"],
             each["options"]["routing_key"],
         )
-        assert {TOKEN: str(ONE)} == each["options"]["headers"]
+        assert str(ONE) == each["options"]["headers"][TOKEN]
     assert good["immutable"]

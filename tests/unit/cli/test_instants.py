@@ -73,6 +73,43 @@ def test_near_words_are_suggested():
         parse_typed_instant("yesteday", now=NOW)
 
 
+@pytest.mark.usefixtures("in_paris")
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("1h", "Write -1h for the past, or +1h."),
+        ("30m", "Write -30m for the past, or +30m."),
+        ("09:00", "For today, write 2026-11-24T09:00:00+01:00."),
+        ("9:00:30", "For today, write 2026-11-24T09:00:30+01:00."),
+        ("9am", "For today, write 2026-11-24T09:00:00+01:00."),
+        ("12:15 PM", "For today, write 2026-11-24T12:15:00+01:00."),
+        ("12am", "For today, write 2026-11-24T00:00:00+01:00."),
+    ],
+)
+def test_what_was_meant_is_offered(text: str, hint: str):
+    """
+    A distance without a sign, and a time of day: today by the clock of this host.
+    """
+    with pytest.raises(RuleError) as refused:
+        parse_typed_instant(text, now=NOW)
+
+    assert hint == refused.value.hint
+    for word in hint.removesuffix(".").replace(",", "").split():
+        if word[0] in "+-" or "T" in word:
+            parse_typed_instant(word, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "text", ["25:00", "13pm", "0am", "9:60", "12/24", "9", "next monday"]
+)
+def test_what_may_mean_anything_is_told_the_spellings(text: str):
+    """
+    No guess is made; every accepted spelling is listed.
+    """
+    with pytest.raises(RuleError, match="Write now, today"):
+        parse_typed_instant(text, now=NOW)
+
+
 @given(st.from_regex(r"\A[+-]\d{1,6}[smhdw]\Z"))
 def test_every_distance_is_an_instant_or_refused(text: str):
     """

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
 import pytest
+import typer
 
 from cli.connection import get_settings
-from cli.lazy import Entry, Group
+from cli.lazy import Entry, Group, load
 from cli.main import COMMANDS, INTERRUPTED, main
 from models.errors import MinutehandError
 from tests.servers import ROOT
@@ -160,34 +162,69 @@ _HEAVY = {
 
 #: Commands that run a part of the fleet, or migrate: those do need some of them. What
 #: Kubernetes has is YAML, and a preview of mails renders them.
-_FLEET = {"up", "demo", "scheduler", "worker", "web", "tick", "migrate"} | {
+_FLEET = {"up", "demo", "scheduler", "worker", "web", "migrate"} | {
     "import k8s",
     "mails preview",
 }
 
+#: A twentieth of a second: the kinds of ``when`` with their models, and what steps do.
+_RULES = {"actions.when", "models.when", "operations.ports"}
+
+#: Commands that read neither a rule nor a document.
+_PLAIN = {
+    *("apps list", "apps show", "operations state", "operations log"),
+    *("queues list", "queues pause", "workers list", "workers drain"),
+    *("keys list", "changes list", "mails list"),
+}
+
+#: A twentieth of a second: the log and the metrics, which are the fleet's.
+_TOLD = {"prometheus_client", "structlog"}
+
+#: Commands that write none of them, although what they show is the fleet's work.
+_SILENT = _PLAIN | {
+    *("status", "actions list", "actions show", "actions post", "actions pause"),
+    *("apps apply", "preview", "operations list", "operations cancel", "why"),
+    *("load", "audit", "backfills list"),
+}
+
 
 @pytest.mark.slow
-def test_only_what_runs_the_fleet_imports_what_is_heavy():
+@pytest.mark.parametrize(
+    ("names", "spared"),
+    [
+        (_ENTRIES.keys() - _FLEET, _HEAVY),
+        (_SILENT, _TOLD),
+        (_PLAIN, _RULES),
+        (set(), {"models.operation", "models.small_app", *_RULES}),
+    ],
+    ids=["heavy", "log", "rules", "settings"],
+)
+def test_commands_import_only_what_they_need(names: set[str], spared: set[str]):
     """
     What is asked a hundred times a day does not wait for what it does not need.
     """
-    modules = sorted(
-        {
-            entry.target.partition(":")[0]
-            for name, entry in _ENTRIES.items()
-            if name not in _FLEET
-        }
-    )
+    assert_spared({_ENTRIES[name].target.partition(":")[0] for name in names}, spared)
+
+
+def test_scheduler_imports_nothing_that_lays_out_mails():
+    """
+    It does no work itself; fonts and pictures took a fifth of its memory.
+    """
+    assert_spared({"scheduler_server"}, {"fpdf", "PIL", "fontTools", "polars"})
+
+
+def assert_spared(modules: set[str], spared: set[str]) -> None:
+    """Check that a process which imports *modules* does not import *spared*."""
     code = (
         "import sys; from importlib import import_module\n"
         "for name in sys.argv[1:]:\n"
         "    import_module(name)\n"
-        f"    heavy = {_HEAVY} & set(sys.modules)\n"
-        "    assert not heavy, (name, heavy)"
+        f"    unwanted = {spared} & set(sys.modules)\n"
+        "    assert not unwanted, (name, unwanted)"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, *modules],
+        [sys.executable, "-c", code, "settings", *sorted(modules)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -211,3 +248,52 @@ def test_reader_that_leaves_early_gets_no_complaint():
     )
 
     assert "" == done.stderr
+
+
+def _find_hints() -> Iterator[str]:
+    """Yield the command lines that texts of ours say to run; X is a value."""
+    for path in ROOT.rglob("*.py"):
+        if path.relative_to(ROOT).parts[0] in {"tests", "benchmarks", ".venv"}:
+            continue
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        texts: list[Sequence[ast.AST]] = [
+            node.values for node in nodes if isinstance(node, ast.JoinedStr)
+        ]
+        inner = {id(part) for parts in texts for part in parts}
+        texts += [[node] for node in nodes if id(node) not in inner]
+        for parts in texts:
+            if isinstance(parts[0], ast.Constant):
+                yield from _HINT.findall("".join(map(_show, parts)))
+
+
+def _show(part: ast.AST) -> str:
+    return str(part.value) if isinstance(part, ast.Constant) else "X"
+
+
+#: A command line at the end of a sentence, which begins behind a colon.
+_HINT = re.compile(r"[a-z]: minutehand ([a-z]+ [^.,;()\n]+?)(?= or |[.,;()\n]|$)")
+
+
+@pytest.mark.slow
+def test_hints_name_what_their_command_needs():
+    """
+    Each is read as if it were typed, with X for what is filled in.
+    """
+    wrong = []
+    hints = set(_find_hints())
+    for hint in hints:
+        name = next(
+            (each for each in _ENTRIES if f"{hint} ".startswith(f"{each} ")), ""
+        )
+        try:
+            command = load(_ENTRIES[name], name=name)
+            command.make_context(name, hint.removeprefix(name).split())
+        except KeyError:
+            wrong.append(hint)
+        except typer.BadParameter as error:
+            # what is filled in need not be a value that this option takes
+            if type(error) is not typer.BadParameter:
+                wrong.append(f"{hint}: {error}")
+
+    assert "actions post FILE --app APP" in hints
+    assert [] == wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
@@ -167,12 +168,12 @@ def test_column_that_is_empty_is_left_out(
     assert ["what", "a", "b"] == lines
 
 
-@given(
-    width=st.integers(20, 120),
-    rows=st.lists(
-        st.tuples(*[st.text("ab cé日", max_size=60)] * 3), min_size=1, max_size=4
-    ),
+_ROWS = st.lists(
+    st.tuples(*[st.text("ab cé日", max_size=60)] * 3), min_size=1, max_size=4
 )
+
+
+@given(width=st.integers(20, 120), rows=_ROWS)
 def test_no_line_is_wider_than_the_terminal(
     width: int, rows: list[tuple[str, str, str]]
 ):
@@ -184,7 +185,62 @@ def test_no_line_is_wider_than_the_terminal(
         patch.setattr("cli.output.out", lambda: console)
         print_table(("x", "y", "z"), rows, empty="")
 
-    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    _check_width(console.file.getvalue(), width, rows)  # type: ignore[attr-defined]
+
+
+def _check_width(printed: str, width: int, rows: list[tuple[str, str, str]]) -> None:
     assert all(cell_len(line) <= width for line in printed.splitlines())
     letters = sorted(c for row in rows for cell in row for c in cell if c in "abcé日")
     assert letters == sorted(c for c in printed if c in "abcé日")
+
+
+@given(width=st.integers(20, 120) | st.just(80), rows=_ROWS)
+def test_no_line_in_a_pipe_is_wider_than_columns_says(
+    width: int, rows: list[tuple[str, str, str]]
+):
+    """
+    A pager, or a terminal that another program feeds, tells its width so.
+    """
+    printed = _pipe(rows, COLUMNS=str(width))
+
+    _check_width(printed, width, rows)
+
+
+@pytest.mark.parametrize("environment", [{}, {"COLUMNS": "0"}, {"COLUMNS": "wide"}])
+def test_pipe_without_columns_is_200_wide(environment: dict[str, str]):
+    """
+    What a program reads has a line for each row, but no line is endless.
+    """
+    printed = _pipe([("a " * 120, "b", "c")], **environment)
+
+    assert 3 == len(printed.splitlines())
+    assert max(map(len, printed.splitlines())) <= 200
+
+
+def test_pipe_is_never_narrower_than_20():
+    """
+    Nothing can be read in columns of one letter.
+    """
+    with _piping({"COLUMNS": "1"}):
+        assert 20 == out().width
+
+
+def _pipe(rows: list[tuple[str, str, str]], **environment: str) -> str:
+    """Return what ``print_table`` writes into a pipe."""
+    with _piping(environment) as pipe:
+        print_table(("x", "y", "z"), rows, empty="")
+    return pipe.getvalue()
+
+
+@contextmanager
+def _piping(environment: dict[str, str]) -> Iterator[StringIO]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COLUMNS", raising=False)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        pipe = StringIO()
+        patch.setattr("sys.stdout", pipe)
+        patch.setattr("sys.__stdout__", pipe)  # perhaps a terminal, under pytest -s
+        out.cache_clear()
+        yield pipe
+        out.cache_clear()

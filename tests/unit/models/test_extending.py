@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import jsonschema
 import pytest
 from pydantic import Field
 
@@ -21,7 +22,7 @@ from models.door.documents import (
 )
 from models.errors import InvalidDocumentError, RuleError
 from models.extending import InstalledSource, InstalledStep
-from models.installed import INSTALLED, Packages
+from models.installed import INSTALLED, Packages, Refusal
 from models.operation import order_steps
 from models.operation_state import Queue
 from models.when import InstalledWhen
@@ -155,17 +156,52 @@ def test_without_packages_their_names_are_typos() -> None:
     assert ("/when/hourly", "'hourly' is not a kind of time or event.") == when
 
 
-def test_schema_is_of_what_is_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_that_was_refused_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Whatever is installed where it is made.
+    With the reason, wherever its name stands; other names are typos as before.
     """
-    make_action_schema.cache_clear()
-    before = json.dumps(make_action_schema())
-    monkeypatch.setattr(INSTALLED, "_found", PACKAGES)
-    make_action_schema.cache_clear()
+    refused = Packages(
+        refusals=tuple(
+            Refusal("extras 1.0", name, what, "it cannot be loaded: ImportError: x")
+            for what, name in (("step", "bell"), ("when", "hourly"), ("source", "tape"))
+        )
+    )
+    monkeypatch.setattr(INSTALLED, "_found", refused)
+    app = {"uid": "a", "domains": [{"name": "d", "source": {"tape": {}}}]}
 
-    assert before == json.dumps(make_action_schema())
-    assert "nstalled" not in before
+    with pytest.raises(InvalidDocumentError) as posted:
+        read_action(make({"bell": True, "bel": 1}, [CRON, {"hourly": 5}]))
+    with pytest.raises(InvalidDocumentError) as applied:
+        read_small_app(json.dumps(app))
+
+    said = "Package extras 1.0 cannot add it: it cannot be loaded: ImportError: x"
+    assert {
+        "/operations/bell": said,
+        "/when/1/hourly": said,
+        "/domains/0/source/tape": said,
+    } == {
+        each.pointer: each.hint
+        for each in (*posted.value.problems, *applied.value.problems)
+        if "extras" in each.hint
+    }
+
+
+def test_schema_accepts_what_is_installed() -> None:
+    """
+    Its steps and rules, alone and in a list; without packages, they are typos.
+    """
+    documents = [
+        json.loads(make({"archive": {"folder": "a"}, "bell": True})),
+        json.loads(make({"publish": True}, {"hourly": 5})),
+        json.loads(make({"publish": True}, [CRON, {"hourly": 5, "timezone": "UTC"}])),
+    ]
+    own = jsonschema.Draft202012Validator(make_action_schema())
+    extended = jsonschema.Draft202012Validator(make_action_schema(PACKAGES))
+
+    assert not any(own.is_valid(each) for each in documents)
+    for each in documents:
+        extended.validate(each)
+    assert not extended.is_valid(json.loads(make({"bel": True})))
 
 
 @pytest.mark.usefixtures("installed")

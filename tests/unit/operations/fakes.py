@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from models.errors import CanceledError, StepError
-from models.operation_state import Trigger
+from models.operation_state import DeliveryState, Trigger
 from models.recipients import RecipientFilterModel
 from operations.domains import (
     Column,
@@ -48,14 +48,7 @@ from operations.mail.message import (
 )
 from operations.mail.template import MailTemplate
 from operations.operation_log import LogLevel
-from operations.ports import (
-    DeliveryState,
-    Guard,
-    Ports,
-    Retention,
-    SendMail,
-    StepContext,
-)
+from operations.ports import Guard, Ports, Retention, SendMail, StepContext
 from operations.recipients import User
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -440,6 +433,12 @@ class FakeTaskSender:
     error: StepError | None = None
     sent: list[ForeignTask] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
+        """Return why a task failed, if a test says so."""
+        del connection
+        return self.failures.get(task_id)
 
     def send(self, task: ForeignTask) -> ForeignTask:
         """Keep the task; the queue of the settings is "default"."""
@@ -451,14 +450,20 @@ class FakeTaskSender:
         return task
 
     def receive(
-        self, connection: str | None, keep: Callable[[Answer], object], *, limit: int
+        self,
+        connection: str | None,
+        keep: Callable[[Sequence[Answer]], object],
+        *,
+        limit: int,
     ) -> int:
         """Give the answers; every connection has the same."""
         del connection
+        if self.error is not None:
+            raise self.error
         taken = self.answers[:limit]
-        for each in taken:
-            keep(each)
-            self.answers.remove(each)
+        if taken:
+            keep(taken)
+            del self.answers[:limit]
         return len(taken)
 
 
@@ -495,10 +500,11 @@ class FakeWaits:
         assert self.wait is not None
         self.wait = replace(self.wait, is_sent=True)
 
-    def keep(self, answer: Answer) -> None:
-        """Keep it if it has the token."""
-        if self.wait is not None and self.wait.token == answer.token:
-            self.wait = replace(self.wait, answer=answer)
+    def keep(self, answers: Sequence[Answer]) -> None:
+        """Keep the one that has the token."""
+        for answer in answers:
+            if self.wait is not None and self.wait.token == answer.token:
+                self.wait = replace(self.wait, answer=answer)
 
 
 @dataclass

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.recipients import RecipientFilterModel
+from models.recipients import RecipientFilterModel, Standing
 from operations.recipients import (
     INSIDE,
-    Standing,
     User,
     is_kept,
     judge,

@@ -22,7 +22,7 @@ from actions.pausing.pause_and_resume import (
     set_paused,
 )
 from actions.pausing.pause_state import APP, INSTALLATION, fetch_pauses, get_pause
-from actions.read_actions import find_next
+from actions.read_rules import find_next
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
@@ -201,10 +201,10 @@ def test_resuming_counts_from_now(engine: sa.Engine):
     before = get_now(engine)
 
     call(engine, resume_app, "app")
-    tick(make_dispatcher(engine), get_now(engine))
+    row = fetch_action(engine, "app-1")
+    tick(make_dispatcher(engine), row.effective_from)
 
     assert [] == [row for row in fetch_all(engine) if row.action_uid == "app-1"]
-    row = fetch_action(engine, "app-1")
     assert row.effective_from >= before
     assert row.next_due_at > before
 

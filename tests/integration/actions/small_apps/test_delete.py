@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from actions.lookup import fetch_app
+from actions.lookup import SYSTEM_APP, fetch_app
 from actions.notice_action import fetch_watch
 from actions.pausing.targets import pause_target
-from actions.posting.post import SYSTEM_APP
 from actions.receive_events import receive_events
 from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.list_apps import fetch_apps

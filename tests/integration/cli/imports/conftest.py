@@ -11,6 +11,7 @@ import pytest
 
 from cli.connection import get_engine, get_settings
 from cli.main import main
+from cli.output import err, out
 from tests.integration.cli.calling import Answer, Call
 
 #: Seconds for a child on a busy machine.
@@ -46,8 +47,9 @@ def importing(
     monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://:geheim@127.0.0.1:1/0")
     monkeypatch.delenv("MINUTEHAND_DATABASE_URL", raising=False)
-    get_settings.cache_clear()
-    get_engine.cache_clear()
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for cached in (get_settings, get_engine, out, err):
+        cached.cache_clear()
 
     def run(*arguments: str) -> Answer:
         code = main(("import", *arguments))
@@ -55,7 +57,8 @@ def importing(
         return Answer(code, printed.out, printed.err)
 
     yield run
-    get_settings.cache_clear()
+    for cached in (get_settings, out, err):
+        cached.cache_clear()
 
 
 @pytest.fixture

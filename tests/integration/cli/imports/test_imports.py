@@ -96,6 +96,31 @@ def test_what_settings_stand_against_is_a_warning(
     assert "would be refused here" in answer.err
 
 
+def test_connection_that_tasks_need_is_offered(
+    importing: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    If there is one beside a broker in memory, an option writes it into all documents.
+    """
+    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
+    monkeypatch.setenv("MINUTEHAND_TASK_CONNECTIONS", "shop=redis://localhost/1")
+    Path("crontab").write_text("0 7 * * * report\n")
+
+    assert "Add --connection shop." in importing("crontab", "crontab").err
+
+
+def test_nothing_to_import_is_said(importing: Call):
+    """
+    An empty list may be a wrong file.
+    """
+    Path("crontab").write_text("# 0 7 * * * report\n")
+
+    answer = importing("crontab", "crontab")
+
+    assert (answer.code, answer.data) == (0, [])
+    assert "warning: Nothing was found to import.\n" in answer.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -106,6 +131,8 @@ def test_what_settings_stand_against_is_a_warning(
         (("k8s", "broken.yaml"), 3, "not YAML"),
         (("celery-beat", "no_such_module"), 2, "cannot be imported"),
         (("celery-beat", "empty_module"), 2, "cannot be imported"),
+        (("celery-beat", "proj/celery.py"), 2, "Did you mean 'proj.celery'?"),
+        (("celery-beat", "./shop.py"), 2, "Did you mean 'shop'?"),
         (("celery-beat", "x", "--python", "/no/python"), 2, "--python"),
         (("django-celery-beat", "mysql://u:geheim@h/db"), 2, "not a database"),
         (("django-celery-beat", "sqlite:///missing"), 2, "no file"),

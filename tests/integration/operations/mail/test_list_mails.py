@@ -10,13 +10,13 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import deliveries
+from models.operation_state import DeliveryState
 from models.paging import Page
 from operations.mail.count_mails import count_lately
 from operations.mail.list_mails import (
     MailSelection,
     fetch_mails,
 )
-from operations.ports import DeliveryState
 from tests.scheduling import at, edit, make_operation, record_all
 
 NOON = at("12:00")

@@ -19,7 +19,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.errors import ConflictError, NotFoundError
-from models.operation_state import OperationState, Overlap
+from models.operation_state import DeliveryState, OperationState, Overlap
 from models.paging import Page
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation
@@ -34,7 +34,7 @@ from operations.mail.uncertain_mails import (
     resend_mails,
     resolve_mails,
 )
-from operations.ports import DeliveryState, Ports
+from operations.ports import Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt
 from tests.scheduling import add_revision, edit, get, make_operation, record_all

@@ -9,13 +9,12 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import deliveries
-from models.operation_state import OperationState, Reason, StepState
+from models.operation_state import DeliveryState, OperationState, Reason, StepState
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, finish, renew
 from operations.claiming.claimed import Claim
 from operations.list_operations import fetch_steps
 from operations.mail.delivery_marks import DeliveryMarks
-from operations.ports import DeliveryState
 from operations.rescue import (
     count_kill,
     expire_claim,

@@ -11,11 +11,10 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.errors import ClaimLostError
-from models.operation_state import StepState
+from models.operation_state import DeliveryState, StepState
 from operations.claiming.claim import claim_operation, give_back, guard
 from operations.claiming.claimed import Claim
 from operations.mail.delivery_marks import DeliveryMarks
-from operations.ports import DeliveryState
 from operations.running.step_records import (
     finish_step,
     prepare_steps,

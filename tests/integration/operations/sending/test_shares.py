@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
+from models.database.flight import AtOnce
 from models.database.tables import processes
 from models.operation_state import OperationState, Queue, Trigger
 from operations.claiming.claim import claim_operation, finish
@@ -79,7 +80,7 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     first, second, third = record_of(engine, "sales", range(3))
     with writing(engine) as connection:
         sent, _more = fetch_sendable(connection, limit=1, share=1)
-        mark_sent(connection, sent)
+        mark_sent(AtOnce(connection), sent)
     claim = claim_operation(engine, sent[0].id, worker="w")
     assert claim is not None
     waiting = {first, second, third} - {claim.operation_id}
@@ -98,7 +99,7 @@ def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
     """
     record_of(engine, "sales", range(2))
     with writing(engine) as connection:
-        mark_sent(connection, fetch_sendable(connection, limit=9, share=1)[0])
+        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1)[0])
     record_of(engine, "sales", range(2, 3))
     [lane] = fetch_lanes(engine, 2).values()
 
@@ -147,7 +148,7 @@ def test_other_lane_is_no_witness(engine: sa.Engine):
     add_revision(engine)
     waits, runs = record_of(engine, "sales", range(2))
     with writing(engine) as connection:
-        mark_sent(connection, fetch_sendable(connection, limit=9, share=1)[0])
+        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1)[0])
     now = get_now(engine)
     edit(engine, waits, sent_at=now - 2 * LOST_AFTER, lane=1)
     edit(engine, runs, lane=0)
@@ -206,7 +207,7 @@ def test_what_lines_up_says_behind_how_many(engine: sa.Engine):
     """
     first, second, third = record_of(engine, "sales", range(3))
     with writing(engine) as connection:
-        mark_sent(connection, fetch_sendable(connection, limit=9, share=1)[0])
+        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1)[0])
     now = get_now(engine)
     edit(engine, second, sent_at=now - 2 * SECOND)
     edit(engine, third, sent_at=now - SECOND)

@@ -117,7 +117,8 @@ def test_a_large_app_has_a_file_that_reaches_less_far(
     assert 10 == found.entries
     assert found.until < datetime.now(UTC) + timedelta(hours=12)
     monkeypatch.setattr(overview.calendar.file, "MOST_ACTIONS", 1)
-    post(engine, "shop", uid="later", name="later", when={"cron_rule": "5 4 * * *"})
+    due_date = f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%dT%H:%M:%SZ}"
+    post(engine, "shop", uid="later", name="later", when={"due_date": due_date})
     fewer = make(engine)
     assert fetch_action(engine, "later").next_due_at >= fewer.until
     assert {"daily"} == set(get_values(fewer, "SUMMARY"))

@@ -72,16 +72,13 @@ def test_running_operation_has_step_and_end(engine: sa.Engine):
     """
     now = get_now(engine)
     for number in range(3):
-        done = put(engine, number, state="succeeded")
-        add_step(
-            engine,
-            done,
-            0,
-            name="refresh",
-            state="succeeded",
-            started_at=now - 60 * MINUTE,
-            finished_at=now - 52 * MINUTE,
-        )
+        ran: dict[str, Any] = {
+            "state": "succeeded",
+            "started_at": now - 60 * MINUTE,
+            "finished_at": now - 52 * MINUTE,
+        }
+        done = put(engine, number, **ran)
+        add_step(engine, done, 0, name="refresh", **ran)
     id_ = put(
         engine, 9, state="running", started_at=now - 2 * MINUTE, attempt=1, worker="w"
     )

@@ -62,8 +62,7 @@ def test_id_is_computed_anew(engine: sa.Engine):
     """
     of_user = make_operation(1, user_id="ann")
     missed = make_operation(2, id=make_missed_id("daily", MONDAY + 2 * MINUTE))
-    missed = replace(
-        missed,
+    missed = missed._replace(
         state=OperationState.MISSED,
         details={
             "first": (MONDAY + 2 * MINUTE).isoformat(),

@@ -14,7 +14,14 @@ from models.database.engine import reading, writing
 from models.database.tables import scheduled_actions, small_apps, users
 from models.errors import InvalidDocumentError, NotFoundError
 from overview.previews.new import Asked, FullPreview, preview_text
-from tests.scheduling import MONDAY, REFRESH, add_app, make_document, post
+from tests.scheduling import (
+    MONDAY,
+    REFRESH,
+    add_app,
+    find_far_hour,
+    make_document,
+    post,
+)
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 MAIL = {"send_email": {"template": "t"}}
@@ -125,8 +132,9 @@ def test_edit_is_compared_with_what_is_stored(engine: sa.Engine):
     """
     What it adds, removes and moves in the next 30 days.
     """
-    uid = post(engine, when={"cron_rule": "0 7 * * *", "timezone": "UTC"}).uid
-    later = {"when": {"cron_rule": "0 8 * * *", "timezone": "UTC"}}
+    hour = find_far_hour(engine)
+    uid = post(engine, when={"cron_rule": f"0 {hour} * * *", "timezone": "UTC"}).uid
+    later = {"when": {"cron_rule": f"0 {hour + 1} * * *", "timezone": "UTC"}}
 
     changes = ask(engine, later, uid=uid).changes
 

@@ -11,6 +11,7 @@ import pytest
 
 from actions.explaining.recorded import RecordedOperation, Revision
 from actions.explaining.why import Answer, History, Verdict, explain
+from tests.scheduling import TASK
 
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 9, 7, tzinfo=UTC)
@@ -515,3 +516,30 @@ def test_occurrence_of_the_instant_of_the_post_is_named() -> None:
     answer = ask(make_history(revisions=(first,)), MONDAY + MINUTE)
 
     assert MONDAY == answer.previous
+
+
+PARIS = {"timezone": "Europe/Paris"}
+EVENT = {"on": "instance.user.created", **PARIS}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"timing": MONDAYS.replace("UTC", PARIS["timezone"])},
+        {
+            "timing": None,
+            "document": {"name": "greet", "operations": TASK, "when": EVENT},
+        },
+    ],
+)
+def test_instants_are_told_by_the_clock_of_the_action_and_in_utc(
+    changes: dict[str, Any],
+) -> None:
+    """
+    Its people read the one, logs have the other.
+    """
+    history = make_history(revisions=(replace(FIRST, **changes),))
+
+    answer = ask(history, CREATED - MINUTE)
+
+    assert answer.text.endswith(" before 2026-11-02 10:00:00 +01:00 (09:00:00Z)")

@@ -125,6 +125,9 @@ FIELDS = [
     Bad(action(jitter="PT0M"), "/jitter", "above zero", "PT5M"),
     Bad(action(jitter="PT24H1M"), "/jitter", "more than a day", "PT24H"),
     Bad(action(jitter=5), "/jitter", "5 is not text", '"jitter": "PT5M"'),
+    Bad(action(jitter=300), "/jitter", "300 is not text", 'write "PT5M"'),
+    Bad(action(jitter="300"), "/jitter", "'300' is not an ISO", 'write "PT5M"'),
+    Bad(action(catch_up={"within": 3600}), "/catch_up/within", "3600", "PT1H"),
     Bad(
         on_event(jitter="PT5M"), "/jitter", "'PT5M' has no effect", "Leave 'jitter' out"
     ),
@@ -171,6 +174,38 @@ BOUNDS = [
     ),
     Bad(action(except_="2026-12-25"), "/except", "not a list", '["2026-12-25"]'),
     Bad(action(except_=None), "/except", "null is not a list", "2026-12-25"),
+    Bad(
+        action(except_={"weekdays": ["Sat"]}),
+        "/except",
+        "is not a list",
+        'Write "except": [{"weekdays": ["Sat"]}].',
+    ),
+    Bad(
+        action(except_={"calender": "fr"}),
+        "/except",
+        "is not a list",
+        '{"weekdays": ["Sat", "Sun"]}',
+    ),
+    Bad(
+        action(except_={"days": ["2026-12-25"]}),
+        "/except",
+        "is not a list",
+        '"2026-12-25", {"from": "2026-12-24", "until": "2027-01-03"}',
+    ),
+    Bad(action(except_="Sat"), "/except", "not a list", '[{"weekdays": ["Sat"]}]'),
+    Bad(
+        action(except_=[["Sat", "Sunday"]]),
+        "/except/0",
+        "a list within a list",
+        '{"weekdays": ["Sat", "Sun"]}',
+    ),
+    Bad(action(except_=[["2026-12-25"]]), "/except/0", "within a list", "one list"),
+    Bad(
+        action(except_=[{"dates": ["2026-12-25"]}]),
+        "/except/0",
+        "names no days",
+        '{"weekdays": ["Sat", "Sun"]}',
+    ),
     Bad(action(except_=[20261225]), "/except/0", "20261225 is not a date", "in quotes"),
     Bad(action(except_=["2027-02-29"]), "/except/0", "'2027-02-29'", "2026-12-25"),
     Bad(action(except_=["25.12.2026"]), "/except/0", "not a date", "'2026-12-25'"),
@@ -243,6 +278,20 @@ BOUNDS = [
         "/when/0/working_day",
         "No month has 27",
         "at most 23",
+    ),
+    Bad(
+        action(when={"working_day": 40, "at": "09:00"}),
+        "/when/working_day",
+        "No month has 40 working days",
+        "at most 23",
+    ),
+    Bad(
+        action(
+            when={"working_day": -28, "at": "09:00"}, except_=[{"weekdays": ["Sun"]}]
+        ),
+        "/when/working_day",
+        "No month has 28 working days",
+        "at most 27",
     ),
     Bad(
         action(when={"working_day": 0, "at": "09:00"}),

@@ -49,7 +49,53 @@ WHEN = [
         when(cron_rule="0 7 * * 1", delay="P1D"),
         "/when/delay",
         "not a known key",
-        "cron",
+        "Leave it out",
+    ),
+    Bad(
+        when(on="app.paid", delay="P1D"),
+        "/when/delay",
+        "the event itself",
+        "write 'after' instead of 'on'",
+    ),
+    Bad(when(cron_rule="@daily", anchor="x"), "/when/anchor", "interval", "Leave it"),
+    Bad(when(at="09:00"), "/when/at", "not a kind", "Write one of: cron_rule"),
+    Bad(when(at="2026-12-01T09:00"), "/when/at", "not a kind", "mean 'due_date'"),
+    Bad(when(event="app.paid", delay="P1D"), "/when/event", "kind", "mean 'after'"),
+    *(
+        Bad(
+            when(**{"cron_rule": "0 7 * * 1", key: 1}),
+            f"/when/{key}",
+            "not a known key",
+            "It belongs beside 'when', at the top",
+        )
+        for key in ("except", "jitter", "instead", "starts_at", "catch_up", "active")
+    ),
+    Bad(
+        when(cron="0 7 * * 1", jitter="PT5M"),
+        "/when/jitter",
+        "'jitter' is not a known key",
+        "beside 'when'",
+    ),
+    Bad(when(jitter="PT5M"), "/when/jitter", "not a kind", "beside 'when'"),
+    Bad(
+        action(when=[{"cron_rule": "@daily", "overlap": "skip"}]),
+        "/when/0/overlap",
+        "not a known key",
+        "beside 'when'",
+    ),
+    *(
+        Bad(action(**{key: "x"}), f"/{key}", "not a known key", f"belongs in '{part}'")
+        for key, part in [
+            ("timezone", "when"),
+            ("cron_rule", "when"),
+            ("at", "when"),
+            ("send_email", "operations"),
+            ("groups", "recipients"),
+            ("runs", "catch_up"),
+            ("weekdays", "except"),
+            ("domains", "operations.refresh"),
+            ("template", "operations.send_email"),
+        ]
     ),
     Bad(when(cron_rule="61 * * * *"), "/when/cron_rule", "minute 61", ""),
     Bad(when(cron_rule="0 7 30 2 *"), "/when/cron_rule", "0 7 30 2 *", ""),
@@ -87,7 +133,15 @@ WHEN = [
     Bad(when(every="24h"), "/when/every", "'24h'", "PT24H"),
     Bad(when(every="-P1D"), "/when/every", "sign", "without the sign"),
     Bad(when(every="P200Y"), "/when/every", "100 years", "P1Y"),
-    Bad(when(every=60), "/when/every", "60 is not text", "PT24H"),
+    Bad(when(every=60), "/when/every", "60 is not text", "in seconds"),
+    Bad(when(every=1800), "/when/every", "1800 is not text", 'write "PT30M"'),
+    Bad(when(every=5400.0), "/when/every", "5400.0 is not text", 'write "PT1H30M"'),
+    Bad(when(every="1800"), "/when/every", "not an ISO", 'write "PT30M"'),
+    Bad(when(every=30), "/when/every", "30 is not text", '"every": "PT24H"'),
+    Bad(when(every=90.5), "/when/every", "90.5 is not text", '"every": "PT24H"'),
+    Bad(when(every=10**17), "/when/every", "is not text", '"every": "PT24H"'),
+    Bad(when(every=True), "/when/every", "true is not text", '"every": "PT24H"'),
+    Bad(when(every="9" * 11), "/when/every", "not an ISO", "P7D"),
     Bad(when(every="PT1H", anchor="today"), "/when/anchor", "'today'", "2026-12-01T"),
     Bad(when(every="PT1H", anchor=5), "/when/anchor", "5 is not text", "2026-01-01T"),
     Bad(when(calendar="Mon..Fri 25:00"), "/when/calendar", "25", ""),
@@ -99,7 +153,9 @@ WHEN = [
     Bad(when(on=None), "/when/on", "null is not text", "instance.user"),
     Bad(when(after="app.paid"), "/when/delay", "'delay' is missing", "P7DT30S"),
     Bad(when(after="app.paid", delay="7 days"), "/when/delay", "7 days", "P7D"),
-    Bad(when(after="app.paid", delay=7), "/when/delay", "7 is not text", "P7DT30S"),
+    Bad(
+        when(after="app.paid", delay=7), "/when/delay", "7 is not text", 'write "PT7S"'
+    ),
     Bad(when(after="nothing", delay="P1D"), "/when/after", "'nothing'", "app.<name>"),
     Bad(
         when(after="app.paid", delay="P1D", at="9am"),

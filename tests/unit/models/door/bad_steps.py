@@ -129,7 +129,37 @@ STEPS = [
         "more than 255 bytes",
         "shorter",
     ),
-    Bad(steps(run_task={"task": "t"}), "/operations/run_task/task", "'task'", "kwargs"),
+    Bad(steps(when={}), "/operations/when", "not a known key", "beside 'operations'"),
+    Bad(
+        steps(send_email={"template": "x", "users": ["a"]}),
+        "/operations/send_email/users",
+        "not a known key",
+        "It belongs in 'recipients'",
+    ),
+    Bad(
+        steps(send_email={"name": "x"}),
+        "/operations/send_email/name",
+        "not a known key",
+        "Write one of: template",
+    ),
+    Bad(
+        steps(call_webhook={"url": "https://example.com", "headers": {}}),
+        "/operations/call_webhook/headers",
+        "not a known key",
+        "Write one of: url",
+    ),
+    Bad(
+        steps(run_task={"task": "t"}),
+        "/operations/run_task/task",
+        "'task'",
+        "is 'name'",
+    ),
+    Bad(
+        steps(run_task={"name": "t", "options": {"queue": "q"}}),
+        "/operations/run_task/options",
+        "'options'",
+        "beside 'name'",
+    ),
     *(
         Bad(
             steps(run_task={"name": "t", key: value}),
@@ -170,7 +200,7 @@ STEPS = [
             ("expires", "PT0S", "no time at all", "PT1M"),
             ("expires", "PT745H", "more than a month", "PT744H"),
             ("expires", "1 hour", "'1 hour'", "PT1H"),
-            ("expires", 60, "60 is not text", "PT1H"),
+            ("expires", 60, "60 is not text", 'write "PT1M"'),
             ("routing_key", "a.b", "there is none", '"queue"'),
             ("exchange", "", "empty", "1 to 200"),
             ("headers", [], "not an object", "headers"),

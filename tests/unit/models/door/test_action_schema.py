@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,27 @@ import jsonschema
 import pytest
 
 from models.door.action_schema import DESCRIPTIONS, make_action_schema
-from models.door.documents import read_action_object
+from models.door.documents import action_document, read_action_object
 from models.errors import InvalidDocumentError
+from models.fields.strict_model import get_keys
+from models.scheduled_action import ScheduledActionModel
 from tests.scheduling import make_document
 
 ROOT = Path(__file__).parents[4]
-VALIDATOR = jsonschema.Draft202012Validator(make_action_schema())
+VALIDATOR = jsonschema.Draft202012Validator(
+    make_action_schema(), format_checker=jsonschema.FormatChecker()
+)
+#: Steps and rules of the package in docs/examples, which is not installed here.
+EXTRAS = {"write_note", "full_moon"}
+
+FIELDS = get_keys(ScheduledActionModel)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FOLDERS = [
+    ROOT / "cli/examples",
+    ROOT / "docs/examples",
+    ROOT / "docs/examples/minutehand-extras",
+    ROOT / "tests/examples",
+]
 
 
 def is_accepted(document: Any) -> bool:
@@ -46,17 +63,37 @@ def test_every_field_is_described():
     assert fields == {name: set(known) for name, known in DESCRIPTIONS.items()}
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "cli" / "examples").glob("*.json")), ids=lambda p: p.name
-)
-def test_examples_are_accepted(path: Path):
+def find_examples() -> Iterator[tuple[str, Any]]:
+    """Yield all JSON of examples, with its place."""
+    for folder in FOLDERS:
+        for path in sorted(folder.glob("*.json")):
+            document = json.loads(path.read_text("utf-8"))
+            for each in document if isinstance(document, list) else [document]:
+                yield f"{folder.name}/{path.name}", each
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for n, block in enumerate(re.findall(r"```json\n(.*?)```", text, re.DOTALL)):
+            yield f"{page.name}-{n}", json.loads(block)
+
+
+def find_actions() -> list[Any]:
+    """Return what is an action, or some fields of one, as a whole action."""
+    return [
+        pytest.param({**make_document(), **found}, id=place)
+        for place, found in find_examples()
+        if isinstance(found, dict)
+        and found.keys() <= {"$schema", *FIELDS}
+        and not any(f'"{name}"' in json.dumps(found) for name in EXTRAS)
+    ]
+
+
+@pytest.mark.parametrize("example", find_actions())
+def test_examples_are_accepted(example: Any):
     """
-    All that are printed as templates.
+    All that are printed as templates, and all that the pages show; and as stored.
     """
-    document = json.loads(path.read_text())
-    for each in document if isinstance(document, list) else [document]:
-        if "operations" in each:
-            VALIDATOR.validate(each)
+    VALIDATOR.validate(example)
+    VALIDATOR.validate(action_document(read_action_object(example)))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +104,17 @@ def test_examples_are_accepted(path: Path):
         {"active": False},
         {"operations": {"publish": {"data": "true", "design": "false"}}},
         {"operations": {"send_execsum": True}},
+        {"active": "yes"},
+        {"active": 1},
+        {"active": "OFF"},
+        {"operations": {"refresh": True}},
+        {"operations": {"refresh": "all"}},
+        {"operations": {"refresh": "Yes", "publish": 1, "send_email": "no"}},
+        {"operations": {"refresh": {"domains": "all", "force": "on"}}},
+        {"operations": {"run_task": {"name": "t", "priority": "5"}}},
+        {"operations": {"maintenance": "true", "run_task": False}},
+        {"starts_at": "2026-12-01T00:00:00", "ends_at": None},
+        {"instead": None},
         {"when": {"on": "instance.user.created"}},
         {"when": [{"cron_rule": "0 7 * * *"}, {"due_date": "2099-01-01T00:00:00Z"}]},
         {"except": ["2026-12-25", {"from": "2026-12-24", "until": "2027-01-03"}]},
@@ -93,6 +141,20 @@ def test_what_is_posted_well_is_accepted(changes: dict[str, Any]):
         {"active": "truee"},
         {"operations": {"publish": {"dta": True}}},
         {"overlap": "never"},
+        {"operations": {"refresh": "everything"}},
+        {"operations": {"refresh": {"domains": []}}},
+        {"operations": {"refresh": {"force": True}}},
+        {"operations": {"send_email": True}},
+        {"when": []},
+        {"when": {"working_day": 0, "at": "09:00"}},
+        {"when": {"working_day": 28, "at": "09:00"}},
+        {"when": {"working_day": 1, "at": "9:00"}},
+        {"when": {"on": "instance.user.created", "at": "24:00"}},
+        {"except": ["25.12.2026"]},
+        {"except": [{"weekdays": []}]},
+        {"except": [{"weekdays": ["Sat-Sun"]}]},
+        {"instead": "after"},
+        {"instead": "after", "except": []},
     ],
 )
 def test_what_has_another_form_is_refused(changes: dict[str, Any]):

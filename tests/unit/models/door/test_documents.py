@@ -127,6 +127,25 @@ def test_examples_survive_the_canonical_form(path: Path):
     assert read == read_action_object(action_document(read))
 
 
+@pytest.mark.parametrize(
+    ("rule", "pointer"),
+    [
+        ({"cronrule": "0 7 * * 1", "at": "09:00"}, "/when/cronrule"),
+        ({"working_days": 5, "at": "09:00"}, "/when/working_days"),
+        ({"evry": "PT1H", "anchor": "2026-01-01T00:00:00Z"}, "/when/evry"),
+        ({"afer": "app.paid", "delay": "P1D", "at": "09:00"}, "/when/afer"),
+    ],
+)
+def test_misspelt_kind_is_the_only_problem(rule: dict[str, object], pointer: str):
+    """
+    What stands beside it is right as soon as it is spelled well.
+    """
+    (problem,) = find_problems(read_action, when(**rule))
+
+    assert pointer == problem.pointer
+    assert "Did you mean" in problem.hint
+
+
 def test_all_problems_are_told_in_document_order():
     """
     Nobody has to post five times to learn of five mistakes.

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from models.door.action_schema import make_action_schema
 from models.door.app_documents import read_small_app, read_small_app_object
 from models.door.documents import (
     action_document,
@@ -78,7 +80,12 @@ ROOT: dict[str, object] = {
         "send_execsum": "true",
         "maintenance": "no",
         "call_webhook": {"url": "https://example.com/hook"},
-        "run_task": {"name": "t", "args": [1, None], "kwargs": {"a": [1.5, {}]}},
+        "run_task": {
+            "name": "t",
+            "args": [1, None],
+            "kwargs": {"a": [1.5, {}]},
+            "priority": 3,
+        },
     },
     "recipients": {"users": ["a@b.c"], "groups": ["all"], "only_inactive_users": "1"},
     "starts_at": "2026-12-01T00:00:00",
@@ -199,6 +206,24 @@ def test_mutated_actions_are_read_or_refused(document: object):
     A valid action with a few changes is refused with reasons, or survives storing.
     """
     check_action(lambda: read_action_object(document))
+
+
+SCHEMA = jsonschema.Draft202012Validator(make_action_schema())
+
+
+@settings(max_examples=500, deadline=None)
+@given(mutated())
+@example({**ACTION, "except": [{"weekdays": [" sATurday"]}]})
+def test_what_the_door_reads_the_schema_accepts(document: object):
+    """
+    An editor marks nothing that could be posted.
+    """
+    try:
+        read_action_object(copy.deepcopy(document))
+    except InvalidDocumentError:
+        return
+
+    SCHEMA.validate(document)
 
 
 @settings(max_examples=300, deadline=None)

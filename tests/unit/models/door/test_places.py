@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+from models.door import places
 from models.door.documents import read_action
 from models.door.places import find_place, locate
 from models.errors import InvalidDocumentError, Problem
@@ -100,3 +104,25 @@ def test_key_of_what_is_not_there_is_the_place_of_what_lacks_it() -> None:
     There is no better one.
     """
     assert (1, 7) == find_place('{"a": {"b": 1}}', "/a/c", of_key=True)
+
+
+class _Counting(json.JSONDecoder):
+    calls = 0
+
+    def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
+        self.calls += 1
+        return super().raw_decode(s, idx)
+
+
+def test_text_with_many_problems_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Whoever sends a hundred at the end of a long list must not keep a server busy.
+    """
+    counting = _Counting(parse_int=str)
+    monkeypatch.setattr(places, "_SKIPPER", counting)
+    text = json.dumps([{"id": number} for number in range(1000)])
+
+    found = [find_place(text, f"/{number}/id") for number in range(900, 1000)]
+
+    assert (1, text.index(" 999}") + 2) == found[-1]
+    assert counting.calls < 2000

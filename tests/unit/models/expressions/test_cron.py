@@ -118,7 +118,11 @@ def test_days_of_a_month(days: str, expected: list[int]):
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("61 * * * *", "has minute 61; minutes go from 0 to 59.", ""),
+        (
+            "61 * * * *",
+            "has minute 61; minutes go from 0 to 59.",
+            "Write a number from 0 to 59.",
+        ),
         ("0 24 * * *", "has hour 24; hours go from 0 to 23.", "Midnight is hour 0."),
         ("0 0 0 * *", "has day of the month 0; days of the month go from 1 to 31.", ""),
         ("0 0 * 13 *", "has month 13; months go from 1 to 12.", ""),
@@ -134,7 +138,8 @@ def test_days_of_a_month(days: str, expected: list[int]):
         ("H 7 * * *", "cron has no 'H'.", "jitter"),
         ("H/15 7 * * *", "cron has no 'H'.", "jitter"),
         ("0 7 ? * 1", "cron has no '?'.", "Write '0 7 * * 1'."),
-        ("0 7 15W * *", "the nearest working day is not supported.", "LW"),
+        ("0 7 15W * *", "the nearest working day is not supported.", "a list of"),
+        ("0 7 1,15W * *", "the nearest working day is not supported.", "LW"),
         ("0 7 L-3 * *", "count days from the end", "*-*~04 07:00:00"),
         ("0 7 * * L", "needs its number.", "Write 5L"),
         ("0 7 * * FRIL", "needs its number.", "Write '0 7 * * 5L'."),

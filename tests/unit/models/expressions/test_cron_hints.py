@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from calendar import monthrange
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.door.documents import read_action
+from actions.occurrences import make_schedule
+from models.door.documents import make_timing, read_action
 from models.errors import RuleError
 from models.expressions.cron import CronExpression
 from models.expressions.cron_hints import find_both_days
 from tests.unit.models.documents import action
 from tests.unit.models.expressions.cron_rules import cron_rules, words_like_rules
+
+#: Longer than what messages repeat of a rule.
+DAYS = ",".join(map(str, range(1, 27)))
 
 #: A rule of another dialect, and what to write instead: rules, jitter or JSON.
 MEANT = [
@@ -37,6 +43,8 @@ MEANT = [
     ("rate(1 day)", ['{"every": "PT24H"}']),
     # seconds first: Quartz, Spring
     ("0 0 7 * * 1", ["0 7 * * 1"]),
+    # ... also a rule that is longer than what messages repeat
+    (f"0 0 7 {DAYS} * *", [f"0 7 {DAYS} * *"]),
     ("30 0 12 * * *", ["0 12 * * *", '{"calendar": "*-*-* 12:00:30"}']),
     ("0 0 12 ? * MON-FRI", ["0 12 * * MON-FRI"]),
     ("0 0 12 ? * 2-6", ["0 12 * * 1-5", "0 12 * * 2-6"]),
@@ -49,7 +57,32 @@ MEANT = [
     ("*/15 8-18 L-1 3,6 *", ['{"calendar": "*-03,06~02 08..18:00/15:00"}']),
     ("0 7 * * FRIL", ["0 7 * * 5L"]),
     ("0 7 * * LFRI", ["0 7 * * 5L"]),
-    # intervals of Go libraries
+    # the working day nearest to a day
+    (
+        "0 9 15W * *",
+        [
+            '{"calendar": "Mon,Tue,Wed,Thu,Fri *-*-15 09:00:00"}',
+            '{"calendar": "Fri *-*-14 09:00:00"}',
+            '{"calendar": "Mon *-*-16 09:00:00"}',
+        ],
+    ),
+    (
+        "0 0 9 1W 3,6 ?",
+        [
+            '{"calendar": "Mon,Tue,Wed,Thu,Fri *-03,06-01 09:00:00"}',
+            '{"calendar": "Mon *-03,06-02 09:00:00"}',
+            '{"calendar": "Mon *-03,06-03 09:00:00"}',
+        ],
+    ),
+    ("0 9 28W * ?", ["0 9 28 * *"]),
+    ("0 9 31W * ?", ["0 9 LW * *"]),
+    # once, of AWS
+    ("at(2026-12-01T09:00:00)", ['{"due_date": "2026-12-01T09:00:00"}']),
+    # intervals of Go libraries, and of FreeBSD
+    ("@every_minute", ['{"every": "PT1M"}']),
+    ("@every_second", ['{"every": "PT1M"}']),
+    ("@every hour", ['{"every": "PT1H"}']),
+    ("@every full moon", ['{"every": "PT1M"}']),
     ("@every 5m", ['{"every": "PT5M"}']),
     ("@every 1h30m", ['{"every": "PT1H30M"}']),
     ("@every 5 minutes", ['{"every": "PT5M"}']),
@@ -101,6 +134,42 @@ def test_other_dialect_is_spelled_out(text: str, offers: list[str]) -> None:
         read(each)
 
 
+def find_nearest_working_day(year: int, month: int, day: int) -> datetime:
+    """Return what 15W of Quartz means, for days that every month has."""
+    wanted = datetime(year, month, day, 9, tzinfo=UTC)
+    _, last = monthrange(year, month)
+    near = [wanted + timedelta(days=n) for n in (0, -1, 1, -2, 2)]
+    return next(
+        each
+        for each in near
+        if each.month == month and each.day <= last and each.weekday() < 5
+    )
+
+
+@pytest.mark.parametrize("word", [*(f"{n}W" for n in range(1, 28)), "L-1W", "L-25W"])
+def test_nearest_working_day_is_exactly_that(word: str) -> None:
+    """
+    All the rules of the list together, over more than one leap year.
+    """
+    with pytest.raises(RuleError) as caught:
+        CronExpression.parse(f"0 9 {word} * *")
+    rules = [json.loads(each) for each in find_offers(caught.value.hint)]
+    when = [{**rule, "timezone": "UTC"} for rule in rules]
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    timing = make_timing(read_action(action(when=when)), holidays={}, created_at=start)
+    assert timing is not None
+    schedule = make_schedule(timing)
+
+    for month in range(60):
+        year, number = 2026 + month // 12, month % 12 + 1
+        _, last = monthrange(year, number)
+        day = last - int(word[2:-1]) if word.startswith("L") else int(word[:-1])
+        found = schedule.next_from(start)
+        assert found is not None
+        assert find_nearest_working_day(year, number, day) == found
+        start = found + timedelta(seconds=1)
+
+
 def test_year_is_called_a_year() -> None:
     """
     Whoever wrote a year is not told to leave out the seconds.
@@ -111,6 +180,25 @@ def test_year_is_called_a_year() -> None:
     assert "Leave out the year: '0 12 * * *'." == caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "starts_at", "ends_at"),
+    [
+        ("0 0 12 ? * 2#1 2027", "2027", "2028"),
+        ("cron(15 10 ? * 6L 2027-2030)", "2027", "2031"),
+    ],
+)
+def test_years_become_bounds(text: str, starts_at: str, ends_at: str) -> None:
+    """
+    They are not just left out: the action would run in all others, too.
+    """
+    with pytest.raises(RuleError) as caught:
+        CronExpression.parse(text)
+
+    hint = caught.value.hint
+    assert f'"starts_at": "{starts_at}-01-01T00:00:00"' in hint
+    assert f'"ends_at": "{ends_at}-01-01T00:00:00"' in hint
+
+
 @given(
     st.one_of(
         words_like_rules(),
@@ -119,6 +207,15 @@ def test_year_is_called_a_year() -> None:
         st.builds("{} {}".format, cron_rules(), st.sampled_from(["*", "?", "2027"])),
         cron_rules().map(lambda rule: rule.replace("*", "?")),
         cron_rules().map(lambda rule: rule.replace("0", "H", 1)),
+        # a day of the month and its nearest working day
+        st.builds(
+            "{} {} {}W {} {}".format,
+            *[st.integers(0, 23)] * 2,
+            st.integers(0, 40) | st.integers(0, 31).map("L-{}".format),
+            st.sampled_from(["*", "1-6", "2", "JAN,JUL", "*/5"]),
+            st.sampled_from(["*", "?", "MON"]),
+        ),
+        st.datetimes().map(lambda at: f"at({at.isoformat()})"),
         cron_rules().map(lambda rule: re.sub(r"(\d+)-(\d+)", r"\2-\1", rule)),
     )
 )

@@ -39,6 +39,8 @@ def test_every_name_loads():
         ("utc", "Did you mean 'UTC'?"),
         ("GMT+1", "Name a place, such as 'Europe/Paris', or 'UTC'."),
         ("+02:00", "Name a place, such as 'Europe/Paris', or 'UTC'."),
+        ("CEST", "Name a place, such as 'Europe/Paris', or 'UTC'."),
+        (" pdt", "Name a place, such as 'Europe/Paris', or 'UTC'."),
     ],
 )
 def test_wrong_name_gets_the_right_one(name: str, hint: str):

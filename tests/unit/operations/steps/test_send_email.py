@@ -8,10 +8,10 @@ import pytest
 
 from models.errors import CanceledError, StepError
 from models.operation import SendEmailModel
+from models.operation_state import DeliveryState
 from models.recipients import RecipientFilterModel
 from operations.mail.message import Letterhead, Outcome, Sending, Template
 from operations.operation_log import LogLevel
-from operations.ports import DeliveryState
 from operations.recipients import User
 from operations.steps.send_email import send_email
 from tests.unit.operations.fakes import FakeProgress, World

@@ -32,17 +32,6 @@ def test_step_that_never_succeeded_has_no_end_in_sight():
     assert ShownStep("refresh", StepState.RUNNING, started_at=SIX).eta is None
 
 
-def test_what_has_ended_took_its_time():
-    """
-    From its start to its end, not from when it was recorded.
-    """
-    shown = make_shown_operation(
-        recorded_at=SIX - MINUTE, started_at=SIX, finished_at=SIX + 2 * MINUTE
-    )
-
-    assert 2 * MINUTE == shown.took
-
-
 def test_missed_row_stands_for_all_that_an_outage_took():
     """
     How many, and from which occurrence to which, as instants.

@@ -77,10 +77,13 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
         ),
         (
             {"state": "pending", "send_at": SIX - MINUTE, "attempt": 0},
-            Beside(program="no scheduler leads. Start one: minutehand scheduler"),
+            Beside(
+                program="no scheduler leads. Start one: minutehand scheduler, or"
+                " minutehand up"
+            ),
             (
                 "Waits to be sent since 2026-10-20 06:59:00 +01:00 (05:59:00Z): no"
-                " scheduler leads. Start one: minutehand scheduler."
+                " scheduler leads. Start one: minutehand scheduler, or minutehand up."
             ),
         ),
         (

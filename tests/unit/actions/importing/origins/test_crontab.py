@@ -75,6 +75,16 @@ def test_delay_of_cronie_is_jitter():
     assert Verdict.DIFFERS is found.verdict
 
 
+def test_mark_of_cronie_is_left_out():
+    """
+    A "-" before the fields keeps cronie from logging.
+    """
+    found = import_one(CrontabLine(1, "-0 5 * * *", "x"), fill_from_crontab)
+
+    assert get_when(found)["cron_rule"] == "0 5 * * *"
+    assert "logging" in found.notes[0]
+
+
 def test_percent_begins_the_input():
     """
     As crontab(5) says: the first bare one ends the command, others are line ends.
@@ -96,6 +106,7 @@ def test_percent_begins_the_input():
         ("@reboot", "x", "starts"),
         ("0 5 * * *", "", "no command"),
         ("61 * * * *", "x", "minute 61"),
+        ("0~30 5 * * *", "x", "jitter"),
         ("@every", "5m x", "interval"),
         ("0 5", "", "no command"),
     ],

@@ -26,8 +26,10 @@ def number_of(
         length_s: At least 1.
     """
     if dialect == "postgresql":
-        number = sa.func.floor(sa.extract("epoch", instant) / length_s)
-        return sa.cast(number, sa.BigInteger)
+        # In floating point, which has room for microseconds until the year 2255: the
+        # numeric of extract() takes as long as all the rest of a query that counts.
+        epoch_s = sa.func.date_part("epoch", instant, type_=sa.Float())
+        return sa.cast(sa.func.floor(epoch_s / float(length_s)), sa.BigInteger)
     second = sa.func.strftime("%s", sa.func.substr(instant, 1, _TO_SECOND))
     return sa.cast(second, sa.Integer).op("/")(length_s)
 
@@ -49,7 +51,8 @@ def _postgresql_seconds(element: seconds_between, compiler: Any, **options: Any)
 @compiles(seconds_between, "sqlite")
 def _sqlite_seconds(element: seconds_between, compiler: Any, **options: Any) -> str:
     first, second = (compiler.process(each, **options) for each in element.clauses)
-    return f"((julianday({second}) - julianday({first})) * 86400.0)"
+    # julianday() counts milliseconds, in days
+    return f"round((julianday({second}) - julianday({first})) * 86400.0, 3)"
 
 
 class minutes_ago(FunctionElement[int]):  # noqa: N801 - reads as SQL's own

@@ -1,0 +1,165 @@
+"""
+Read what the rules of stored actions say: whether they are broken, and what comes next.
+
+Nothing here writes, and the tick uses nothing of it. Whoever reads no rule imports
+read_actions alone, without the kinds of ``when``, which take a while to import.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+from typing_extensions import TypedDict
+
+from actions.occurrences import Due, find_due, parse_timing
+from actions.read_actions import ActionState, get_action_state
+from models.database.tables import DUE_ACTIONS, scheduled_actions
+from models.errors import RuleError
+from models.fields.delay import Delay
+from models.fields.zone import load_zone
+
+#: Later than any occurrence.
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+_kept = scheduled_actions.c
+
+
+def find_problem(row: sa.Row[Any]) -> str | None:
+    """Return why the rule of *row* (an action) cannot be read; None if it can."""
+    try:
+        if row.timing is not None:
+            parse_timing(row.timing)
+        else:
+            load_zone(row.zone)
+            Delay.parse(row.delay)
+    except RuleError as error:
+        return str(error)
+    return None
+
+
+def find_zone(row: sa.Row[Any]) -> ZoneInfo:
+    """Return the zone in which *row* (an action) is read; of several, the first."""
+    try:
+        if row.timing is None:
+            return load_zone(row.zone)
+        return parse_timing(row.timing).rules[0].zone
+    except RuleError:
+        return load_zone("UTC")
+
+
+def find_next(row: sa.Row[Any], *, count: int) -> list[datetime]:
+    """Return the next *count* occurrences of *row* (an action) if it can be read."""
+    return [each.occurrence for each in find_next_due(row, count=count)]
+
+
+def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
+    """
+    Return the next *count* occurrences of *row* (an action), and when each is sent.
+
+    If the action is paused, those after the end of the pause; none if the pause has no
+    end, or the rule cannot be read.
+    """
+    start, effective_from = row.next_due_at, row.effective_from
+    if get_action_state(row) is ActionState.PAUSED and row.paused_until is not None:
+        is_out = not row.active
+        start = effective_from = max(row.paused_until, effective_from)
+    else:
+        is_out = get_action_state(row) is not ActionState.ACTIVE
+    if row.timing is None or start is None or is_out or find_problem(row) is not None:
+        return []
+    return find_due(
+        parse_timing(row.timing),
+        row.uid,
+        start=start,
+        now=_END_OF_TIME,
+        limit=count,
+        effective_from=effective_from,
+    )
+
+
+class NextDueJson(TypedDict):
+    """An action that is due next; ``event`` is what it waits for, if anything."""
+
+    uid: str
+    app: str
+    name: str
+    next_due_at: datetime
+    occurrence: datetime | None
+    event: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NextDue:
+    """
+    An action that is due next.
+
+    Args:
+        next_due_at: When the tick looks at it next, aware UTC.
+
+        event: What it waits for; None: it is driven by time.
+
+        due: The occurrence that comes next, and when it is sent; None: it is driven by
+            an event.
+    """
+
+    uid: str
+    app: str
+    name: str
+    next_due_at: datetime
+    event: str | None
+    due: Due | None
+
+    def as_json(self) -> NextDueJson:
+        """Return the documented object; keys are only added."""
+        return {
+            "uid": self.uid,
+            "app": self.app,
+            "name": self.name,
+            "next_due_at": self.next_due_at,
+            "occurrence": None if self.due is None else self.due.occurrence,
+            "event": self.event,
+        }
+
+
+def fetch_next_due(
+    connection: sa.Connection, *, limit: int, app: str | None = None
+) -> list[NextDue]:
+    """Return the actions (of *app*) that are due next, oldest first."""
+    query: sa.Select[Any] = (
+        sa.select(
+            _kept.uid,
+            _kept.app,
+            _kept.name,
+            _kept.next_due_at,
+            _kept.event,
+            _kept.timing,
+            _kept.zone,
+            _kept.delay,
+            _kept.active,
+            _kept.paused_at,
+            _kept.quarantined_at,
+            _kept.deleted_at,
+            _kept.effective_from,
+        )
+        .where(
+            DUE_ACTIONS.of(scheduled_actions.name),
+            *(() if app is None else (_kept.app == app,)),
+        )
+        .order_by(_kept.next_due_at)
+        .limit(limit)
+    )
+    return [
+        NextDue(
+            row.uid,
+            row.app,
+            row.name,
+            row.next_due_at,
+            row.event,
+            next(iter(find_next_due(row, count=1)), None),
+        )
+        for row in connection.execute(query)
+    ]

@@ -1,0 +1,61 @@
+"""
+huey: periodic tasks of the code, sent to Redis by the scheduler of its consumer.
+
+Driven: ``Scheduler.enqueue_periodic_tasks`` of its consumer, which asks the rule of
+each task whether it holds in this minute, and pushes a message for those where it does.
+Its loop does so once a minute, and looks each second for tasks that were put off. Each
+queue has a consumer; here one process drives both. A periodic task takes no arguments,
+so its messages are shorter than those of others.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from huey import RedisHuey, crontab
+from huey.consumer import Scheduler
+
+from benchmarks.load import QUEUES, minutes_of, queue_of
+from benchmarks.peers.peer import Peer, this_minute
+
+
+def nothing() -> None:
+    """Do nothing; this is what each task is."""
+
+
+class Huey(Peer):
+    """A Huey for each queue, in this one process."""
+
+    looks_a_minute = 60.0
+    queues = tuple(f"huey.redis.{name}" for name in QUEUES)
+
+    def register(self) -> None:
+        """Do nothing: its schedules are code."""
+
+    def load(self) -> None:
+        """Declare a task for each schedule, and make the schedulers."""
+        hueys = {
+            queue: RedisHuey(queue, url=self.servers.redis, immediate=False)
+            for queue in QUEUES
+        }
+        now = this_minute()
+        for number in range(self.registered):
+            minute = minutes_of(number, self.registered, self.due, now)
+            hueys[queue_of(number)].periodic_task(
+                crontab(minute=minute), name=f"schedule_{number}"
+            )(nothing)
+        self.schedulers = [
+            Scheduler(huey, threading.Event(), interval=1, periodic=True)
+            for huey in hueys.values()
+        ]
+        self.look()
+
+    def send_due(self) -> None:
+        """Send what is due in this minute."""
+        for scheduler in self.schedulers:
+            scheduler.enqueue_periodic_tasks(None)
+
+    def look(self) -> None:
+        """Look for tasks that were put off."""
+        for scheduler in self.schedulers:
+            scheduler.huey.read_schedule()

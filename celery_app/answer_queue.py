@@ -1,0 +1,225 @@
+"""
+The queue on somebody's broker where the answers to our tasks wait until we take them.
+
+Whatever is in it, little of it is held at a time: what one message may take of a
+worker's memory is not for the sender of that message to say. Redis would hand over
+whole messages of up to 512 MB, so a script there looks at their size first. RabbitMQ
+has a bound of its own (``max_message_size``).
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+from redis.exceptions import ResponseError
+
+from celery_app.task_answers import LARGEST_BODY, Message, read_answer
+from operations.foreign_tasks import Answer
+from telemetry import Event
+
+log = structlog.get_logger()
+
+#: Bytes of messages that are held at a time, of several.
+_MOST_BYTES = 8_000_000
+
+#: Bytes of a message on Redis, which is base64 and has headers: of a larger one, only
+#: the end is read, where its headers are.
+_LARGEST_MESSAGE = 2 * LARGEST_BODY
+_END = 64_000
+
+#: Bytes at the end of a message by which, and by its size, it is known again: the last
+#: thing that kombu writes is a tag that no other message has.
+_MARK = 1_000
+
+#: Milliseconds after which RabbitMQ removes the queue if nobody reads or declares it:
+#: 40 days, longer than the longest wait. So it does not outlive its installation.
+_EXPIRES_MS = 40 * 86_400_000
+
+#: AMQP's code for a queue that does not exist.
+_NOT_FOUND = "404"
+
+#: Returns the size and the text of the messages that are next, the oldest first.
+_LOOK = """
+local found, left = {}, tonumber(ARGV[2])
+for i = 1, tonumber(ARGV[1]) do
+  local text = redis.call('LINDEX', KEYS[1], -i)
+  if not text then break end
+  local size = #text
+  left = left - size
+  if left < 0 and i > 1 then break end
+  if size > tonumber(ARGV[3]) then text = string.sub(text, -tonumber(ARGV[4])) end
+  found[i] = {size, text}
+end
+return found
+"""
+
+#: Removes messages that are still next. Another reader may have removed some of them.
+_DROP = """
+for i = 2, #ARGV, 2 do
+  local text = redis.call('LINDEX', KEYS[1], -1)
+  if not text then break end
+  if #text == tonumber(ARGV[i])
+      and string.sub(text, -tonumber(ARGV[1])) == ARGV[i + 1] then
+    redis.call('LTRIM', KEYS[1], 0, -2)
+  end
+end
+"""
+
+
+def declare_answers(connection: Any, queue: str) -> None:
+    """
+    Make the queue of answers on RabbitMQ, durable, unless it exists.
+
+    One that exists is left as it is: its owner may have made it otherwise.
+    """
+    if connection.transport.driver_type != "amqp":
+        return  # on Redis, a queue is there when something is in it
+    # A channel of its own, because RabbitMQ closes it if there is no such queue.
+    channel = connection.channel()
+    try:
+        channel.queue_declare(queue, passive=True)
+    except connection.channel_errors as error:
+        if str(getattr(error, "reply_code", "")) != _NOT_FOUND:
+            raise
+    else:
+        return
+    finally:
+        channel.close()
+    connection.default_channel.queue_declare(
+        queue, durable=True, auto_delete=False, arguments={"x-expires": _EXPIRES_MS}
+    )
+
+
+class AnswerQueue(ABC):
+    """
+    The queue of answers on one broker, over one connection.
+
+    Args:
+        connection: Of kombu, open.
+
+        name: Of the queue.
+    """
+
+    def __init__(self, connection: Any, name: str) -> None:
+        """Make the queue unless it exists."""
+        declare_answers(connection, name)
+        self._channel = connection.default_channel
+        self._name = name
+
+    def take(self, keep: Callable[[Sequence[Answer]], object], *, limit: int) -> int:
+        """
+        Give *keep* what is next; it is taken off after *keep* has returned.
+
+        So none is lost if this process dies; two that read at once may both be given
+        the same.
+
+        Args:
+            keep: Is given the answers.
+
+            limit: How many messages at most; there are fewer if they are large.
+
+        Returns:
+            How many messages were taken off, answers or not.
+        """
+        messages, take_off = self._look(limit)
+        if not messages:
+            return 0
+        answers = [read_answer(message) for message in messages]
+        kept = [answer for answer in answers if answer is not None]
+        if strangers := len(answers) - len(kept):
+            log.warning(
+                Event.MESSAGE_DROPPED,
+                queue=self._name,
+                error="not an answer",
+                count=strangers,
+            )
+        if kept:
+            keep(kept)
+        take_off()
+        return len(messages)
+
+    @abstractmethod
+    def _look(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
+        """Return the messages that are next, and what takes them off."""
+
+
+def open_answers(connection: Any, name: str) -> AnswerQueue:
+    """Return the queue *name*, on whatever broker *connection* leads to."""
+    is_amqp = connection.transport.driver_type == "amqp"
+    return (_RabbitQueue if is_amqp else _RedisQueue)(connection, name)
+
+
+class _RabbitQueue(AnswerQueue):
+    def _look(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
+        messages: list[Message] = []
+        left, tag = _MOST_BYTES, None
+        while len(messages) < limit and left > 0:
+            got = self._channel.basic_get(self._name, no_ack=False)
+            if got is None:
+                break
+            body = got.body if isinstance(got.body, bytes) else str(got.body).encode()
+            left -= len(body)
+            tag = got.delivery_tag
+            messages.append(Message(got.headers, got.content_type, body))
+        return messages, lambda: self._channel.basic_ack(tag, multiple=True)
+
+
+class _RedisQueue(AnswerQueue):
+    """Redis itself has no acknowledgements: it is looked at before it is cut."""
+
+    _may_run_scripts = True
+
+    def _look(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
+        if self._may_run_scripts:
+            try:
+                return self._look_by_script(limit)
+            except ResponseError as error:
+                if not _is_refused(error):
+                    raise
+                log.warning(Event.ANSWERS_UNBOUNDED, queue=self._name, error=str(error))
+                self._may_run_scripts = False
+        return self._look_at_whole()
+
+    def _look_by_script(self, limit: int) -> tuple[list[Message], Callable[[], object]]:
+        client = self._channel.client
+        bounds = (limit, _MOST_BYTES, _LARGEST_MESSAGE, _END)
+        found = client.eval(_LOOK, 1, self._name, *bounds)
+        marks = [part for size, text in found for part in (size, text[-_MARK:])]
+
+        def take_off() -> None:
+            client.eval(_DROP, 1, self._name, _MARK, *marks)
+
+        return [_read_text(size, text) for size, text in found], take_off
+
+    def _look_at_whole(self) -> tuple[list[Message], Callable[[], object]]:
+        client = self._channel.client
+        text = client.lindex(self._name, -1)
+        if text is None:
+            return [], lambda: None
+        message = _read_text(len(text), text)
+        return [message], lambda: client.lrem(self._name, -1, text)
+
+
+def _is_refused(error: ResponseError) -> bool:
+    """Tell whether Redis does not let us run a script, by its rules or at all."""
+    said = str(error).lower()
+    return "no permissions" in said or "noperm" in said or "unknown command" in said
+
+
+def _read_text(size: int, text: bytes) -> Message:
+    """Return the message that kombu wrote to Redis, or the end of which is *text*."""
+    is_cut = size > len(text)
+    if is_cut:
+        # The body comes first, and has no quotes: the headers are behind the first.
+        text = b'{"body": "' + text
+    try:
+        raw = json.loads(text)
+        body = b"" if is_cut else b64decode(raw["body"])
+        return Message(raw["headers"], raw["content-type"], body, is_cut)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Message(None, None, b"")

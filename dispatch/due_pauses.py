@@ -1,0 +1,31 @@
+"""End the pauses that are over, before a tick decides what is due."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+import structlog
+
+from actions.leader import Leader
+from actions.pausing.pause_and_resume import end_pauses, has_ended_pause
+from models.database.engine import reading, writing
+from telemetry import Event
+
+log = structlog.get_logger()
+
+
+def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
+    """
+    Resume what was paused until *now* (aware UTC) or before.
+
+    Raises:
+        LeadershipLostError, UnreachableError: Nothing was written.
+    """
+    with reading(engine) as connection:
+        if not has_ended_pause(connection, now=now):
+            return
+    with writing(engine) as connection:
+        leader.check(connection)
+        actions = end_pauses(connection, now=now)
+    log.info(Event.PAUSE_ENDED, actions=actions)

@@ -1,0 +1,217 @@
+"""
+The outbox: what is recorded and not yet with the broker.
+
+What may be sent is found in the database alone, so a crash loses nothing: until an
+operation is marked as sent, each look finds it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import sqlalchemy as sa
+import structlog
+
+from actions.leader import clear_send_failure, record_send_failure
+from models.database.engine import SELECT_NOW
+from models.database.flight import Transaction
+from models.errors import BrokerUnreachableError
+from models.operation_state import Queue
+from operations.sending.order import Message, ask_sendable, fetch_share, mark_sent
+from telemetry import MESSAGES_SENT, SEND_ERRORS, SEND_LAG, Event
+
+log = structlog.get_logger()
+
+#: Seconds until a broker that failed is tried again.
+SILENCE_S = 5.0
+
+
+class Sender(Protocol):
+    """The broker, as an outbox sees it; see celery_app/operation_sender.py."""
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Hand over *messages*; after UnreachableError any of them may have arrived."""
+
+    def find_empty_queues(self) -> set[Queue]:
+        """Return the queues that are empty now."""
+
+
+class Found(NamedTuple):
+    """What may be sent, in order, and whether another look may find more."""
+
+    messages: Sequence[Message] = ()
+    more: bool = False
+
+
+NOTHING = Found()
+
+
+class _Batch(NamedTuple):
+    """Messages that the broker took, and when, by the monotonic clock."""
+
+    messages: Sequence[Message]
+    sent_at: float
+
+
+@dataclass(slots=True)
+class Outbox:
+    """
+    Finds what may be sent, hands it over, and marks it as sent in a later transaction.
+
+    Args:
+        sender: Hands messages to the broker.
+
+        chunk: Half of the messages that are found at a time, at most.
+
+        monotonic: Returns seconds that never jump; times the pause after a failure.
+
+        part: From 0 to 1: the part of the quick queue's slots that one app may take
+            while others wait.
+    """
+
+    sender: Sender
+    chunk: int
+    monotonic: Callable[[], float] = time.monotonic
+    part: float = 1.0
+    _share: int | None = None
+    _share_known: bool = False
+    _silent_until: float = float("-inf")
+    #: Why the broker took nothing; and what the lease says of that.
+    _error: str | None = None
+    _told: str | None = None
+    _unmarked: list[_Batch] = field(default_factory=list)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the database does not know yet what was sent, or what failed."""
+        return bool(self._unmarked) or self._error != self._told
+
+    def forget(self) -> None:
+        """Forget what another leadership did: a look finds what is still to do."""
+        self._unmarked.clear()
+        self._told = None
+        self._share_known = False
+
+    def forget_share(self) -> None:
+        """Ask anew for the slots of all workers: workers come and go."""
+        self._share_known = False
+
+    def hold_back(self) -> None:
+        """Send nothing from now on: the broker cannot be reached from this process."""
+        self._silent_until = float("inf")
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Write down how the broker is, and read what a look has to know."""
+        if self._error is None:
+            if self._told is not None:
+                clear_send_failure(connection)
+        elif self._error != self._told:
+            record_send_failure(connection, self._error)
+        if not self._share_known:
+            self._share = fetch_share(connection, self.part)
+            self._share_known = True
+
+    def mark(self, transaction: Transaction) -> Callable[[], None]:
+        """
+        Mark what was sent; call what is returned when *transaction* is committed.
+
+        Args:
+            transaction: Of the leader; ``prepare`` was called with its connection.
+        """
+        batches, error = tuple(self._unmarked), self._error
+        asked_at = self.monotonic()
+        for messages, sent_at in batches:
+            mark_sent(transaction, messages, seconds_ago=asked_at - sent_at)
+        clock = transaction.ask(SELECT_NOW, {}) if batches else None
+
+        def confirm() -> None:
+            del self._unmarked[: len(batches)]
+            self._told = error
+            if clock is not None:
+                _observe_lag(batches, clock.rows[0][0].timestamp() - asked_at)
+
+        return confirm
+
+    def look(self, transaction: Transaction, *, beside: int = 0) -> Callable[[], Found]:
+        """
+        Mark what was sent, and find what may be sent now.
+
+        Args:
+            transaction: As for ``mark``.
+
+            beside: How many messages are handed over before the answer is read.
+
+        Returns:
+            What to call when *transaction* is committed.
+        """
+        confirm = self.mark(transaction)
+        if self._is_silent():
+            sendable = None
+        else:
+            # Twice a chunk: what was just recorded, and as many that waited before.
+            sendable = ask_sendable(
+                transaction, limit=2 * self.chunk + beside, share=self._share
+            )
+
+        def read() -> Found:
+            confirm()
+            if sendable is None:
+                return NOTHING
+            sent = [message for batch in self._unmarked for message in batch.messages]
+            found = Found(*sendable.choose(sent))
+            if not found.messages and not sent:
+                self._error = None  # nothing waits for the broker any more
+            return found
+
+        return read
+
+    def send(self, messages: Sequence[Message]) -> int:
+        """
+        Hand over *messages*; return how many were sent: all of them, or none.
+
+        After a failure the broker is not called for a moment: the loop keeps recording,
+        and each try costs one short attempt.
+        """
+        if not messages or self._is_silent():
+            return 0
+        try:
+            self.sender.send(messages)
+        except BrokerUnreachableError as error:
+            self._fall_silent()
+            self._error = str(error)
+            SEND_ERRORS.inc()
+            log.warning(Event.SEND_FAILED, error=self._error)
+            return 0
+        self._error = None
+        self._unmarked.append(_Batch(messages, self.monotonic()))
+        for queue, count in Counter(m.queue for m in messages).items():
+            MESSAGES_SENT.labels(queue.value).inc(count)
+        return len(messages)
+
+    def find_empty_queues(self) -> set[Queue]:
+        """Ask the broker; if it does not answer, only old messages count as lost."""
+        if self._is_silent():
+            return set()
+        try:
+            return self.sender.find_empty_queues()
+        except BrokerUnreachableError:
+            self._fall_silent()
+            return set()
+
+    def _is_silent(self) -> bool:
+        return self.monotonic() < self._silent_until
+
+    def _fall_silent(self) -> None:
+        self._silent_until = self.monotonic() + SILENCE_S
+
+
+def _observe_lag(batches: Sequence[_Batch], epoch_s: float) -> None:
+    """Observe how late messages were sent; *epoch_s* is when the clock stood at 0."""
+    for messages, sent_at in batches:
+        for message in messages:
+            if message.send_at is not None:
+                SEND_LAG.observe(epoch_s + sent_at - message.send_at.timestamp())

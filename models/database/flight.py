@@ -1,0 +1,128 @@
+"""
+Transactions whose end nobody waits for.
+
+A leader has better things to do than to wait for PostgreSQL: ``departing`` sends the
+last statements of a transaction, and its commit, in one go, and their answers are read
+when the flight lands. SQLite has no server that could work meanwhile: there, a flight
+has landed when it departs.
+
+    with departing(engine) as flight:
+        moved = flight.ask(statement, values)
+        compute_something()
+        flight.wait()
+        flight.ask(another, depending_on(moved.rows))
+    do_something_else()
+    flight.land()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from models.database.engine import load_postgresql, translating, writing
+
+
+@dataclass(slots=True)
+class Answer:
+    """
+    What the database answers to a statement; empty until that was waited for.
+
+    Args:
+        rows: Those that the statement returned, by position.
+
+        count: How many rows it has changed, or returned.
+    """
+
+    rows: Sequence[Any] = ()
+    count: int = 0
+
+
+class Transaction(Protocol):
+    """
+    A transaction that is asked statement by statement.
+
+    Args:
+        connection: For whatever asks and waits in one; not to be used between ``ask``
+            and ``wait``.
+    """
+
+    @property
+    def connection(self) -> sa.Connection:
+        """See above."""
+
+    def ask(self, statement: sa.Executable, values: Mapping[str, object]) -> Answer:
+        """
+        Execute *statement* after all that was asked before.
+
+        Args:
+            statement: Rendered once, so pass the same object each time. It must have no
+                lists for IN; see ``postgresql.execute_at_once``.
+
+            values: For its bind parameters.
+        """
+
+    def wait(self) -> None:
+        """Wait for the answers to all that was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """A transaction of ``writing`` that has each answer at once."""
+
+    connection: sa.Connection
+
+    def ask(self, statement: sa.Executable, values: Mapping[str, object]) -> Answer:
+        """Execute *statement* and wait."""
+        result = self.connection.execute(statement, values)
+        return Answer(result.all() if result.returns_rows else (), result.rowcount)
+
+    def wait(self) -> None:
+        """Do nothing: there is nothing to wait for."""
+
+    def land(self) -> None:
+        """Do nothing: it is committed."""
+
+    def abandon(self) -> None:
+        """Do nothing: it is committed, or rolled back."""
+
+
+class Flight(Transaction, Protocol):
+    """A transaction that has departed."""
+
+    def land(self) -> None:
+        """
+        Wait until it is committed; fill the answers.
+
+        Raises:
+            UnreachableError: The database is away; whether it committed is unknown.
+
+            sqlalchemy.exc.IntegrityError, psycopg.Error: Nothing was written.
+        """
+
+    def abandon(self) -> None:
+        """Wait for nothing; whether it commits stays unknown."""
+
+
+@contextmanager
+def departing(engine: sa.Engine) -> Iterator[Flight]:
+    """
+    Give a transaction whose commit is sent at the end of the block, not waited for.
+
+    Nothing is open between two calls of ours: whatever happens to this process after
+    the block, the database has all it needs to commit.
+
+    Raises:
+        UnreachableError: From the block; nothing was written.
+    """
+    if engine.dialect.name == "postgresql":
+        with translating(), load_postgresql().departing(engine) as flight:
+            yield flight
+    else:
+        with writing(engine) as connection:
+            flight = AtOnce(connection)
+            yield flight

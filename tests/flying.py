@@ -1,0 +1,84 @@
+"""Ticks whose chunks fly, and what can happen to them meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from actions.tick import TickReport, run_tick
+from dispatch.dispatcher import Dispatcher
+from models.database.engine import reading, writing
+from models.database.tables import (
+    leases,
+    operations,
+)
+from tests.scheduling import (
+    FakeSender,
+    Hooked,
+    at,
+    copy_action,
+    edit_action,
+    fetch_all,
+    get_now,
+    post_at,
+)
+
+NOW = at("07:00")
+DAILY = {"cron_rule": "0 7 * * *"}
+MINUTELY = {"cron_rule": "* * * * *"}
+
+
+def make_due(
+    engine: sa.Engine, count: int, *, when: object = DAILY, **values: object
+) -> list[str]:
+    """Make actions that are due at NOW, with *values* in their rows."""
+    first = post_at(engine, NOW, when=when)
+    edit_action(engine, first, **{"next_due_at": NOW, **values})
+    return [first, *(copy_action(engine, first, count - 1) if count > 1 else ())]
+
+
+def once(act: Callable[[], object]) -> Callable[[], None]:
+    """Return what does *act* the first time that it is called."""
+    todo = [act]
+
+    def do() -> None:
+        if todo:
+            todo.pop()()
+
+    return do
+
+
+def fly(
+    dispatcher: Dispatcher | Hooked, engine: sa.Engine, *, chunk: int = 2
+) -> TickReport:
+    """Tick at NOW in chunks, all but the first of which fly."""
+    return run_tick(NOW, engine=engine, dispatcher=dispatcher, chunk=chunk)
+
+
+def count_states(engine: sa.Engine) -> dict[str, int]:
+    """Return how many operations are in each state."""
+    statement = sa.select(operations.c.state, sa.func.count().label("found")).group_by(
+        operations.c.state
+    )
+    with reading(engine) as connection:
+        return {row.state: row.found for row in connection.execute(statement)}
+
+
+def assert_all_sent_once(engine: sa.Engine, sender: FakeSender, count: int) -> None:
+    """Check that there are *count* operations, each sent and marked once."""
+    rows = fetch_all(engine)
+    assert count == len(rows)
+    assert sorted(row.id for row in rows) == sorted(sender.ids)
+    assert {("queued", 1)} == {(row.state, row.sends) for row in rows}
+    now = get_now(engine)
+    assert all(row.recorded_at <= row.sent_at <= now for row in rows)
+
+
+def expire(engine: sa.Engine) -> None:
+    """Let the lease run out, as if a minute without heartbeat had passed."""
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(leases).values(expires_at=get_now(engine) - timedelta(seconds=1))
+        )

@@ -1,0 +1,52 @@
+"""The schedulers of the benchmarks, whose libraries the tests do not have."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from benchmarks.case import LIBRARIES, PEERS, WITH_APART
+from benchmarks.picture import COLOURS
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PEERS_FOLDER = Path(__file__).parents[1] / "benchmarks" / "peers"
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_scheduler_can_be_asked_for(name: str) -> None:
+    """
+    Its file is there, has its class, and says what is driven.
+    """
+    module, kind = PEERS[name]
+    tree = ast.parse((PEERS_FOLDER / f"{module}.py").read_text(encoding="utf-8"))
+
+    assert kind in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert ast.get_docstring(tree)
+
+
+def test_every_scheduler_has_a_colour_of_its_own() -> None:
+    """
+    The lines of the picture can be told apart.
+    """
+    assert set(COLOURS) == set(PEERS)
+    assert len(set(COLOURS.values())) == len(PEERS)
+
+
+def test_libraries_are_those_of_schedulers() -> None:
+    """
+    What is looked for belongs to a scheduler, under the name by which it is asked for.
+    """
+    assert set(LIBRARIES) <= set(PEERS)
+    assert set(WITH_APART) <= set(LIBRARIES)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_scheduler_is_described(name: str) -> None:
+    """
+    The page of the benchmarks names it, spaced and spelled as its own authors do.
+    """
+    page = PAGE.read_text(encoding="utf-8").lower().replace(" ", "-")
+
+    assert f"|-{name}" in page or f"|-**{name}" in page or f",-{name}" in page
