@@ -85,9 +85,9 @@ class Watch:
             self.faults.append(f"console: {message.text}")
 
     def _on_failed(self, request: Request) -> None:
-        # What a page still reads when one leaves it ends so; not the page itself.
-        is_left = request.failure == "net::ERR_ABORTED"
-        if not is_left or request.resource_type == "document":
+        # What is still read when one leaves a page ends so, the page itself as well; a
+        # server that breaks off is told in other words, and by `goto`.
+        if request.failure != "net::ERR_ABORTED":
             self.faults.append(f"{request.failure}: {request.method} {request.url}")
 
     def _on_response(self, response: Response) -> None:

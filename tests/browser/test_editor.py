@@ -130,11 +130,13 @@ def test_without_script_a_button_checks(looker: Looker, own_site: Site):
     page.get_by_role("button", name="Write it as JSON").click()
     assert '"name": "another name"' in page.locator("#document").input_value()
     page.get_by_role("button", name="Save as a new revision").click()
+    page.wait_for_url(f"{own_site.url}/actions/{uid}")
 
     page.goto(f"{own_site.url}/actions/{uid}/revisions")
     page.get_by_role("button", name="Compare the two").click()
     expect(page.locator(".diff ins")).to_have_text('"another name"')
     page.get_by_role("link", name="Restore").first.click()
     page.get_by_role("button", name="Restore as a new revision").click()
+    page.wait_for_url(f"{own_site.url}/actions/{uid}")
     page.goto(f"{own_site.url}/actions/{uid}/edit")
     assert before == page.locator("#document").input_value()
