@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -29,9 +28,9 @@ from benchmarks.case import (
     Result,
     make_peer,
 )
+from benchmarks.command import run_command
 from benchmarks.picture import draw
 from benchmarks.servers import Servers, empty, run_servers, to_environment
-from tests.servers import ServerError
 
 PICTURE = Path(__file__).parents[1] / "docs" / "benchmark.svg"
 
@@ -218,32 +217,20 @@ def run_all(options: argparse.Namespace, results: list[Result]) -> None:
     print("\n" + _LEGEND.format(cap_s=options.cap))
 
 
-def stop_on_signal() -> None:
-    """Let SIGTERM end the program as Ctrl-C does, so that the servers are stopped."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
 def main() -> int:
     """Run the cases; print, keep and draw what they give; return the exit code."""
     options = read_options()
-    stop_on_signal()
     results: list[Result] = []
-    code = 0
     try:
         run_all(options, results)
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        code = 130
-    if options.json and results:
-        rows = [asdict(result) for result in results]
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    if options.picture and code == 0:
+    finally:
+        if options.json and results:
+            rows = [asdict(result) for result in results]
+            options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.picture:
         options.picture.write_text(draw(results))
-    return code
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

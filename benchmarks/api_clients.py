@@ -10,7 +10,6 @@ default, and with enough of them that all slow clients could stay.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import http.client
 import resource
@@ -20,14 +19,11 @@ import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
-import psutil
-
-from benchmarks.__main__ import stop_on_signal
+from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.web import Client, Web, run_web
 from migrations.schema import migrate
 from models.database.engine import make_engine
-from tests.servers import ServerError
 
 #: What a slow client has sent at once; the end of it never comes.
 _BEGINNING = b"GET /api/v1/operations HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -210,13 +206,10 @@ def measure(
 
 def main() -> int:
     """Print what was seen; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.api_clients", description=__doc__.split("\n\n")[0]
-    )
+    parser = make_parser("api_clients", __doc__)
     parser.add_argument("--slow", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
-    stop_on_signal()
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     slow = options.slow
@@ -224,20 +217,13 @@ def main() -> int:
         slow = min(slow, hard - _OTHER_FILES)
     print(
         f"{slow:,} slow clients, of {hard:,} files that a process may open; "
-        f"load of the machine {psutil.getloadavg()[0]:.1f}"
+        f"{describe_load()}"
     )
-    try:
-        with run_servers() as servers:
-            for connections in (None, slow + 1000):
-                measure(servers, slow, options.seconds, connections)
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with run_servers() as servers:
+        for connections in (None, slow + 1000):
+            measure(servers, slow, options.seconds, connections)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

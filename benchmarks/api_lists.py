@@ -9,13 +9,11 @@ at a client on the same host, on one connection that is kept.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -26,14 +24,13 @@ import psutil
 import psycopg
 from fastapi import Request
 
-from benchmarks.__main__ import stop_on_signal
+from benchmarks.command import add_operations, describe_load, make_parser, run_command
 from benchmarks.flower_peer import MOST, run_flower
-from benchmarks.installation import DAYS, RARE_WORD, Installation, Size, fill
+from benchmarks.installation import DAYS, RARE_WORD, Installation, fill_shown
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.web import Client, cpu_of, run_web
 from models.paging import Position
 from serving.cursors import write_cursor
-from tests.servers import ServerError
 
 ROOT = "/api/v1"
 
@@ -424,39 +421,19 @@ def measure_flower(servers: Servers, tasks: int, rounds: int) -> list[Case]:
 
 def main() -> int:
     """Fill, ask, print; return 1 if a list took too long."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.api_lists", description=__doc__.split("\n\n")[0]
-    )
-    parser.add_argument(
-        "--operations", type=int, default=1_000_000, help="at least 200,000"
-    )
+    parser = make_parser("api_lists", __doc__)
+    add_operations(parser)
     parser.add_argument("--rounds", type=int, default=100, help="requests of each case")
     parser.add_argument("--only", help="cases with this in their name")
     parser.add_argument("--flower", type=int, default=MOST, help="tasks; 0: without")
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
-    stop_on_signal()
-    part = options.operations / 1_000_000
-    size = Size(**{name: round(count * part) for name, count in asdict(Size()).items()})
-    try:
-        with run_servers() as servers:
-            begin = time.monotonic()
-            made = fill(empty(servers, "lists"), size)
-            print(
-                f"{size.operations:,} operations and {size.actions:,} actions, "
-                f"filled in {time.monotonic() - begin:.0f} s; "
-                f"load of the machine {psutil.getloadavg()[0]:.1f}"
-            )
-            cases = measure(made, options)
-            if options.flower:
-                cases += measure_flower(servers, options.flower, options.rounds)
-            print(f"load of the machine {psutil.getloadavg()[0]:.1f}")
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with run_servers() as servers:
+        made = fill_shown(empty(servers, "lists"), options.operations)
+        cases = measure(made, options)
+        if options.flower:
+            cases += measure_flower(servers, options.flower, options.rounds)
+        print(describe_load())
     if options.json:
         rows = [
             {"name": each.name, "p50_ms": each.p50_ms, "p95_ms": each.p95_ms}
@@ -469,4 +446,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

@@ -9,7 +9,6 @@ second: lists, single things, previews, new actions, runs by hand.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -21,11 +20,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 
-import psutil
 import psycopg
 import redis
 
-from benchmarks.__main__ import stop_on_signal
+from benchmarks.command import describe_load, make_parser, run_command
 from benchmarks.installation import Size, fill
 from benchmarks.load import is_due
 from benchmarks.servers import Servers, empty, run_servers
@@ -38,7 +36,6 @@ from benchmarks.soak import (
     watch_minute,
 )
 from benchmarks.web import Web, run_web
-from tests.servers import ServerError
 
 #: There already: what a smaller installation has after a quarter of a year.
 SIZE = Size(
@@ -263,28 +260,16 @@ def print_answers(busy: Sequence[Minute]) -> None:
 
 def main() -> int:
     """Print what was seen; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.api_load", description=__doc__.split("\n\n")[0]
-    )
+    parser = make_parser("api_load", __doc__)
     parser.add_argument("--due", type=int, default=10_000)
     parser.add_argument("--rate", type=float, default=200, help="requests a second")
     parser.add_argument("--rounds", type=int, default=5, help="of two minutes each")
     options = parser.parse_args()
-    stop_on_signal()
-    try:
-        with run_servers() as servers:
-            quiet, busy, cost = measure(
-                servers, options.due, options.rate, options.rounds
-            )
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with run_servers() as servers:
+        quiet, busy, cost = measure(servers, options.due, options.rate, options.rounds)
     print(
         f"{options.due:,} due each minute, {options.rate:g} requests a second, "
-        f"{options.rounds} rounds; load of the machine {psutil.getloadavg()[0]:.1f}\n"
+        f"{options.rounds} rounds; {describe_load()}\n"
     )
     print_minutes(quiet, busy)
     print_answers(busy)
@@ -293,4 +278,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

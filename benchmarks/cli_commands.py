@@ -10,7 +10,6 @@ all commands import.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -19,6 +18,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from benchmarks.command import make_parser
 
 _APP = {"uid": "shop"}
 _ACTION = {
@@ -124,7 +125,7 @@ def _fill(folder: Path, environ: Mapping[str, str]) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = make_parser("cli_commands", __doc__)
     parser.add_argument("--rounds", type=int, default=5)
     for name, cpu_s in measure_commands(parser.parse_args().rounds):
         print(f"{cpu_s:5.2f} s  {name}")

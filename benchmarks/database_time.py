@@ -17,24 +17,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
 
-import psutil
 import psycopg
 
 from benchmarks import api_lists, web_pages
-from benchmarks.__main__ import stop_on_signal
 from benchmarks.api_lists import Facts
-from benchmarks.installation import RARE_WORD, Size, fill
+from benchmarks.command import add_operations, make_parser, run_command
+from benchmarks.installation import RARE_WORD, fill_shown
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.statement_log import LOGGING, StatementLog
 from benchmarks.web import Client, run_web
-from tests.servers import ServerError
 
 #: What the statements of one answer are to take together, at most.
 GOAL_MS = 50.0
@@ -278,39 +275,19 @@ def measure_all(servers: Servers, facts: Facts, options: argparse.Namespace) -> 
 
 def main() -> int:
     """Fill, ask, print; return 1 if something is beyond the goal."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.database_time", description=__doc__.split("\n\n")[0]
-    )
-    parser.add_argument(
-        "--operations", type=int, default=1_000_000, help="at least 200,000"
-    )
+    parser = make_parser("database_time", __doc__)
+    add_operations(parser)
     parser.add_argument("--rounds", type=int, default=5, help="of each")
     parser.add_argument("--only", default="", help="those with this in their name")
     parser.add_argument("--statements", action="store_true", help="show the dearest")
     options = parser.parse_args()
-    stop_on_signal()
-    part = options.operations / 1_000_000
-    size = Size(**{name: round(count * part) for name, count in asdict(Size()).items()})
-    try:
-        with run_servers(LOGGING) as servers:
-            begin = time.monotonic()
-            made = fill(empty(servers, "times"), size)
-            print(
-                f"{size.operations:,} operations and {size.actions:,} actions, "
-                f"filled in {time.monotonic() - begin:.0f} s; "
-                f"load of the machine {psutil.getloadavg()[0]:.1f}"
-            )
-            with psycopg.connect(made.servers.dsn, autocommit=True) as connection:
-                connection.execute("set timezone to 'UTC'")
-                good = measure_all(made.servers, Facts(connection, made), options)
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with run_servers(LOGGING) as servers:
+        made = fill_shown(empty(servers, "times"), options.operations)
+        with psycopg.connect(made.servers.dsn, autocommit=True) as connection:
+            connection.execute("set timezone to 'UTC'")
+            good = measure_all(made.servers, Facts(connection, made), options)
     return 0 if good else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from bisect import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
@@ -26,6 +27,7 @@ from actions.posting.effective_from import start_from
 from actions.posting.post import derive
 from actions.zones_in_use import remember_zones
 from benchmarks import installation_sql as sql
+from benchmarks.command import describe_load
 from benchmarks.servers import Servers
 from migrations.schema import migrate
 from models.database.engine import make_engine, writing
@@ -89,6 +91,14 @@ class Size:
     users: int = 100_000
     events: int = 300_000
     changes: int = 100_000
+
+    @classmethod
+    def of(cls, operations: int) -> Self:
+        """Return the size with so many *operations*, and of all else in proportion."""
+        part = operations / cls().operations
+        return cls(
+            **{name: round(count * part) for name, count in asdict(cls()).items()}
+        )
 
 
 @dataclass
@@ -260,6 +270,18 @@ def _derive(steps: str, rule: str, now: datetime) -> dict[str, Any]:
         **derive("app", action, text),
         **start_from("uid", schedule, now, LOOKBACK),
     }
+
+
+def fill_shown(servers: Servers, operations: int) -> Installation:
+    """Fill an empty database so that it has *operations*, and print what was done."""
+    begin = time.monotonic()
+    size = Size.of(operations)
+    made = fill(servers, size)
+    print(
+        f"{size.operations:,} operations and {size.actions:,} actions, "
+        f"filled in {time.monotonic() - begin:.0f} s; {describe_load()}"
+    )
+    return made
 
 
 def fill(servers: Servers, size: Size) -> Installation:

@@ -9,7 +9,6 @@ away, so the tables and the queue grow as in the worst of hours.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from subprocess import Popen
 import psutil
 import redis
 
-from benchmarks.__main__ import stop_on_signal
+from benchmarks.command import make_parser, run_command
 from benchmarks.peers.minutehand import Minutehand
 from benchmarks.servers import Servers, empty, run_servers
 from tests.servers import ServerError, run_process
@@ -174,38 +173,28 @@ def print_histogram(lags: Sequence[float]) -> None:
 
 def main() -> int:
     """Print a table and a histogram for each size; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.soak", description=__doc__.split("\n\n")[0]
-    )
+    parser = make_parser("soak", __doc__)
     parser.add_argument("--minutes", type=int, default=10)
     parser.add_argument("--due", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
-    stop_on_signal()
     found: list[Lags] = []
-    try:
-        with run_servers() as servers:
-            for due in options.due:
-                figures, lags = soak(servers, due, options.minutes)
-                found.append(figures)
-                print(
-                    f"{due:,} due each minute, {options.minutes} minutes: "
-                    f"p50 {figures.p50_s:.3f} s, p99 {figures.p99_s:.3f} s, "
-                    f"p99.9 {figures.p999_s:.3f} s, most {figures.most_s:.3f} s; "
-                    f"CPU {figures.cpu_ms_each:.3f} ms each, "
-                    f"memory {figures.memory_mb:.0f} MB"
-                )
-                print_histogram(lags)
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with run_servers() as servers:
+        for due in options.due:
+            figures, lags = soak(servers, due, options.minutes)
+            found.append(figures)
+            print(
+                f"{due:,} due each minute, {options.minutes} minutes: "
+                f"p50 {figures.p50_s:.3f} s, p99 {figures.p99_s:.3f} s, "
+                f"p99.9 {figures.p999_s:.3f} s, most {figures.most_s:.3f} s; "
+                f"CPU {figures.cpu_ms_each:.3f} ms each, "
+                f"memory {figures.memory_mb:.0f} MB"
+            )
+            print_histogram(lags)
     if options.json:
         options.json.write_text(json.dumps([asdict(each) for each in found], indent=1))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

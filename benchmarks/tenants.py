@@ -8,7 +8,6 @@ another; what is told is when the messages of either were in the broker.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -16,7 +15,7 @@ import time
 import psycopg
 import redis
 
-from benchmarks.__main__ import stop_on_signal
+from benchmarks.command import make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.soak import (
     HEAD_START_S,
@@ -26,7 +25,6 @@ from benchmarks.soak import (
     run_scheduler,
     watch_minute,
 )
-from tests.servers import ServerError
 
 FEW = 10
 
@@ -73,22 +71,12 @@ def measure(servers: Servers, crowd: int, minutes: int) -> dict[str, list[float]
 
 def main() -> int:
     """Print a line for each app; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.tenants", description=__doc__.split("\n\n")[0]
-    )
+    parser = make_parser("tenants", __doc__)
     parser.add_argument("--crowd", type=int, default=50_000)
     parser.add_argument("--minutes", type=int, default=5)
     options = parser.parse_args()
-    stop_on_signal()
-    try:
-        with run_servers() as servers:
-            found = measure(servers, options.crowd, options.minutes)
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with run_servers() as servers:
+        found = measure(servers, options.crowd, options.minutes)
     for app, lags in found.items():
         p50, p99, most = lags[len(lags) // 2], lags[len(lags) * 99 // 100], lags[-1]
         each = len(lags) // options.minutes
@@ -100,4 +88,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.util import find_spec
 
-import psutil
 import psycopg
 
-from benchmarks.__main__ import stop_on_signal
 from benchmarks.api_lists import (
     Case,
     Facts,
@@ -27,12 +23,12 @@ from benchmarks.api_lists import (
     find_served,
     measure_cpu,
 )
+from benchmarks.command import add_operations, describe_load, make_parser, run_command
 from benchmarks.django_admin_peer import run_admin
 from benchmarks.flower_peer import MOST, run_flower
-from benchmarks.installation import RARE_WORD, Size, fill
+from benchmarks.installation import RARE_WORD, fill_shown
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.web import Client, run_web
-from tests.servers import ServerError
 
 #: What p95 is to be, at most; and of lists.
 GOAL_MS = 150.0
@@ -103,15 +99,9 @@ def print_table(cases: Sequence[Case]) -> None:
         )
 
 
-def measure(servers: Servers, size: Size, options: argparse.Namespace) -> list[Case]:
+def measure(servers: Servers, options: argparse.Namespace) -> list[Case]:
     """Fill a database, and ask ``minutehand web`` for each page."""
-    begin = time.monotonic()
-    made = fill(servers, size)
-    print(
-        f"{size.operations:,} operations and {size.actions:,} actions, filled in "
-        f"{time.monotonic() - begin:.0f} s; "
-        f"load of the machine {psutil.getloadavg()[0]:.1f}"
-    )
+    made = fill_shown(servers, options.operations)
     with run_web(servers) as web, psycopg.connect(servers.dsn) as connection:
         cases = make_cases(Facts(connection, made))
         connection.rollback()
@@ -168,36 +158,22 @@ def measure_admin(servers: Servers, actions: int, rounds: int) -> None:
 
 def main() -> int:
     """Fill, ask, print; return 1 if a page is beyond its goals."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.web_pages", description=__doc__.split("\n\n")[0]
-    )
-    parser.add_argument(
-        "--operations", type=int, default=1_000_000, help="at least 200,000"
-    )
+    parser = make_parser("web_pages", __doc__)
+    add_operations(parser)
     parser.add_argument("--rounds", type=int, default=50, help="requests of each page")
     parser.add_argument("--only", help="pages with this in their name")
     parser.add_argument("--flower", type=int, default=MOST, help="tasks; 0: without")
     parser.add_argument("--admin", type=int, default=100_000, help="tasks; 0: without")
     options = parser.parse_args()
-    stop_on_signal()
-    part = options.operations / 1_000_000
-    size = Size(**{name: round(count * part) for name, count in asdict(Size()).items()})
-    try:
-        with run_servers() as servers:
-            cases = measure(empty(servers, "pages"), size, options)
-            if options.flower:
-                measure_flower(servers, options.flower, options.rounds)
-            if options.admin:
-                measure_admin(empty(servers, "admin"), options.admin, options.rounds)
-            print(f"load of the machine {psutil.getloadavg()[0]:.1f}")
-    except ServerError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    with run_servers() as servers:
+        cases = measure(empty(servers, "pages"), options)
+        if options.flower:
+            measure_flower(servers, options.flower, options.rounds)
+        if options.admin:
+            measure_admin(empty(servers, "admin"), options.admin, options.rounds)
+        print(describe_load())
     return int(any(find_excess(each) for each in cases))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

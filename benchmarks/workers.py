@@ -13,7 +13,6 @@ alone; what counts is the ratio within one run.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from kombu import Exchange
 from kombu import Queue as KombuQueue
 
 from actions.posting.post import post_action
+from benchmarks.command import make_parser, run_command
 from benchmarks.servers import Servers, empty, run_servers, to_environment
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
 from migrations.schema import migrate
@@ -202,9 +202,9 @@ def cpu_of(worker: psutil.Process) -> float:
     return sum(sum(each.cpu_times()[:2]) for each in processes)
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.workers")
+def main() -> int:
+    """Print the table; return the exit code."""
+    parser = make_parser("workers", __doc__)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=2)
@@ -231,7 +231,8 @@ def main() -> None:
         print(
             f"{case:<10}{rate:>10.0f}{cpu_ms:>10.2f}{statistics.median(ratios):>10.2f}"
         )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_command(main))
