@@ -205,7 +205,6 @@ def forecast_load(
     since: datetime | None = None,
     until: datetime | None = None,
     app: str | None = None,
-    patience: timedelta = PATIENCE,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Load:
     """
@@ -221,8 +220,6 @@ def forecast_load(
 
         app: Uid of the only small app that counts. None: all.
 
-        patience: How long it may take, after what there is has been read.
-
         monotonic: Returns seconds that never jump.
 
     Raises:
@@ -235,7 +232,7 @@ def forecast_load(
     begin = (since or now).replace(second=0, microsecond=0)
     end = until or begin + DEFAULT_PERIOD
     _refuse_period(begin, end)
-    deadline = monotonic() + patience.total_seconds()
+    deadline = monotonic() + PATIENCE.total_seconds()
     whose = Whose(app)
     found = foresee(
         connection,

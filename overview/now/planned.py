@@ -39,7 +39,6 @@ def foresee_minutes(
     since: datetime,
     until: datetime,
     app: str | None = None,
-    patience: timedelta = PATIENCE,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> tuple[Counter[datetime], bool]:
     """
@@ -53,8 +52,6 @@ def foresee_minutes(
         until: The end of the last one.
 
         app: Uid of the only small app that counts. None: all.
-
-        patience: How long it may take, after what there is has been read.
 
         monotonic: Returns seconds that never jump.
     """
@@ -74,7 +71,7 @@ def foresee_minutes(
         .group_by(_kept.timing, _kept.next_due_at, uid)
         .limit(_LOOKED_AT + 1)
     ).all()
-    deadline = monotonic() + patience.total_seconds()
+    deadline = monotonic() + PATIENCE.total_seconds()
     counts: Counter[datetime] = Counter()
     for timing, next_due_at, spread_uid, count in islice(rows, _LOOKED_AT):
         if monotonic() >= deadline:

@@ -83,7 +83,7 @@ class Home:
             text=True,
             cwd=self.folder,
             env=self.variables,
-            timeout=60,
+            timeout=240,
         )
 
         assert code == done.returncode, f"{command}: {done.stdout}{done.stderr}"

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 _HERE = Path(__file__).parent
+
+#: When a look is given up, and told in part: on a busy machine, any look might be.
+_PATIENCE = (
+    "overview.calendar.counted.PATIENCE",
+    "overview.calendar.planned.PATIENCE",
+    "overview.load.forecast.PATIENCE",
+    "overview.now.planned.PATIENCE",
+    "overview.timeline.window.PATIENCE",
+    "cli.connection._PEEK_WITHIN",
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patience() -> Iterator[None]:
+    """Give up no look before a minute is over; who tests that says when."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in _PATIENCE:
+            patch.setattr(name, timedelta(minutes=1))
+        patch.setattr("cli.completing._DEADLINE_S", 60)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

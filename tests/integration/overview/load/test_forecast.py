@@ -192,47 +192,51 @@ def test_tenant_sees_only_its_own(engine: sa.Engine):
     assert ["shop"] == [each.app for minute in found.hot for each in minute.actions]
 
 
-def test_time_is_bounded_and_what_is_left_out_is_told(engine: sa.Engine):
+def test_time_is_bounded_and_what_is_left_out_is_told(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
     """
     The rules that most actions have come first.
     """
     post_many(engine, 3)
     post(engine, "shop", name="other", when={"cron_rule": "* * * * *"})
+    monkeypatch.setattr("overview.load.forecast.PATIENCE", timedelta(seconds=1.5))
     ticking: Callable[[], float] = count().__next__
 
-    found = forecast(engine, patience=timedelta(seconds=1.5), monotonic=ticking)
+    found = forecast(engine, monotonic=ticking)
 
     assert (3, {"time": 1}) == (found.actions, found.left_out)
     assert found.is_partial
     assert found.as_json()["is_partial"]
 
 
-def test_a_single_rule_is_not_waited_for_either(engine: sa.Engine):
+def test_a_single_rule_is_not_waited_for_either(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
     """
     One that is due each second, for a week.
     """
     post_many(engine, 1, when={"calendar": "*-*-* *:*:*"})
+    monkeypatch.setattr("overview.load.forecast.PATIENCE", timedelta(seconds=5))
     ticking: Callable[[], float] = count().__next__
 
-    found = forecast(
-        engine,
-        until=DAY + timedelta(days=7),
-        patience=timedelta(seconds=5),
-        monotonic=ticking,
-    )
+    found = forecast(engine, until=DAY + timedelta(days=7), monotonic=ticking)
 
     assert (0, {"time": 1}, []) == (found.actions, found.left_out, found.minutes)
 
 
-def test_what_is_not_due_in_the_period_takes_no_time(engine: sa.Engine):
+def test_what_is_not_due_in_the_period_takes_no_time(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
     """
     Its rule is not even looked at, but it is among those that were counted.
     """
     post_many(engine, 2, when={"due_date": "2031-02-01T00:00:00"})
     post(engine, "shop", name="other", when={"cron_rule": "0 * * * *"})
+    monkeypatch.setattr("overview.load.forecast.PATIENCE", timedelta(seconds=1.5))
     ticking: Callable[[], float] = count().__next__
 
-    found = forecast(engine, patience=timedelta(seconds=1.5), monotonic=ticking)
+    found = forecast(engine, monotonic=ticking)
 
     assert (3, {}) == (found.actions, found.left_out)
     assert 24 == found.total
