@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import sqlalchemy as sa
 from playwright.sync_api import expect
@@ -15,6 +17,7 @@ from tests.browser.looking import (
     Looker,
     check_axe,
     check_width,
+    leaving,
     walk_with_keyboard,
 )
 from tests.seeded.sites import Site
@@ -51,7 +54,7 @@ def test_text_and_form_follow_each_other(looker: Looker, site: Site):
 
     page.get_by_label("Time", exact=True).fill("04:15")
     expect(sentence).to_contain_text("04:15")
-    assert '"15 4 * * *"' in text.input_value()
+    expect(text).to_have_value(re.compile(re.escape('"15 4 * * *"')))
 
     text.fill(PROBLEMS)
     expect(page.get_by_text("2 problems. Nothing is saved")).to_be_visible()
@@ -65,8 +68,10 @@ def test_text_and_form_follow_each_other(looker: Looker, site: Site):
     )
     check_axe(page)
 
-    page.get_by_role("button", name="Write “send_execsum”").click()
-    page.get_by_role("button", name="Write “skip”").click()
+    with leaving(page):
+        page.get_by_role("button", name="Write “send_execsum”").click()
+    with leaving(page):
+        page.get_by_role("button", name="Write “skip”").click()
     expect(page.get_by_text("No problem")).to_be_visible()
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_enabled()
 
@@ -77,7 +82,8 @@ def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
     """
     looker.watch.expected = {404}  # while there is no page of an action
     page = looker.open(empty_site, "/actions/new")
-    page.get_by_role("link", name="Weekdays at seven").click()
+    with leaving(page):
+        page.get_by_role("link", name="Weekdays at seven").click()
     expect(page.locator("#preview .large")).to_contain_text("Monday to Friday")
     page.locator("#document").press("Control+s")
 
@@ -121,22 +127,29 @@ def test_without_script_a_button_checks(looker: Looker, own_site: Site):
     before = page.locator("#document").input_value()
 
     page.locator("#document").fill(before.replace('"name"', '"names"'))
-    page.get_by_role("button", name="Save as a new revision").click()
+    with leaving(page):
+        page.get_by_role("button", name="Save as a new revision").click()
     expect(page.get_by_text("Nothing is saved until").first).to_be_visible()
-    page.get_by_role("button", name="Write “name”").click()
-    assert before == page.locator("#document").input_value()
+    with leaving(page):
+        page.get_by_role("button", name="Write “name”").click()
+    expect(page.locator("#document")).to_have_value(before)
 
     page.get_by_label("Name", exact=True).fill("another name")
-    page.get_by_role("button", name="Write it as JSON").click()
-    assert '"name": "another name"' in page.locator("#document").input_value()
+    with leaving(page):
+        page.get_by_role("button", name="Write it as JSON").click()
+    expect(page.locator("#document")).to_have_value(
+        re.compile('"name": "another name"')
+    )
     page.get_by_role("button", name="Save as a new revision").click()
     page.wait_for_url(f"{own_site.url}/actions/{uid}")
 
     page.goto(f"{own_site.url}/actions/{uid}/revisions")
-    page.get_by_role("button", name="Compare the two").click()
+    with leaving(page):
+        page.get_by_role("button", name="Compare the two").click()
     expect(page.locator(".diff ins")).to_have_text('"another name"')
-    page.get_by_role("link", name="Restore").first.click()
+    with leaving(page):
+        page.get_by_role("link", name="Restore").first.click()
     page.get_by_role("button", name="Restore as a new revision").click()
     page.wait_for_url(f"{own_site.url}/actions/{uid}")
     page.goto(f"{own_site.url}/actions/{uid}/edit")
-    assert before == page.locator("#document").input_value()
+    expect(page.locator("#document")).to_have_value(before)
