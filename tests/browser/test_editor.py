@@ -6,7 +6,7 @@ import re
 
 import pytest
 import sqlalchemy as sa
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from models.database.engine import reading
 from models.database.tables import scheduled_actions
@@ -21,6 +21,7 @@ from tests.browser.looking import (
     walk_with_keyboard,
 )
 from tests.seeded.sites import Site
+from tests.servers import wait_until
 
 PROBLEMS = """{
     "name": "x",
@@ -28,6 +29,9 @@ PROBLEMS = """{
     "when": {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"},
     "overlap": "skp"
 }"""
+
+#: After so long without a key, what is typed is checked.
+TYPED_MS = 300
 
 
 def find_action(site: Site) -> str:
@@ -57,7 +61,8 @@ def test_text_and_form_follow_each_other(looker: Looker, site: Site):
     expect(text).to_have_value(re.compile(re.escape('"15 4 * * *"')))
 
     text.fill(PROBLEMS)
-    expect(page.get_by_text("2 problems. Nothing is saved")).to_be_visible()
+    # Not by its words alone: ten seconds after the last one, it is announced as well.
+    expect(page.locator("#problems-h")).to_contain_text("2 problems. Nothing is saved")
     expect(sentence).to_have_text("Mondays at 07:00, Europe/Paris")
     expect(page.get_by_label("Name", exact=True)).to_have_value("x")
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
@@ -74,6 +79,48 @@ def test_text_and_form_follow_each_other(looker: Looker, site: Site):
         page.get_by_role("button", name="Write “skip”").click()
     expect(page.get_by_text("No problem")).to_be_visible()
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_enabled()
+
+
+#: Answers are put into the page as soon as they are parsed.
+_COUNT_PARSED = """
+() => {
+  const parse = DOMParser.prototype.parseFromString;
+  window.parsed = 0;
+  DOMParser.prototype.parseFromString = function (...given) {
+    window.parsed += 1;
+    return parse.apply(this, given);
+  };
+}
+"""
+
+
+def test_late_answer_takes_nothing_away(looker: Looker, site: Site):
+    """
+    What is written while a check is under way is newer than what that answers to.
+    """
+    page = looker.open(site, "/actions/new?starter=nightly")
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)  # in milliseconds; from now on time stands still
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile("/actions/new"), hold, times=1)
+    page.evaluate(_COUNT_PARSED)
+    text = page.locator("#document")
+
+    page.get_by_label("Time", exact=True).fill("04:15")
+    with page.expect_request(lambda request: request.method == "POST"):
+        page.clock.run_for(TYPED_MS)
+    text.fill(PROBLEMS)
+    held[0].continue_()
+    wait_until(lambda: page.evaluate("parsed") == 1, what="the first answer")
+
+    expect(text).to_have_value(PROBLEMS)
+    page.clock.run_for(TYPED_MS)
+    expect(page.locator("#problems-h")).to_contain_text("2 problems.")
+    expect(text).to_have_value(PROBLEMS)
 
 
 def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
