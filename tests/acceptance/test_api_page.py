@@ -53,7 +53,6 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     with run_process(command, log=log, environ=settings):
         wait_until(
             lambda: "The pages and the HTTP API answer at" in log.read_text(),
-            timeout_s=60,
             what="the HTTP API",
         )
         script = KEY.replace("127.0.0.1:8400", f"127.0.0.1:{port}")
@@ -71,7 +70,7 @@ def run(command: list[str], environ: dict[str, str]) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
@@ -109,7 +108,7 @@ def test_client_in_a_program(environ: dict[str, str], program: list[str], text: 
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
 
     assert done.returncode == 0, done.stderr

@@ -10,9 +10,9 @@ import pytest
 
 from tests.acceptance.test_readme import Home
 from tests.project import run_project
-from tests.servers import ROOT, find_free_port
+from tests.servers import ROOT, find_free_port, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.integration
 
 PAGE = (ROOT / "docs" / "celery-project.md").read_text(encoding="utf-8")
 
@@ -33,11 +33,21 @@ def test_the_lines_run_a_task_of_the_project(
     environ = {"MINUTEHAND_WEB_ADDRESS": f"127.0.0.1:{find_free_port()}"}
     pasted = BLOCK.replace("redis://redis:6379/0", redis_url)
 
+    connection, *_rest = pasted.splitlines()
     with run_project(project, redis_url, "reports") as done:
-        told = Home(home, environ).run(f"set -e -m\n{pasted}")
+        user = Home(home, environ)
+        told = user.run(f"set -e -m\n{pasted}")
+        # A worker that a busy machine keeps for seconds has not answered yet.
+        wait_until(
+            lambda: any(
+                re.search(r"task queue reports .*1 consumer", each)
+                for each in (told, user.run(f"{connection}\nminutehand doctor"))
+            ),
+            what="the worker to answer",
+        )
 
     ((_id, args, kwargs),) = map(json.loads, done.read_text().splitlines())
     assert [] == args
     assert {"due"} == set(kwargs)
     assert "succeeded" in told
-    assert re.search(r"task queue reports .*1 consumer", told)
+    assert "task queue reports" in told

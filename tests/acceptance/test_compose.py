@@ -339,7 +339,7 @@ class Stack:
             text=True,
             cwd=ROOT,
             env={**os.environ, **self.environment(name)},
-            timeout=60,
+            timeout=240,
         )
 
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
@@ -361,7 +361,7 @@ class Stack:
             capture_output=True,
             cwd=ROOT,
             env={**os.environ, **self.environment(name)},
-            timeout=60,
+            timeout=240,
         )
         return done.returncode == 0
 
@@ -453,7 +453,7 @@ def test_services_do_what_they_are_for(stack: Stack) -> None:
         found = {row["queue"]: row for row in listed if row["state"] in final}
         return found if found.keys() == runs.keys() else {}
 
-    done = wait_until(find_final, timeout_s=60, every_s=0.5, what="both runs")
+    done = wait_until(find_final, every_s=0.5, what="both runs")
     healthy = {name: stack.is_healthy(name) for name in LASTING}
 
     assert [None, None] == [operation["error"] for operation in done.values()]
@@ -469,7 +469,7 @@ def test_health_of_a_scheduler_is_that_of_its_loop(
     """
     A standby is as healthy as a leader that ticks; none is when nobody ticks.
     """
-    wait_until(lambda: stack.is_healthy("scheduler"), timeout_s=30, what="a tick")
+    wait_until(lambda: stack.is_healthy("scheduler"), what="a tick")
     leader = stack.processes["scheduler"]
     leader_port, stack.metrics_port = stack.metrics_port, str(find_free_port())
     with ExitStack() as cleanup:
@@ -479,7 +479,7 @@ def test_health_of_a_scheduler_is_that_of_its_loop(
             environ=stack.environment("scheduler"),
         )
         cleanup.enter_context(standby)
-        wait_until(lambda: stack.is_healthy("scheduler"), timeout_s=30, what="standby")
+        wait_until(lambda: stack.is_healthy("scheduler"), what="standby")
         leader.send_signal(signal.SIGSTOP)
         cleanup.callback(leader.send_signal, signal.SIGCONT)
         engine = make_engine(postgres_url)

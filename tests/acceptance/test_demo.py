@@ -17,8 +17,8 @@ pytestmark = pytest.mark.integration
 
 _MINUTEHAND = (sys.executable, "-m", "cli.main")
 
-#: Ten times what a stop may take on a quiet machine: more is a hang, not a load.
-STOPS_WITHIN_S = 30
+#: Twenty times what a stop may take on a quiet machine: more is a hang, not a load.
+STOPS_WITHIN_S = 60
 
 
 def _run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,7 +29,7 @@ def _run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
     )
 
 
@@ -46,7 +46,6 @@ def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
     with run_process(command, log=log, environ=environ) as process:
         wait_until(
             lambda: "weekly update: succeeded" in log.read_text(),
-            timeout_s=30,
             what="the first run",
         )
         process.send_signal(signal.SIGINT)
@@ -61,7 +60,7 @@ def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
     )
     assert "weekly update" in looked.stdout, looked.stderr
     assert 3 <= len(list((home / "mails").glob("*.eml")))
@@ -78,7 +77,7 @@ def test_demo_shows_what_no_cron_does(tmp_path: Path):
     with run_process(command, log=log, environ={"PATH": "/usr/bin:/bin"}) as process:
         wait_until(
             lambda: "daily report: succeeded" in log.read_text(),
-            timeout_s=180,
+            timeout_s=240,
             what="the second attempt",
         )
         process.send_signal(signal.SIGINT)
@@ -139,7 +138,7 @@ def test_up_survives_being_killed(tmp_path: Path):
     log = tmp_path / "log"
 
     with run_process(command, log=log, environ=environ) as process:
-        wait_until(lambda: "tick_done" in log.read_text(), timeout_s=30, what="a tick")
+        wait_until(lambda: "tick_done" in log.read_text(), what="a tick")
         process.kill()
         process.wait()
     first = _run(home, "actions", "run", "load")
@@ -168,7 +167,6 @@ def test_curl_lines_of_the_demo_work_as_pasted(tmp_path: Path):
     ) as process:
         wait_until(
             lambda: "weekly update: succeeded" in log.read_text(),
-            timeout_s=60,
             what="the first run",
         )
         (advice,) = re.findall(
@@ -181,7 +179,7 @@ def test_curl_lines_of_the_demo_work_as_pasted(tmp_path: Path):
             capture_output=True,
             text=True,
             check=False,
-            timeout=150,
+            timeout=240,
         )
         process.send_signal(signal.SIGINT)
         process.wait(STOPS_WITHIN_S)

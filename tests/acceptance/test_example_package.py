@@ -19,7 +19,7 @@ import pytest
 
 from tests.servers import ROOT, run_process
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 EXAMPLE = ROOT / "docs" / "examples" / "minutehand-extras"
 MINUTEHAND = (sys.executable, "-m", "cli.main")

@@ -28,6 +28,10 @@ from tests.scheduling import MINUTE, add_app, fetch_all, get_now, post_at
 
 TIMEOUT_S = 1.0  # of QUICK_LEASES
 
+#: What a call may take that waits for one such deadline, on a machine that has much
+#: else to do; far below what it would take if it waited once for each message.
+AT_MOST_S = 20 * TIMEOUT_S
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Victim]:
@@ -90,8 +94,8 @@ def test_broker_that_never_answers_costs_one_deadline(scheme: str) -> None:
     with run_blackhole() as port:
         sender = make_sender(f"{scheme}://127.0.0.1:{port}//")
 
-        assert measure(lambda: sender.send(make_messages())) < 2.5 * TIMEOUT_S
-        assert measure(sender.find_empty_queues) < 2.5 * TIMEOUT_S
+        assert measure(lambda: sender.send(make_messages(60))) < AT_MOST_S
+        assert measure(sender.find_empty_queues) < AT_MOST_S
 
 
 def test_broker_that_freezes_costs_one_deadline(broker: Victim) -> None:
@@ -102,14 +106,14 @@ def test_broker_that_freezes_costs_one_deadline(broker: Victim) -> None:
     sender.send(make_messages())
     broker.freeze()
     try:
-        costs = [measure(lambda: sender.send(make_messages())) for _ in range(2)]
+        costs = [measure(lambda: sender.send(make_messages(60))) for _ in range(2)]
         costs.append(measure(sender.find_empty_queues))
     finally:
         broker.thaw()
     sender.send(make_messages())
     sender.close()
 
-    assert [True] * 3 == [TIMEOUT_S * 0.9 < cost < 10 * TIMEOUT_S for cost in costs]
+    assert [True] * 3 == [TIMEOUT_S * 0.9 < cost < AT_MOST_S for cost in costs], costs
 
 
 def test_batch_is_one_round_trip(broker: Victim) -> None:
@@ -217,7 +221,7 @@ def test_frozen_broker_does_not_stall_the_loop(
     assert acquired.fence == held.fence
     assert held.expires_at > get_now(engine) + timedelta(seconds=30)
     assert recorded >= 2
-    assert sum(costs) < 10 * TIMEOUT_S, costs
+    assert sum(costs) < AT_MOST_S, costs
     rows = fetch_all(engine)
     assert {OperationState.QUEUED} == {row.state for row in rows}
     assert {str(row.id) for row in rows} == set(fetch_ids(broker.url))

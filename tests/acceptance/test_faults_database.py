@@ -16,7 +16,7 @@ from scheduler_server import make_scheduler
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim, run_faulty_postgres
 from tests.scheduling import MINUTE, edit_action, fetch_all, get, get_now
-from tests.servers import wait_until
+from tests.servers import PATIENCE_S, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,8 @@ def test_database_that_crashes_loses_nothing(
     """
     Scheduler and worker go on by themselves when it is back; each run happens once.
     """
+    # It may take the database longer to come back than a lease of seconds lasts.
+    installation.options["OPERATION_LEASE"] = "PT1H"
     first = installation.run("sleep", 0)
     with installation.scheduler() as scheduler, installation.worker() as worker:
         installation.wait_until_final(first)
@@ -81,7 +83,6 @@ def test_worker_that_starts_without_database_begins_when_it_is_there(
     with installation.worker() as worker:
         wait_until(
             lambda: "database_unreachable" in installation.read_log("worker"),
-            timeout_s=40,
             what="the worker to notice",
         )
         assert " ready." not in installation.read_log("worker")
@@ -95,11 +96,10 @@ def test_worker_that_starts_without_database_begins_when_it_is_there(
         wait_until(
             # by its command, and then by what would take messages
             lambda: installation.read_log("second").count("database_unreachable") > 1,
-            timeout_s=40,
             what="the worker to notice",
         )
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(20) == 0
+        assert worker.wait(PATIENCE_S) == 0
     restart(installation, database)
 
 
@@ -140,7 +140,6 @@ def test_database_that_is_read_only_for_a_while_costs_no_process(
                         event in installation.read_log(name)
                     ),
                     what=f"{event} of {name}",
-                    timeout_s=30,
                 )
         finally:
             set_read_only(database, "off")
@@ -200,7 +199,7 @@ def test_frozen_database_does_not_hold_up_a_stop(
         try:
             scheduler.send_signal(signal.SIGTERM)
 
-            assert scheduler.wait(15) == 0
+            assert scheduler.wait(PATIENCE_S) == 0
         finally:
             database.thaw()
 
@@ -211,6 +210,7 @@ def test_minutes_without_database_are_made_up_for(
     """
     What was due while it was away, and is in the window, is recorded after.
     """
+    installation.options["LEASE_TTL"] = "PT1H"
     uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})
     scheduler = make_scheduler(installation.settings)
     scheduler.wake()

@@ -14,19 +14,17 @@ from models.database.engine import reading
 from models.operation_state import OperationState
 from tests.chaos.installation import Installation, freeze, kill, thaw
 from tests.scheduling import edit_action, fetch_all, get_now
-from tests.servers import wait_until
+from tests.servers import PATIENCE_S, wait_until
 
 
-def wait_for_leader(
-    installation: Installation, pid: int, *, timeout_s: float = 20
-) -> Holder:
+def wait_for_leader(installation: Installation, pid: int) -> Holder:
     """Wait until the scheduler *pid* holds a lease that has not run out."""
 
     def leads() -> Holder | None:
         holder = get_holder(installation.engine)
         return holder if holder and holder.pid == pid and not holder.is_stale else None
 
-    holder = wait_until(leads, timeout_s=timeout_s, what=f"{pid} to lead")
+    holder = wait_until(leads, what=f"{pid} to lead")
     assert holder is not None  # or wait_until had raised
     return holder
 
@@ -35,7 +33,6 @@ def wait_for_log(installation: Installation, name: str, event: str, count: int) 
     """Wait until *name* has logged *event* for the *count*-th time."""
     wait_until(
         lambda: installation.read_log(name).count(f'"{event}"') >= count,
-        timeout_s=20,
         what=f"{event} in the log of {name}",
     )
 
@@ -69,6 +66,7 @@ def test_standby_takes_over_at_once_from_a_leader_that_stops(
     """
     A planned stop gives the lease away; nobody waits for it to run out.
     """
+    installation.options["LEASE_TTL"] = "PT1H"
     with installation.scheduler("first") as first:
         wait_for_leader(installation, first.pid)
         with installation.scheduler("second") as second:
@@ -77,7 +75,7 @@ def test_standby_takes_over_at_once_from_a_leader_that_stops(
             first.send_signal(signal.SIGTERM)
             wait_for_leader(installation, second.pid)
 
-            assert first.wait(10) == 0
+            assert first.wait(PATIENCE_S) == 0
     assert '"lease_released"' in installation.read_log("first")
 
 
@@ -124,7 +122,7 @@ def test_leader_frozen_inside_a_transaction_blocks_nobody(
 
         second = stack.enter_context(installation.scheduler("second"))
         holder = wait_for_leader(installation, second.pid)
-        wait_until(lambda: fetch_all(engine), what="the second to decide", timeout_s=20)
+        wait_until(lambda: fetch_all(engine), what="the second to decide")
         thaw(first)
         wait_for_log(installation, "first", "database_unreachable", 1)
         time.sleep(2)
@@ -161,13 +159,15 @@ def test_three_schedulers_that_start_together_have_one_leader(
     """
     The lease is taken in one statement; an occurrence is recorded once.
     """
+    # Nor does one that the machine keeps waiting lose it.
+    installation.options["LEASE_TTL"] = "PT1H"
     engine = installation.engine
     uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})
     make_due(installation, uid)
     with ExitStack() as stack:
         for number in range(3):
             stack.enter_context(installation.scheduler(f"scheduler-{number}"))
-        wait_until(lambda: len(fetch_all(engine)) >= 2, timeout_s=30, what="operations")
+        wait_until(lambda: len(fetch_all(engine)) >= 2, what="operations")
         for number in range(3):
             wait_for_log(installation, f"scheduler-{number}", "scheduler_started", 1)
         logs = [installation.read_log(f"scheduler-{n}") for n in range(3)]

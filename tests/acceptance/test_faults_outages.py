@@ -56,7 +56,6 @@ def count_waiting(installation: Installation) -> int:
     return length
 
 
-@pytest.mark.timeout(300)
 def test_worker_outlives_a_broker_that_goes_under_a_full_queue(
     installation: Installation, broker: Victim
 ) -> None:
@@ -68,7 +67,6 @@ def test_worker_outlives_a_broker_that_goes_under_a_full_queue(
             fill(installation, WAITING)
             wait_until(
                 lambda: count_waiting(installation) < WAITING,
-                timeout_s=60,
                 what="a first message",
             )
             lost = installation.read_log("worker").count("onnection")
@@ -78,14 +76,12 @@ def test_worker_outlives_a_broker_that_goes_under_a_full_queue(
                     worker.poll() is not None
                     or installation.read_log("worker").count("onnection") > lost
                 ),
-                timeout_s=30,
                 what="the worker to notice",
             )
             broker.start()
             assert worker.poll() is None, installation.read_log("worker")[-3000:]
         wait_until(
             lambda: worker.poll() is not None or count_waiting(installation) == 0,
-            timeout_s=60,
             what="the rest to be taken",
         )
         with installation.scheduler():
@@ -134,7 +130,6 @@ def count_troubles(installation: Installation, name: str) -> int:
     return sum('"error"' in line or "Connection to broker" in line for line in lines)
 
 
-@pytest.mark.timeout(240)
 def test_broker_that_refuses_costs_no_process(
     installation: Installation, admin: redis.Redis
 ) -> None:
@@ -146,24 +141,22 @@ def test_broker_that_refuses_costs_no_process(
         for hurt, heal in REFUSALS.values():
             before = count_troubles(installation, "worker")
             done = installation.run("sleep", 0)
-            installation.wait_until_final(done, timeout_s=60)
+            installation.wait_until_final(done)
             refuse(admin, hurt)
             waiting = installation.run("sleep", 0)
             wait_until(
                 lambda before=before: (  # type: ignore[misc]
                     count_troubles(installation, "worker") > before
                 ),
-                timeout_s=30,
                 what=f"the worker to find {hurt}",
             )
             admin.execute_command(*shlex.split(heal))
-            rows.append(installation.wait_until_final(waiting, timeout_s=60))
+            rows.append(installation.wait_until_final(waiting))
 
         assert [scheduler.poll(), worker.poll()] == [None, None]
     assert {OperationState.SUCCEEDED} == {row.state for row in rows}
 
 
-@pytest.mark.timeout(120)
 def test_worker_waits_for_a_broker_that_refuses_from_the_start(
     installation: Installation, admin: redis.Redis
 ) -> None:
@@ -175,11 +168,10 @@ def test_worker_waits_for_a_broker_that_refuses_from_the_start(
     with installation.worker() as worker, installation.scheduler():
         wait_until(
             lambda: count_troubles(installation, "worker") > 1,
-            timeout_s=60,
             what="the worker to try twice",
         )
         admin.execute_command(*shlex.split(heal))
-        row = installation.wait_until_final(installation.run("sleep", 0), timeout_s=60)
+        row = installation.wait_until_final(installation.run("sleep", 0))
 
         assert worker.poll() is None
     assert row.state == OperationState.SUCCEEDED

@@ -63,14 +63,12 @@ def test_many_failures_of_one_cause_are_one_mail_and_one_when_over(
 
     with installation.worker():
         send_all(scheduler)
-        wait_until(
-            lambda: count_final(installation) == MANY, timeout_s=60, what="failures"
-        )
+        wait_until(lambda: count_final(installation) == MANY, what="failures")
         for _ in range(3):
             send_all(scheduler)
             scheduler.noticer.look()
         send_all(scheduler)
-        wait_until(lambda: smtp_server.messages, timeout_s=30, what="the notice")
+        wait_until(lambda: smtp_server.messages, what="the notice")
 
         # What was wrong is mended, and the last one is tried again, a while later.
         apply_app(installation, templates={"weekly": {"subject": "Hi", "text": "Hi"}})
@@ -87,7 +85,7 @@ def test_many_failures_of_one_cause_are_one_mail_and_one_when_over(
             send_all(scheduler)
             scheduler.noticer.look()
         send_all(scheduler)
-        wait_until(lambda: len(smtp_server.messages) == 3, timeout_s=30, what="the end")
+        wait_until(lambda: len(smtp_server.messages) == 3, what="the end")
     scheduler.stop()
 
     told = [m for m in smtp_server.messages if m["To"] == "ops@example.org"]

@@ -44,7 +44,6 @@ def test_first_operation_of_an_app_waits_for_no_backlog(
                 == 2
                 and count(scheduled, operations.c.state == OperationState.PENDING) == 0
             ),
-            timeout_s=30,
             what="two to run and all others to be queued",
         )
         other = make_operation(CROWD, action_uid=calm, app="calm")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
 from models.operation_state import OperationState
 from tests.chaos.installation import Installation
 from tests.scheduling import get
+from tests.servers import PATIENCE_S, wait_until
 
 
 @pytest.fixture
 def installation(scheduled: Installation) -> Installation:
     """Give an installation whose leases end far away, so that none ever does."""
-    scheduled.options["OPERATION_LEASE"] = "PT60S"
+    scheduled.options["OPERATION_LEASE"] = "PT1H"
     return scheduled
+
+
+def wait_for_log(installation: Installation, words: str) -> None:
+    """Wait until the first worker has said *words*."""
+    wait_until(lambda: words in installation.read_log("first"), what=words)
 
 
 def test_warm_shutdown_finishes_what_runs(installation: Installation) -> None:
@@ -30,11 +35,11 @@ def test_warm_shutdown_finishes_what_runs(installation: Installation) -> None:
         waiting = installation.run("sleep", 0)
         installation.wait_for_state(waiting, "queued")
         first.send_signal(signal.SIGTERM)
-        time.sleep(1)
+        wait_for_log(installation, "Warm shutdown")
 
         assert first.poll() is None
         gate.touch()
-        assert first.wait(15) == 0
+        assert first.wait(PATIENCE_S) == 0
     with installation.worker("second", concurrency=1):
         rows = [installation.wait_until_final(each) for each in (running, waiting)]
 
@@ -55,11 +60,11 @@ def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
         installation.wait_for_effects(running)
         installation.wait_for_effects(short)
         first.send_signal(signal.SIGQUIT)
-        first.wait(15)
+        first.wait(PATIENCE_S)
         left = get(installation.engine, running)
         gate.touch()
         with installation.worker("second", concurrency=1):
-            row = installation.wait_until_final(running, timeout_s=15)
+            row = installation.wait_until_final(running)
 
     assert left.state in {OperationState.PENDING, OperationState.QUEUED}
     assert left.attempt == 0
@@ -79,9 +84,10 @@ def test_second_interrupt_gives_back_what_runs(installation: Installation) -> No
     with installation.worker("first", concurrency=1) as first:
         installation.wait_for_effects(running)
         first.send_signal(signal.SIGINT)
-        time.sleep(0.5)
+        # Two that wait for it at once would be one to it.
+        wait_for_log(installation, "Warm shutdown")
         first.send_signal(signal.SIGINT)
-        first.wait(15)
+        first.wait(PATIENCE_S)
         left = get(installation.engine, running)
 
     assert left.state in {OperationState.PENDING, OperationState.QUEUED}

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.servers import run_process, wait_until
+from tests.servers import PATIENCE_S, run_process, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -33,21 +33,21 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
         return re.findall(r"(http://\S+)/sign-in\?link=(\S+)", log.read_text())
 
     with run_process(_WEB, log=log, environ=environ) as process:
-        wait_until(find_link, timeout_s=30, what="the link")
+        wait_until(find_link, what="the link")
         ((url, secret),) = find_link()
         own, form = {"Origin": url}, {"secret": secret}
-        with httpx2.Client(base_url=url, timeout=10) as browser:
+        with httpx2.Client(base_url=url, timeout=60) as browser:
             first = browser.post("/sign-in", data=form, headers=own)
             page = browser.get("/sign-in")
             key = browser.post(
                 "/api/v1/keys", json={"role": "viewer", "app": None}, headers=own
             )
             change = browser.get("/api/v1/changes").json()["items"][0]
-        with httpx2.Client(base_url=url, timeout=10) as other:
+        with httpx2.Client(base_url=url, timeout=60) as other:
             second = other.post("/sign-in", data=form, headers=own)
             nobody = other.get("/api/v1/keys")
         process.send_signal(signal.SIGINT)
-        code = process.wait(30)
+        code = process.wait(PATIENCE_S)
 
     assert (303, 201, 403, 401) == (
         first.status_code,

@@ -83,7 +83,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=240,
         )
 
     return run

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.browser.looking import Looker, Watch, find_chromium
+from tests.browser.looking import PATIENCE_MS, Looker, Watch, find_chromium
 from tests.seeded.serving import show_plain_traces
 from tests.seeded.sites import Site, make_empty_home, make_seeded_home, run_site
 
@@ -39,6 +39,8 @@ def chromium() -> Iterator[Browser]:
     thread.
     """
     path = find_chromium()
+    # `expect` has a patience of its own, of five seconds.
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         # The sandbox needs privileges that containers and root do not have.
         browser = playwright.chromium.launch(

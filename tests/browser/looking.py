@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -29,6 +30,9 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE, NARROW = 1280, 390
 
 THEMES = ("light", "dark")
+
+#: Far beyond what any page takes, also while others use the machine; in milliseconds.
+PATIENCE_MS = 60_000
 
 #: Browsers in which no script runs.
 _SCRIPTLESS: WeakSet[BrowserContext] = WeakSet()
@@ -63,17 +67,19 @@ class Watch:
 
     Args:
         expected: Statuses of answers that a test asks for, such as 422 of a form.
+
+        provoked: Words of complaints that a test asks for. They may come at any time,
+            also while the page closes.
     """
 
     expected: set[int] = field(default_factory=set)
+    provoked: tuple[str, ...] = ()
     faults: list[str] = field(default_factory=list)
 
     def follow(self, context: BrowserContext) -> None:
         """Notice errors of scripts, refusals of the policy, and answers that fail."""
         context.on("console", self._on_console)
-        context.on(
-            "weberror", lambda error: self.faults.append(f"script: {error.error}")
-        )
+        context.on("weberror", lambda error: self._note(f"script: {error.error}"))
         context.on("requestfailed", self._on_failed)
         context.on("response", self._on_response)
 
@@ -82,17 +88,21 @@ class Watch:
             return
         # Chromium tells each answer that fails here, too; `_on_response` judges them.
         if not message.text.startswith("Failed to load resource: the server responded"):
-            self.faults.append(f"console: {message.text}")
+            self._note(f"console: {message.text}")
 
     def _on_failed(self, request: Request) -> None:
         # What is still read when one leaves a page ends so, the page itself as well; a
         # server that breaks off is told in other words, and by `goto`.
         if request.failure != "net::ERR_ABORTED":
-            self.faults.append(f"{request.failure}: {request.method} {request.url}")
+            self._note(f"{request.failure}: {request.method} {request.url}")
 
     def _on_response(self, response: Response) -> None:
         if response.status >= 400 and response.status not in self.expected:
-            self.faults.append(f"{response.status}: {response.url}")
+            self._note(f"{response.status}: {response.url}")
+
+    def _note(self, fault: str) -> None:
+        if not any(words in fault for words in self.provoked):
+            self.faults.append(fault)
 
 
 @dataclass
@@ -183,8 +193,7 @@ class Looker:
                 locale="en-GB",
                 timezone_id="Europe/London",
             )
-            # Far beyond what any page takes, also while others use the machine.
-            context.set_default_timeout(30_000)
+            context.set_default_timeout(PATIENCE_MS)
             self.watch.follow(context)
             if not script:
                 _SCRIPTLESS.add(context)
@@ -207,6 +216,21 @@ class Looker:
         for context in self._contexts.values():
             context.close()
         self._contexts.clear()
+
+
+@contextmanager
+def leaving(page: Page) -> Iterator[None]:
+    """
+    Wait, at the end of the block, until what it leads to has loaded.
+
+    A click is over before the page that it leads to has begun: whoever reads at once
+    reads the former one, and whoever presses a key before the script runs is not heard.
+
+    Args:
+        page: Loaded, and left once in the block, for whatever address.
+    """
+    with page.expect_event("load"):
+        yield
 
 
 def check_axe(

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from overview.access.roles import Role
-from tests.browser.looking import NARROW, Looker, check_axe, check_width
+from tests.browser.looking import NARROW, Looker, check_axe, check_width, leaving
 from tests.seeded.sites import Site
 
 NIGHTLY = "/actions/nightly-warehouse-load"
@@ -20,15 +20,17 @@ def test_the_list_is_filtered_and_chosen_with_keys(looker: Looker, site: Site):
     """
     page = looker.open(site, "/actions?app=harbour-logistics&text=load")
     expect(page.locator("h1")).to_contain_text("failed last time")
-    assert "Nightly warehouse load" in page.locator("#list").inner_text()
+    expect(page.locator("#list")).to_contain_text("Nightly warehouse load")
     page.get_by_label("Trouble").select_option("failed")
-    page.get_by_role("button", name="Filter").click()
+    with leaving(page):
+        page.get_by_role("button", name="Filter").click()
     expect(page).to_have_url(re.compile("trouble=failed"))
 
     page.keyboard.press("j")
     page.keyboard.press("x")
-    assert 1 == page.locator("input[name=uid]:checked").count()
-    page.keyboard.press("p")
+    expect(page.locator("input[name=uid]:checked")).to_have_count(1)
+    with leaving(page):
+        page.keyboard.press("p")
     expect(page.locator("h1")).to_have_text("Pause 1 action?")
     check_axe(page)
     page.get_by_role("link", name="Leave as it is").click()
@@ -45,7 +47,8 @@ def test_an_action_tells_what_it_does(looker: Looker, site: Site):
     assert page.get_by_role("img", name=re.compile("^1[34] weeks?:|^13 weeks:")).count()
 
     page.get_by_role("textbox", name="Instant").fill("2026-10-25T02:31")
-    page.get_by_role("button", name="Ask why").click()
+    with leaving(page):
+        page.get_by_role("button", name="Ask why").click()
     expect(page.locator("#why")).to_contain_text("Not due.")
     page.locator("#days-table summary").click()
     expect(page.locator("#days-table")).to_contain_text("succeeded")

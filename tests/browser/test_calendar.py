@@ -13,6 +13,7 @@ from tests.browser.looking import (
     Looker,
     check_axe,
     check_width,
+    leaving,
     walk_with_keyboard,
 )
 from tests.seeded.sites import Site
@@ -45,19 +46,23 @@ def test_a_week_is_looked_through(looker: Looker, site: Site, *, script: bool):
         "19 to 25 October. The clocks go back on Sunday."
     )
     expect(page.get_by_text("25 hours")).to_be_visible()
-    page.get_by_role("link", name="Later").click()
+    with leaving(page):
+        page.get_by_role("link", name="Later").click()
     expect(page).to_have_url(f"{site.url}/calendar?week=2026-W44")
     expect(page.get_by_role("heading", level=1)).to_contain_text("26 October to 1")
     page.get_by_label("App", exact=True).select_option("atlas-retail")
-    page.get_by_role("button", name="Filter").click()
+    with leaving(page):
+        page.get_by_role("button", name="Filter").click()
     expect(page).to_have_url(
         f"{site.url}/calendar?week=2026-W44&app=atlas-retail&queue="
     )
-    page.get_by_role("link", name="This week").click()
+    with leaving(page):
+        page.get_by_role("link", name="This week").click()
     href = page.get_by_role("link", name="Subscribe (.ics)").get_attribute("href")
     answer = page.context.request.get(f"{site.url}{href}")
     assert answer.text().startswith("BEGIN:VCALENDAR\r\n")
-    page.locator('.week a[href^="/calendar/planned"]').first.click()
+    with leaving(page):
+        page.locator('.week a[href^="/calendar/planned"]').first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("planned")
     expect(page.locator("tbody")).to_contain_text("atlas-retail")
     page.get_by_role("link", name="Calendar").last.click()
@@ -69,12 +74,14 @@ def test_keys_lead_through_the_weeks(looker: Looker, site: Site):
     And Enter opens the hour that has the focus.
     """
     page = looker.open(site, "/calendar")
-    page.keyboard.press("[")
-    expect(page).to_have_url(f"{site.url}/calendar?week=2026-W42")
-    page.keyboard.press("t")
-    expect(page).to_have_url(f"{site.url}/calendar")
-    page.keyboard.press("]")
-    expect(page).to_have_url(f"{site.url}/calendar?week=2026-W44")
+    for key, path in (
+        ("[", "/calendar?week=2026-W42"),
+        ("t", "/calendar"),
+        ("]", "/calendar?week=2026-W44"),
+    ):
+        with leaving(page):
+            page.keyboard.press(key)
+        expect(page).to_have_url(f"{site.url}{path}")
     page.locator(".week a").first.focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/calendar/planned\\?from="))

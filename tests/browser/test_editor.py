@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import sqlalchemy as sa
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from models.database.engine import reading
 from models.database.tables import scheduled_actions
@@ -15,9 +17,11 @@ from tests.browser.looking import (
     Looker,
     check_axe,
     check_width,
+    leaving,
     walk_with_keyboard,
 )
 from tests.seeded.sites import Site
+from tests.servers import wait_until
 
 PROBLEMS = """{
     "name": "x",
@@ -25,6 +29,9 @@ PROBLEMS = """{
     "when": {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"},
     "overlap": "skp"
 }"""
+
+#: After so long without a key, what is typed is checked.
+TYPED_MS = 300
 
 
 def find_action(site: Site) -> str:
@@ -51,10 +58,11 @@ def test_text_and_form_follow_each_other(looker: Looker, site: Site):
 
     page.get_by_label("Time", exact=True).fill("04:15")
     expect(sentence).to_contain_text("04:15")
-    assert '"15 4 * * *"' in text.input_value()
+    expect(text).to_have_value(re.compile(re.escape('"15 4 * * *"')))
 
     text.fill(PROBLEMS)
-    expect(page.get_by_text("2 problems. Nothing is saved")).to_be_visible()
+    # Not by its words alone: ten seconds after the last one, it is announced as well.
+    expect(page.locator("#problems-h")).to_contain_text("2 problems. Nothing is saved")
     expect(sentence).to_have_text("Mondays at 07:00, Europe/Paris")
     expect(page.get_by_label("Name", exact=True)).to_have_value("x")
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
@@ -65,10 +73,54 @@ def test_text_and_form_follow_each_other(looker: Looker, site: Site):
     )
     check_axe(page)
 
-    page.get_by_role("button", name="Write “send_execsum”").click()
-    page.get_by_role("button", name="Write “skip”").click()
+    with leaving(page):
+        page.get_by_role("button", name="Write “send_execsum”").click()
+    with leaving(page):
+        page.get_by_role("button", name="Write “skip”").click()
     expect(page.get_by_text("No problem")).to_be_visible()
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_enabled()
+
+
+#: Answers are put into the page as soon as they are parsed.
+_COUNT_PARSED = """
+() => {
+  const parse = DOMParser.prototype.parseFromString;
+  window.parsed = 0;
+  DOMParser.prototype.parseFromString = function (...given) {
+    window.parsed += 1;
+    return parse.apply(this, given);
+  };
+}
+"""
+
+
+def test_late_answer_takes_nothing_away(looker: Looker, site: Site):
+    """
+    What is written while a check is under way is newer than what that answers to.
+    """
+    page = looker.open(site, "/actions/new?starter=nightly")
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)  # in milliseconds; from now on time stands still
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile("/actions/new"), hold, times=1)
+    page.evaluate(_COUNT_PARSED)
+    text = page.locator("#document")
+
+    page.get_by_label("Time", exact=True).fill("04:15")
+    with page.expect_request(lambda request: request.method == "POST"):
+        page.clock.run_for(TYPED_MS)
+    text.fill(PROBLEMS)
+    held[0].continue_()
+    wait_until(lambda: page.evaluate("parsed") == 1, what="the first answer")
+
+    expect(text).to_have_value(PROBLEMS)
+    page.clock.run_for(TYPED_MS)
+    expect(page.locator("#problems-h")).to_contain_text("2 problems.")
+    expect(text).to_have_value(PROBLEMS)
 
 
 def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
@@ -77,7 +129,8 @@ def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
     """
     looker.watch.expected = {404}  # while there is no page of an action
     page = looker.open(empty_site, "/actions/new")
-    page.get_by_role("link", name="Weekdays at seven").click()
+    with leaving(page):
+        page.get_by_role("link", name="Weekdays at seven").click()
     expect(page.locator("#preview .large")).to_contain_text("Monday to Friday")
     page.locator("#document").press("Control+s")
 
@@ -121,22 +174,29 @@ def test_without_script_a_button_checks(looker: Looker, own_site: Site):
     before = page.locator("#document").input_value()
 
     page.locator("#document").fill(before.replace('"name"', '"names"'))
-    page.get_by_role("button", name="Save as a new revision").click()
+    with leaving(page):
+        page.get_by_role("button", name="Save as a new revision").click()
     expect(page.get_by_text("Nothing is saved until").first).to_be_visible()
-    page.get_by_role("button", name="Write “name”").click()
-    assert before == page.locator("#document").input_value()
+    with leaving(page):
+        page.get_by_role("button", name="Write “name”").click()
+    expect(page.locator("#document")).to_have_value(before)
 
     page.get_by_label("Name", exact=True).fill("another name")
-    page.get_by_role("button", name="Write it as JSON").click()
-    assert '"name": "another name"' in page.locator("#document").input_value()
+    with leaving(page):
+        page.get_by_role("button", name="Write it as JSON").click()
+    expect(page.locator("#document")).to_have_value(
+        re.compile('"name": "another name"')
+    )
     page.get_by_role("button", name="Save as a new revision").click()
     page.wait_for_url(f"{own_site.url}/actions/{uid}")
 
     page.goto(f"{own_site.url}/actions/{uid}/revisions")
-    page.get_by_role("button", name="Compare the two").click()
+    with leaving(page):
+        page.get_by_role("button", name="Compare the two").click()
     expect(page.locator(".diff ins")).to_have_text('"another name"')
-    page.get_by_role("link", name="Restore").first.click()
+    with leaving(page):
+        page.get_by_role("link", name="Restore").first.click()
     page.get_by_role("button", name="Restore as a new revision").click()
     page.wait_for_url(f"{own_site.url}/actions/{uid}")
     page.goto(f"{own_site.url}/actions/{uid}/edit")
-    assert before == page.locator("#document").input_value()
+    expect(page.locator("#document")).to_have_value(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -18,7 +17,7 @@ from tests.browser.looking import (
     check_width,
     walk_with_keyboard,
 )
-from tests.seeded.sites import Site, make_empty_home, run_site
+from tests.seeded.sites import Site
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -31,7 +30,7 @@ def test_page_tells_what_is_wrong(looker: Looker, site: Site, width: int, theme:
 
     expect(page.locator("h1")).to_contain_text("quick stands still")
     for name in ("failures", "not-run", "under-way", "next"):
-        assert page.locator(f"#{name} [data-row]").count() > 0, name
+        expect(page.locator(f"#{name} [data-row]")).not_to_have_count(0)
     sizes = page.evaluate(
         "[...document.querySelectorAll('main *')].filter(e => e.childNodes.length &&"
         " [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))"
@@ -74,23 +73,22 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site):
     page.wait_for_url("**/apps/kestrel-air")
 
 
-def test_empty_installation_leads_to_a_first_action(looker: Looker, tmp_path: Path):
+def test_empty_installation_leads_to_a_first_action(looker: Looker, empty_site: Site):
     """
     Without a script, too: one address, one button.
     """
     looker.watch.expected = {404}  # the page of the action
-    with run_site(make_empty_home(tmp_path / "empty")) as empty:
-        for width in (WIDE, NARROW):
-            page = looker.open(empty, "/", width=width)
-            check_axe(page)
-            check_width(page)
-        page = looker.open(empty, "/", script=False)
-        page.get_by_label("Your mail address").fill("ada@example.com")
-        page.get_by_role("button", name="Post it").click()
-        page.wait_for_url(re.compile("/actions/"))
-        page = looker.open(empty, "/", script=False)
+    for width in (WIDE, NARROW):
+        page = looker.open(empty_site, "/", width=width)
+        check_axe(page)
+        check_width(page)
+    page = looker.open(empty_site, "/", script=False)
+    page.get_by_label("Your mail address").fill("ada@example.com")
+    page.get_by_role("button", name="Post it").click()
+    page.wait_for_url(re.compile("/actions/"))
+    page = looker.open(empty_site, "/", script=False)
 
-        expect(page.locator("#next")).to_contain_text("say hello")
+    expect(page.locator("#next")).to_contain_text("say hello")
 
 
 @pytest.mark.parametrize("path", ["/guide", "/begin", "/search?q=a", "/pause"])
@@ -112,4 +110,4 @@ def test_viewer_of_an_app_sees_its_app_without_buttons(looker: Looker, site: Sit
 
     expect(page.locator("#next")).to_contain_text("kestrel-air")
     expect(page.locator("main")).not_to_contain_text("bluefin-foods")
-    assert 0 == page.locator("a[href='/pause']").count()
+    expect(page.locator("a[href='/pause']")).to_have_count(0)

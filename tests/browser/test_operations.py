@@ -6,6 +6,7 @@ import re
 
 import pytest
 import sqlalchemy as sa
+from playwright.sync_api import expect
 
 from models.database.engine import reading, writing
 from models.database.tables import operations
@@ -16,6 +17,7 @@ from tests.browser.looking import (
     Looker,
     check_axe,
     check_width,
+    leaving,
     walk_with_keyboard,
 )
 from tests.seeded.sites import Site
@@ -60,13 +62,14 @@ def test_everything_is_reached_with_the_keyboard(looker: Looker, site: Site):
     page.evaluate("() => document.activeElement.blur()")
     page.keyboard.press("j")
     page.keyboard.press("x")
-    assert 1 == page.locator("tbody[data-row] input:checked").count()
+    expect(page.locator("tbody[data-row] input:checked")).to_have_count(1)
     page.locator("tbody[data-row] th a").first.focus()
     page.keyboard.press("r")
-    page.get_by_role("dialog").get_by_role(
-        "button", name="Retry 1 operation"
-    ).wait_for()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Retry 1 operation")).to_be_visible()
     page.keyboard.press("Escape")
+    # It gives the focus back as it goes, a moment after it is closed.
+    expect(dialog).to_have_count(0)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/operations/[0-9a-f-]{36}$"))
@@ -79,13 +82,15 @@ def test_filters_and_counts_lead_to_lists(looker: Looker, site: Site):
     page = looker.open(site, "/operations?range=all", script=False)
     counted = page.locator(".counts a", has_text="missed")
     number = int(counted.locator(".fig").inner_text().replace(",", ""))
-    counted.click()
-    assert number == page.locator("tbody[data-row]").count()
+    with leaving(page):
+        counted.click()
+    expect(page.locator("tbody[data-row]")).to_have_count(number)
     page.get_by_label("Text in action").fill("no such thing")
-    page.get_by_role("button", name="Filter", exact=True).click()
-    assert page.get_by_text("Nothing matches").is_visible()
+    with leaving(page):
+        page.get_by_role("button", name="Filter", exact=True).click()
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
     page.get_by_role("link", name="Clear filters").first.click()
-    assert page.url.endswith("/operations")
+    expect(page).to_have_url(f"{site.url}/operations")
 
 
 def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
@@ -94,13 +99,14 @@ def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
     """
     failed = find(own_site, "failed")
     page = looker.open(own_site, f"/operations/{failed}", script=False)
-    assert page.locator("svg.chart").is_visible()
-    page.get_by_role("link", name="Retry…", exact=False).first.click()
+    expect(page.locator("svg.chart")).to_be_visible()
+    with leaving(page):
+        page.get_by_role("link", name="Retry…", exact=False).first.click()
     page.get_by_label("Why, for the record").fill("the host works again")
     page.get_by_role("button", name="Retry 1 operation").click()
 
-    assert page.get_by_text("It runs again, under the same id.").is_visible()
-    assert page.get_by_text("the host works again").first.is_visible()
+    expect(page.get_by_text("It runs again, under the same id.")).to_be_visible()
+    expect(page.get_by_text("the host works again").first).to_be_visible()
 
 
 def test_many_are_canceled_after_a_count(looker: Looker, own_site: Site):
@@ -110,11 +116,12 @@ def test_many_are_canceled_after_a_count(looker: Looker, own_site: Site):
     page = looker.open(own_site, "/operations?state=queued&range=all")
     page.get_by_label("Select the", exact=False).check()
     count = page.locator("tbody[data-row]").count()
-    page.get_by_role("button", name="Cancel…").click()
+    with leaving(page):
+        page.get_by_role("button", name="Cancel…").click()
     page.get_by_role("button", name=f"Cancel {count} operations").click()
     page.wait_for_url(re.compile("/operations/bulk/"))
 
-    assert page.get_by_role("progressbar").is_visible()
+    expect(page.get_by_role("progressbar")).to_be_visible()
 
 
 def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
@@ -152,5 +159,5 @@ def test_empty_list_says_what_will_come(looker: Looker, empty_site: Site):
     """
     page = looker.open(empty_site, "/operations?range=all")
 
-    assert page.get_by_text("No run yet").is_visible()
+    expect(page.get_by_text("No run yet")).to_be_visible()
     check_axe(page)

@@ -12,6 +12,7 @@ from tests.browser.looking import (
     Looker,
     check_axe,
     check_width,
+    leaving,
     walk_with_keyboard,
 )
 from tests.seeded.sites import Site
@@ -40,7 +41,7 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site):
     """
     page = looker.open(site, "/workers")
 
-    walk_with_keyboard(page)
+    assert [] == [*walk_with_keyboard(page)]
 
 
 def test_queue_is_paused_in_place(looker: Looker, own_site: Site):
@@ -69,12 +70,15 @@ def test_key_is_made_without_script(looker: Looker, own_site: Site):
     Its text is on the page that follows, and on no other.
     """
     page = looker.open(own_site, "/settings", script=False)
-    page.get_by_role("link", name="Make a key…").first.click()
+    with leaving(page):
+        page.get_by_role("link", name="Make a key…").first.click()
     page.get_by_label("Name").fill("wall of the office")
-    page.get_by_role("button", name="Make it").click()
+    with leaving(page):
+        page.get_by_role("button", name="Make it").click()
 
     text = page.locator("#key").inner_text()
     assert text.startswith("mh_")
-    page.get_by_role("link", name="To the keys").click()
+    with leaving(page):
+        page.get_by_role("link", name="To the keys").click()
     expect(page.get_by_text("wall of the office")).to_be_visible()
     assert text not in page.content()

@@ -28,7 +28,7 @@ from models.operation_state import FINAL_STATES
 from settings import Settings, read_settings
 from tests.chaos.steps import EFFECTS
 from tests.scheduling import add_app, get, post
-from tests.servers import run_process, wait_until
+from tests.servers import PATIENCE_S, run_process, wait_until
 
 #: In settings: what production has, but for seconds instead of minutes.
 QUICK_LEASES = {
@@ -155,7 +155,7 @@ class Installation:
         return run_now(self.engine, self.add(name, *args, **changes))
 
     def wait_for_state(
-        self, operation_id: UUID, *states: str, timeout_s: float = 30
+        self, operation_id: UUID, *states: str, timeout_s: float = PATIENCE_S
     ) -> sa.Row[Any]:
         """Wait until the operation is in one of *states*; return its row."""
         row: list[sa.Row[Any]] = []
@@ -211,7 +211,6 @@ class Installation:
         """Wait until a step of the operation has begun *count* times."""
         wait_until(
             lambda: self.count_effects(operation_id) >= count,
-            timeout_s=30,
             what=f"attempt {count} of {operation_id}",
         )
 
@@ -241,4 +240,4 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     """End a process and its children without a chance to say goodbye."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(20)
+    process.wait(PATIENCE_S)

@@ -22,6 +22,7 @@ import redis
 
 from tests.servers import (
     _UNPRIVILEGED,
+    PATIENCE_S,
     _find_postgres,
     _find_redis,
     find_free_port,
@@ -90,7 +91,7 @@ class Victim:
                 self._process = self._stack.enter_context(self._run())
             return self.is_ready()
 
-        wait_until(is_up, timeout_s=60, every_s=0.1, what=self.name)
+        wait_until(is_up, every_s=0.1, what=self.name)
 
     def _run(self) -> AbstractContextManager[subprocess.Popen[bytes]]:
         return run_process(
@@ -108,7 +109,7 @@ class Victim:
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(20)
+            self._process.wait(PATIENCE_S)
 
     def ask(self, number: signal.Signals) -> None:
         """Send it, and not its children, a signal."""

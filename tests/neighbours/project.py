@@ -76,7 +76,6 @@ class Project:
         ) as process:
             wait_until(
                 lambda: " ready." in log.read_text(errors="replace"),
-                timeout_s=40,
                 what=f"the worker of {self.name}",
             )
             yield process
@@ -88,7 +87,7 @@ class Project:
             env={**os.environ, **self.environ},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         return done.stdout + done.stderr

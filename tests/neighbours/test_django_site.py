@@ -54,7 +54,7 @@ def test_no_task_is_lost_and_every_outcome_is_told(installation: Installation) -
         site.send(COUNT)
         wait_until(
             lambda: installation.count_live() == 0 and len(site.fetch_done()) == COUNT,
-            timeout_s=90,
+            timeout_s=200,
             every_s=0.2,
             what="the tasks of both sides",
         )

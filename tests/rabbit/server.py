@@ -140,7 +140,7 @@ def _control(rabbit: Victim, *command: str) -> list[str]:
         cwd=rabbit.log.parent,
         user=rabbit.user,
         group=None if rabbit.user is None else pwd.getpwnam(rabbit.user).pw_gid,
-        timeout=60,
+        timeout=240,
     )
     return done.stdout.splitlines()
 

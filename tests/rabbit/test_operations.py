@@ -47,15 +47,12 @@ def test_operations_run_once_whatever_the_broker_does(
             away = installation.run("sleep", 0)
             wait_until(
                 lambda: '"send_failed"' in installation.read_log("scheduler"),
-                timeout_s=20,
                 what="the scheduler to notice",
             )
             rabbit.start()
             gate.touch()
             restarted = (first, during, waiting, away)
-            rows = [
-                installation.wait_until_final(each, timeout_s=60) for each in restarted
-            ]
+            rows = [installation.wait_until_final(each) for each in restarted]
 
             assert worker.poll() is None
             assert scheduler.poll() is None
@@ -66,7 +63,7 @@ def test_operations_run_once_whatever_the_broker_does(
             assert connection.channel().queue_delete(quick) >= 1
         make_old(installation, lost)
         with installation.worker("second", concurrency=1):
-            row = installation.wait_until_final(lost, timeout_s=60)
+            row = installation.wait_until_final(lost)
 
     assert {OperationState.SUCCEEDED} == {each.state for each in (*rows, row)}
     everything = (*restarted, lost)
@@ -85,7 +82,7 @@ def test_long_operation_outlives_the_consumer_timeout(
     with installation.scheduler(), installation.worker("first") as worker:
         long = installation.run("sleep", CONSUMER_TIMEOUT_S + 4)
         installation.wait_for_effects(long)
-        row = installation.wait_until_final(long, timeout_s=40)
+        row = installation.wait_until_final(long)
         after = installation.run("sleep", 0)
         then = installation.wait_until_final(after)
 

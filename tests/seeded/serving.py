@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -14,9 +16,10 @@ import uvicorn
 from cli.web_app import make_app
 from models.database.engine import Clock, make_engine
 from serving.limits import Kind, Limits, Rate
+from serving.server import EdgeServer
 from serving.services import Services
 from settings import Settings, read_settings
-from tests.servers import find_free_port, wait_until
+from tests.servers import wait_until
 
 #: For those who look at every page in a minute.
 UNLIMITED = Limits(dict.fromkeys(Kind, Rate(10**9)), clock=time.monotonic)
@@ -75,24 +78,28 @@ def serve(
     settings = make_settings(home, url)
     engine = make_engine(settings.database_url, clock=clock)
     services = Services(settings, engine, UNLIMITED)
-    port = port or find_free_port()
+    # Bound here and now: a port that is only looked for may be another's by then. The
+    # protocol is named as in serving/server.py, or each answer would take 40 ms longer.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     config = uvicorn.Config(
         make_app(services),
-        host="127.0.0.1",
-        port=port,
         ws="none",
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=2,
     )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, name="seeded web", daemon=True)
+    # It ends the streams in its own thread: in another, a listener that leaves at that
+    # moment would change what is walked through.
+    server = EdgeServer(config, before_shutdown=services.send_away)
+    run = partial(server.run, sockets=[listener])
+    thread = threading.Thread(target=run, name="seeded web", daemon=True)
     thread.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="the pages")
-        assert thread.is_alive(), f"port {port} cannot be listened on"
-        yield f"http://127.0.0.1:{port}"
+        assert thread.is_alive(), "the pages did not start"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        services.send_away()
         server.should_exit = True
-        thread.join(10)
+        thread.join(30)

@@ -279,6 +279,7 @@
       }
     };
     form.addEventListener("input", (event) => {
+      asked += 1;  // an answer that is on its way knows nothing of it
       field = event.target.name;
       clearTimeout(pending);
       pending = setTimeout(send, 300);

@@ -89,7 +89,7 @@ def test_operation_runs_over(
             env={**environ, "PATH": ""},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 
@@ -119,7 +119,7 @@ def test_node_of_a_cluster_is_refused_by_name(
             env=environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 
@@ -142,7 +142,7 @@ def test_scheduler_without_a_broker_is_refused(
         env=make_environ(sqlite_url, "memory://", tmp_path),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

@@ -64,7 +64,7 @@ def wait_for_queues(engine: sa.Engine, *names: str) -> Seen:
         seen = fetch(engine)
         return seen if seen and set(names) == set(seen.process.queues) else None
 
-    found = wait_until(look, timeout_s=60, what=f"a worker of {names}")
+    found = wait_until(look, what=f"a worker of {names}")
     assert found is not None  # it would have waited
     return found
 
@@ -105,14 +105,13 @@ def test_drained_worker_takes_nothing_until_it_is_resumed(
             later = drained.heartbeat_at + timedelta(seconds=2)
             return seen if seen and seen.heartbeat_at > later else None
 
-        wait_until(look_later, timeout_s=30, what="later signs of life")
+        wait_until(look_later, what="later signs of life")
         still_there = Queue.QUICK not in sender.find_empty_queues()
         with writing(shared) as connection:
             assert resume_worker(connection, uid, note=None)
         wait_for_queues(shared, "quick", "heavy", "celery")
         wait_until(
             lambda: Queue.QUICK in sender.find_empty_queues(),
-            timeout_s=30,
             what="the message to be taken",
         )
         assert worker.poll() is None

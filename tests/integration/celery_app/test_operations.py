@@ -75,7 +75,7 @@ def wait_until_final(engine: sa.Engine, *ids: UUID) -> list[sa.Row[tuple[object,
         live = {"pending", "queued", "running"}
         return all(get(engine, each).state not in live for each in ids)
 
-    wait_until(are_final, timeout_s=40, every_s=0.1, what="operations to end")
+    wait_until(are_final, every_s=0.1, what="operations to end")
     return [get(engine, each) for each in ids]
 
 
@@ -221,7 +221,6 @@ def test_scheduler_killed_between_commit_and_send(
     with run_process(SCHEDULER, log=log, environ=environ):
         wait_until(
             lambda: {"queued"} == {row.state for row in fetch_all(engine)},
-            timeout_s=20,
             what="all rows to be sent",
         )
     with redis.Redis.from_url(redis_url) as client:
@@ -231,7 +230,8 @@ def test_scheduler_killed_between_commit_and_send(
 
     assert set(recorded) <= set(sent)
     assert len(set(sent)) == len(sent)
-    # a minute may have begun meanwhile
-    assert len(sent) - len(recorded) <= 1
-    occurrences = sorted(row.occurrence for row in fetch_all(engine))
-    assert [since + n * timedelta(minutes=1) for n in range(len(sent))] == occurrences
+    # Minutes may have begun meanwhile; what the last one recorded may still wait.
+    rows = fetch_all(engine)
+    assert {row.id for row in rows if row.state == "queued"} == set(sent)
+    occurrences = sorted(row.occurrence for row in rows)
+    assert [since + n * timedelta(minutes=1) for n in range(len(rows))] == occurrences

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from models.database.engine import make_engine, reading
 from operations.fleet.processes import Role, Seen, fetch_processes
-from tests.servers import run_process, wait_until
+from tests.servers import PATIENCE_S, run_process, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
 THEIRS = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
@@ -65,9 +65,9 @@ def test_worker_has_a_row_for_as_long_as_it_runs(
     It says where it runs and what it takes; and each line that it logs is JSON.
     """
     with running(command, tmp_path, postgres_url, redis_url) as worker:
-        (seen,) = wait_until(lambda: fetch(shared), timeout_s=60, what="a row")
+        (seen,) = wait_until(lambda: fetch(shared), what="a row")
         worker.send_signal(signal.SIGTERM)
-        assert 0 == worker.wait(30)
+        assert 0 == worker.wait(PATIENCE_S)
 
     assert [] == fetch(shared)
     assert (Role.WORKER, 1, True) == (
@@ -90,9 +90,9 @@ def test_worker_that_is_killed_leaves_its_row(
     It is known by the age of its last sign.
     """
     with running(OURS, tmp_path, postgres_url, redis_url) as worker:
-        (seen,) = wait_until(lambda: fetch(shared), timeout_s=60, what="a row")
+        (seen,) = wait_until(lambda: fetch(shared), what="a row")
         os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait(30)
+        worker.wait(PATIENCE_S)
 
     assert [seen.process.id] == [each.process.id for each in fetch(shared)]
 
@@ -104,10 +104,10 @@ def test_embedded_worker_has_a_row_beside_its_scheduler(
     A small installation with one process for all is no queue without a worker.
     """
     with running(EMBEDDED, tmp_path, postgres_url, "memory://") as process:
-        wait_until(lambda: len(fetch(shared)) == 2, timeout_s=60, what="two rows")
+        wait_until(lambda: len(fetch(shared)) == 2, what="two rows")
         seen = {each.process.role: each for each in fetch(shared)}
         process.send_signal(signal.SIGTERM)
-        assert 0 == process.wait(30)
+        assert 0 == process.wait(PATIENCE_S)
 
     assert {"quick", "heavy", "celery"} == set(seen[Role.WORKER].process.queues)
     assert process.pid == seen[Role.SCHEDULER].process.pid

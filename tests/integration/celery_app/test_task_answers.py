@@ -67,7 +67,7 @@ def test_answers_of_a_plain_worker_come_back(
             sender.receive("shop", keep, limit=10)
             return {good, bad} == set(found)
 
-        wait_until(has_both, timeout_s=60, what="both answers")
+        wait_until(has_both, what="both answers")
 
     assert Answer(good, succeeded=True) == found[good]
     assert not found[bad].succeeded
@@ -91,7 +91,7 @@ def test_failure_says_why_if_the_project_stores_its_results(
     settings: dict[str, object] = {"result_backend": other_redis_url}
     with run_project(tmp_path, redis_url, "reports", settings=settings):
         sender.send(task)
-        wait_until(has_answered, timeout_s=60, what="the answer")
+        wait_until(has_answered, what="the answer")
 
     assert not kept[0].succeeded
     assert "ValueError: no such shop, 7" == sender.fetch_failure("shop", task.id)

@@ -61,7 +61,6 @@ def test_worker_of_a_project_gets_its_task(
         ids = [send(sender, queue, "shop") for _ in range(2)]
         wait_until(
             lambda: len(log.read_text().splitlines()) == 2,
-            timeout_s=40,
             what="tasks to run",
         )
 

@@ -215,7 +215,6 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
     with run_project(tmp_path, other_redis_url, "reports"):
         wait_until(
             lambda: list_found(call("doctor", "--json"))["task queue reports"] == "ok",
-            timeout_s=40,
             every_s=0.2,
             what="a worker that answers",
         )
@@ -228,7 +227,12 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
             recipients=None,
         )
         assert 0 == call("actions", "post", text, "--app", "shop").code
-        unknown = find_detail(call("doctor", "--json"), "task queue reports")
+
+        def find_unknown() -> str:
+            told = find_detail(call("doctor", "--json"), "task queue reports")
+            return told if "shop.missing" in told else ""
+
+        unknown = wait_until(find_unknown, every_s=0.2, what="the worker to answer")
 
     assert "knows the task shop.missing: import" in unknown
     assert unknown.endswith("such as the action 'typo of the report'")

@@ -67,7 +67,7 @@ def test_worker_of_celery_is_refused_with_the_same_words(
         env=dict(os.environ),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -95,7 +95,7 @@ def test_queue_that_is_not_ours_is_refused_by_either_command(
         env=dict(os.environ),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     ours = embedded("worker", "-Q", "qiuck")
@@ -119,7 +119,7 @@ def test_help_of_the_worker_of_celery_needs_no_settings(embedded: Call):
         env=environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

@@ -503,12 +503,11 @@ def test_worker_outlives_a_database_that_is_away_but_no_wrong_schema(
     with run_process(WORKER, log=log, environ=environ) as worker:
         wait_until(
             lambda: log.read_text().count("database_unreachable") > 1,
-            timeout_s=60,
             what="a start",
         )
         was_running = worker.poll() is None
         allow("true")
-        wait_until(lambda: worker.poll() is not None, timeout_s=60, what="its end")
+        wait_until(lambda: worker.poll() is not None, what="its end")
     server.dispose()
 
     assert was_running
