@@ -11,7 +11,7 @@ from email.message import EmailMessage
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from tests.servers import find_free_port
+from tests.servers import PATIENCE_S, find_free_port
 
 
 @dataclass
@@ -71,7 +71,9 @@ def run_mail_server() -> Iterator[MailServer]:
     """Run a mail server on a free port, in a thread, for the length of the block."""
     port = find_free_port()
     mail_server = MailServer(f"smtp://127.0.0.1:{port}")
-    controller = Controller(mail_server, hostname="127.0.0.1", port=port)
+    controller = Controller(
+        mail_server, hostname="127.0.0.1", port=port, ready_timeout=PATIENCE_S
+    )
     controller.start()
     try:
         yield mail_server

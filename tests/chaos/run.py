@@ -14,7 +14,7 @@ from tests.chaos.world import World, run_world
 
 #: After the last fault everything must be final within this. What waits in line
 #: (overlap: queue) goes on one by one, about one a second for each action.
-QUIET_WITHIN_S = 180
+QUIET_WITHIN_S = 360
 
 
 @dataclass(frozen=True, slots=True)

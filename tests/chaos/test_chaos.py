@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.run import run_chaos
 
 
-@pytest.mark.timeout(240)
 def test_chaos_breaks_no_promise(tmp_path: Path) -> None:
     """
     Every occurrence is decided once, every mail is there once or reported uncertain.

@@ -27,8 +27,8 @@ from tests.chaos.installation import (
 )
 from tests.chaos.servers import Victim, run_faulty_postgres, run_faulty_redis
 from tests.mail_server import MailServer
-from tests.scheduling import get_now, post
-from tests.servers import ROOT, find_free_port
+from tests.scheduling import fetch_all, get_now, post
+from tests.servers import PATIENCE_S, ROOT, find_free_port, wait_until
 
 APPS = ("north", "south", "west")
 USERS = ("ada", "ben", "cleo", "dan", "eve")
@@ -90,7 +90,9 @@ def run_deadly_mail_server() -> Iterator[DeadlyMailServer]:
     """Run one on a free port, in a thread."""
     port = find_free_port()
     mails = DeadlyMailServer(f"smtp://127.0.0.1:{port}")
-    controller = Controller(mails, hostname="127.0.0.1", port=port)
+    controller = Controller(
+        mails, hostname="127.0.0.1", port=port, ready_timeout=PATIENCE_S
+    )
     controller.start()
     try:
         yield mails
@@ -159,6 +161,9 @@ def run_world(folder: Path) -> Iterator[World]:
         for process in processes:
             stack.callback(process.stop)
             process.start()
+        # A busy machine may need longer to start them than the faults last: then
+        # nothing would be hurt, and nothing would be there to judge.
+        wait_until(lambda: fetch_all(installation.engine), what="a first tick")
         servers = [database, broker]
         yield World(installation, mails, servers, processes, since, actions)
 

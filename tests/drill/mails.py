@@ -14,7 +14,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from tests.chaos.servers import run_blackhole
 from tests.chaos.world import kill_client
 from tests.mail_server import MailServer
-from tests.servers import find_free_port
+from tests.servers import PATIENCE_S, find_free_port
 
 
 class Mood(Enum):
@@ -64,7 +64,9 @@ class MoodyMailServer(MailServer):
 
     def start(self) -> None:
         """Listen."""
-        controller = Controller(self, hostname="127.0.0.1", port=self.port)
+        controller = Controller(
+            self, hostname="127.0.0.1", port=self.port, ready_timeout=PATIENCE_S
+        )
         controller.start()
         self._stack.callback(controller.stop)
 

@@ -45,7 +45,7 @@ PATIENT = EdgeSettings(
 LARGE = 20 << 20
 
 #: What a client waits for at most, in seconds: then the test has failed.
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -71,7 +71,7 @@ class Database:
 
         def wait() -> None:
             with self._looked:
-                assert self._looked.wait_for(lambda: self.looks >= wanted, 20)
+                assert self._looked.wait_for(lambda: self.looks >= wanted, 60)
 
         await asyncio.to_thread(wait)
 
@@ -375,7 +375,7 @@ def listening(
     if last_id is not None:
         headers["Last-Event-ID"] = last_id
     with httpx2.stream(
-        "GET", f"{server.url}/api/v1/stream{query}", headers=headers, timeout=20
+        "GET", f"{server.url}/api/v1/stream{query}", headers=headers, timeout=60
     ) as answer:
         assert (200, "text/event-stream; charset=utf-8") == (
             answer.status_code,

@@ -213,7 +213,7 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
         thread = threading.Thread(target=edit)
         thread.start()
         wait_until(lambda: _is_waiting(postgres_engine))
-    thread.join(10)
+    thread.join(60)
 
     assert [2] == [error.current for error in refused]
     assert "first" == fetch_action(postgres_engine, uid).name
