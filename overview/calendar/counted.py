@@ -266,8 +266,8 @@ def fetch_calendar(
     """
     Return what was and will be due in each hour of some days.
 
-    Operations count in the hour of their occurrence, whenever they ran. What was
-    recorded more than a week after these days (catching up, backfills) is not counted.
+    Operations count in the hour of their occurrence, whenever they ran. Of what was
+    missed, an outage that ended more than a week after these days is not counted.
 
     Args:
         connection: Any.

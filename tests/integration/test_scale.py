@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,9 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from models.database.engine import writing
+from models.database.engine import read_clock, reading, writing
+from models.operation_state import Queue
+from operations.list_operations import OperationFilter, fetch_latest
 from overview.access.roles import Role
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
@@ -259,3 +262,25 @@ def test_what_is_shown_costs_no_look_at_all_that_happened(
 
     assert {} == {path: count for path, count in read.items() if count > MOST_READ}
     assert max(read.values()) > MOST_READ / 2  # something is read at all
+
+
+def test_a_period_long_ago_costs_what_was_due_in_it(postgres_engine: sa.Engine):
+    """
+    Not what happened since then; nor is all of it read for the first operations.
+    """
+    engine = postgres_engine
+    add_app(engine, APP)
+    add_history(engine)
+    with reading(engine) as connection:
+        begin = read_clock(connection) - timedelta(hours=HOURS / 2)
+    a_day = OperationFilter(since=begin, until=begin + timedelta(days=1))
+    due = 24 * HAPPENED // HOURS
+    read = {}
+    for wanted in (a_day, replace(a_day, queue=Queue.QUICK)):
+        with explaining(engine) as plans, reading(engine) as connection:
+            found = fetch_latest(connection, wanted, limit=50)
+        assert 50 == len(found)
+        read[wanted.queue] = max(count_read(plan, "operations") for plan in plans)
+
+    assert read[None] < 100
+    assert read[Queue.QUICK] < 2 * due
