@@ -78,12 +78,15 @@ class LiveIndex:
         columns: Separated by commas.
 
         where: SQL, of a partial index. None: it has all rows.
+
+        on_sqlite: The same, if SQLite has other words for it.
     """
 
     name: str
     table: str
     columns: str
     where: str | None = None
+    on_sqlite: str | None = None
 
     def create(self) -> None:
         """Add it in a migration, unless it was made ahead."""
@@ -91,14 +94,14 @@ class LiveIndex:
         found = sa.inspect(op.get_bind()).get_indexes(self.table)
         if self.name in {each["name"] for each in found}:
             return
-        where = None if self.where is None else sa.text(self.where)
+        on_sqlite = self.on_sqlite or self.where
         op.create_index(
             self.name,
             self.table,
             self.columns.split(", "),
             unique=False,
-            postgresql_where=where,
-            sqlite_where=where,
+            postgresql_where=None if self.where is None else sa.text(self.where),
+            sqlite_where=None if on_sqlite is None else sa.text(on_sqlite),
         )
 
 

@@ -210,13 +210,17 @@ def _render_live_index(change: ops.MigrateOperation) -> str | None:
     if not isinstance(change, ops.CreateIndexOp) or change.table_name not in LARGE:
         return None
     index = change.to_index()
-    where = index.dialect_options["postgresql"]["where"]
+    where, on_sqlite = (
+        index.dialect_options[name]["where"] for name in ("postgresql", "sqlite")
+    )
     names = [each.name for each in index.expressions if isinstance(each, sa.Column)]
     if index.unique or len(index.expressions) != len(names):
         return None
     arguments = [index.name, change.table_name, ", ".join(names)]
     if where is not None:
         arguments.append(str(where))
+        if str(on_sqlite) != str(where):
+            arguments.append(str(on_sqlite))
     return f"LiveIndex({', '.join(map(repr, arguments))})"
 
 

@@ -20,13 +20,14 @@ from models.database.tables import UNCERTAIN, deliveries, operations
 from models.operation_state import OperationState, Reason
 from operations.list_operations import (
     BOUNDS,
-    Conditions,
     OperationFilter,
     begins_with,
     find_base,
     find_place,
     is_tried_before,
     match,
+    match_period,
+    walk,
 )
 
 #: Operations that are looked at, at most; those of one app lie apart in the table, so
@@ -184,14 +185,7 @@ def _count_groups(
 ) -> list[sa.Row[Any]]:
     """Count the latest operations in groups: looked at, and matching *free*."""
     base = find_base(connection, free, BOUNDS)
-    place: Conditions = [*find_place(free), *base]
-    latest = (
-        sa.select(operations)
-        .where(*place)
-        .order_by(_kept.recorded_at.desc())
-        .limit(most)
-        .subquery("latest")
-    )
+    latest = walk(free, [*find_place(free), *base], most).subquery("latest")
     columns = latest.c
     is_retrying = sa.and_(
         columns.state == OperationState.PENDING, is_tried_before(columns.reason)
@@ -232,6 +226,7 @@ def _count_uncertain(
 ) -> int:
     """Count operations with uncertain mails that match all but the state."""
     wanted = replace(wanted, recorded_since=since, is_uncertain=False)
+    place = [*find_place(wanted), match_period(wanted.since, wanted.until)]
     marks = deliveries.c
     ids = (
         sa.select(marks.operation_id)
@@ -242,5 +237,5 @@ def _count_uncertain(
     return connection.execute(
         sa.select(sa.func.count())
         .select_from(operations)
-        .where(_kept.id.in_(ids), *find_place(wanted), *match(_kept, wanted))
+        .where(_kept.id.in_(ids), *place, *match(_kept, wanted))
     ).scalar_one()

@@ -23,6 +23,8 @@ from models.database.engine import Identifier, UtcDateTime, db_now
 from models.database.tables import (
     LIVE,
     PENDING,
+    RECORDED_APART,
+    RECORDED_WITHIN,
     TROUBLED,
     UNCERTAIN,
     UNSUCCESSFUL,
@@ -99,8 +101,7 @@ class OperationFilter:
 
         until: Compared with the occurrence, exclusive.
 
-        recorded_since: Compared with when it was recorded, inclusive. An index serves
-            it, so that it also finds what is long ago at once.
+        recorded_since: Compared with when it was recorded, inclusive.
 
         recorded_until: Compared with when it was recorded, exclusive.
 
@@ -203,11 +204,14 @@ def fetch_operations(
     place = find_place(wanted, page)
     asked = match(operations.c, wanted)
     if not asked:
-        rows = _read(connection, sa.select(operations).where(*place), page.limit)
+        # One more says that others follow.
+        first = walk(wanted, place, page.limit + 1).subquery("first")
+        rows = _read(connection, sa.select(first), page.limit)
         return _make_part(rows, page.limit, None)
     base = find_base(connection, wanted, bounds)
     if base:
-        found = sa.select(operations).where(*base, *asked, *place).cte("found")
+        place += [*base, *asked, match_period(wanted.since, wanted.until)]
+        found = sa.select(operations).where(*place).cte("found")
         # Without this, PostgreSQL may go through all operations in the order of the
         # list, in the hope to meet some that match.
         found = found.prefix_with("MATERIALIZED")
@@ -217,12 +221,75 @@ def fetch_operations(
         # Then the others are not even looked at.
         place.append(UNSUCCESSFUL.of())
     most = bounds.for_list(wanted.app)
-    walked = _order(sa.select(operations).where(*place), operations.c)
-    looked_at = walked.limit(most).subquery("looked_at")
+    looked_at = walk(wanted, place, most).subquery("looked_at")
     matching = sa.select(looked_at).where(*match(looked_at.c, wanted))
     rows = _read(connection, matching, page.limit)
-    end = None if len(rows) > page.limit else _find_end(connection, place, most)
+    end = None
+    if len(rows) <= page.limit:
+        end = _find_end(connection, walk(wanted, place, most, _KEY), most)
     return _make_part(rows, page.limit, end)
+
+
+#: The columns by which lists are in order.
+_KEY = operations.c.recorded_at, operations.c.occurrence, operations.c.id
+
+
+def walk(
+    wanted: OperationFilter,
+    place: Conditions,
+    most: int,
+    columns: Sequence[sa.ColumnElement[Any]] = tuple(operations.c),
+) -> sa.Select[Any]:
+    """
+    Return the query of the latest *most* operations of a place, and of a period.
+
+    Args:
+        wanted: Of which the period is asked.
+
+        place: As of ``find_place``.
+
+        most: How many.
+
+        columns: Of the query, among them those that lists are in order by.
+    """
+    query = sa.select(*columns).where(*place)
+    due, recorded = _read_period(wanted.since, wanted.until)
+    if not due:
+        return _order(query, operations.c).limit(most)
+    is_apart = RECORDED_APART.of()
+    at_once = query.where(*due, *recorded, sa.not_(is_apart))
+    latest = _order(at_once, operations.c).limit(most)
+    # The others are few; with a limit, PostgreSQL would go through all operations in
+    # the order of the list, in the hope to meet some.
+    others = query.where(*due, is_apart)
+    both = sa.union_all(sa.select(latest.subquery()), others).subquery()
+    return _order(sa.select(both), both.c).limit(most)
+
+
+def match_period(
+    since: datetime | None, until: datetime | None
+) -> sa.ColumnElement[bool]:
+    """Match occurrences from *since* to before *until*, in a way that indexes serve."""
+    due, recorded = _read_period(since, until)
+    if not due:
+        return sa.true()
+    return sa.and_(*due, sa.or_(sa.and_(*recorded), RECORDED_APART.of()))
+
+
+def _read_period(
+    since: datetime | None, until: datetime | None
+) -> tuple[Conditions, Conditions]:
+    """Match what was due in a period, and what is recorded of it, but for the apart."""
+    columns = operations.c
+    due: Conditions = []
+    recorded: Conditions = []
+    if since is not None:
+        due.append(columns.occurrence >= since)
+        recorded.append(columns.recorded_at >= since)
+    if until is not None:
+        due.append(columns.occurrence < until)
+        recorded.append(columns.recorded_at < until + RECORDED_WITHIN)
+    return due, recorded
 
 
 def find_place(wanted: OperationFilter, page: Page | None = None) -> Conditions:
@@ -248,7 +315,7 @@ def find_place(wanted: OperationFilter, page: Page | None = None) -> Conditions:
 
 
 def match(columns: _Columns, wanted: OperationFilter) -> Conditions:
-    """Return the conditions of *wanted* but for its place, on *columns*."""
+    """Return the conditions of *wanted* but for place and period, on *columns*."""
     found: Conditions = [
         column == value
         for column, value in (
@@ -264,10 +331,6 @@ def match(columns: _Columns, wanted: OperationFilter) -> Conditions:
         found.append(begins_with(columns.reason, wanted.reason))
     if wanted.text:
         found.append(_contains(columns, wanted.text))
-    if wanted.since is not None:
-        found.append(columns.occurrence >= wanted.since)
-    if wanted.until is not None:
-        found.append(columns.occurrence < wanted.until)
     if wanted.cause is not None:
         found.append(columns.state == OperationState.FAILED)
         found.append(has_cause(columns, wanted.cause))
@@ -346,13 +409,11 @@ def find_base(
 
 
 def _find_end(
-    connection: sa.Connection, place: Conditions, most: int
+    connection: sa.Connection, walked: sa.Select[Any], most: int
 ) -> Position | None:
     """Return the position of the last of *most* operations; None: there are fewer."""
-    columns = operations.c
-    key = sa.select(columns.recorded_at, columns.occurrence, columns.id)
-    looked_at = _order(key.where(*place), columns)
-    last = looked_at.limit(1).offset(most - 1)
+    found = walked.subquery("walked")
+    last = _order(sa.select(found), found.c).limit(1).offset(most - 1)
     row = connection.execute(last).one_or_none()
     return None if row is None else _locate(row)
 

@@ -29,7 +29,7 @@ from models.operation_state import (
 from operations.cancel_and_retry import (
     RETRIED_STATES,
 )
-from operations.list_operations import begins_with
+from operations.list_operations import begins_with, match_period
 
 
 class Change(StrEnum):
@@ -186,7 +186,11 @@ def match_selected(
     states = CHANGEABLE[change]
     if selection.states:
         states &= selection.states
-    found = [columns.state.in_(sorted(states)), columns.recorded_at <= at]
+    found = [
+        columns.state.in_(sorted(states)),
+        columns.recorded_at <= at,
+        match_period(selection.since, selection.until),
+    ]
     if selection.app is not None:
         found.append(columns.app == selection.app)
     if selection.action_uid is not None:
@@ -195,10 +199,6 @@ def match_selected(
         found.append(columns.queue == selection.queue)
     if selection.reason is not None:
         found.append(begins_with(columns.reason, selection.reason))
-    if selection.since is not None:
-        found.append(columns.occurrence >= selection.since)
-    if selection.until is not None:
-        found.append(columns.occurrence < selection.until)
     if selection.trigger is not None:
         found.append(columns.trigger == selection.trigger)
     if selection.recorded_since is not None:

@@ -46,10 +46,6 @@ RANGE_WORDS = {
     "all": "all times",
 }
 
-#: Operations are recorded when they are due, or soon after: those of a time long ago
-#: are looked for among what was recorded until a day after it.
-_RECORDED_WITHIN = timedelta(days=1)
-
 #: The parameters that choose operations, in the order of their chips.
 NAMES = (
     *("app", "action", "queue", "trigger", "reason", "text", "same_as"),
@@ -86,8 +82,6 @@ class Asked:
         given: The parameters in force, by name; the texts of the query.
 
         problems: What could not be read, in words.
-
-        is_cut: Whether what was recorded later than a day after *until* is left out.
     """
 
     wanted: OperationFilter
@@ -95,7 +89,6 @@ class Asked:
     range: str
     given: Mapping[str, str]
     problems: tuple[str, ...]
-    is_cut: bool
 
     @property
     def states(self) -> list[str]:
@@ -193,7 +186,6 @@ def read_asked(
         reason=reader.choice("reason", Reason),
         since=since,
         until=until,
-        recorded_since=since,
         is_retrying=mark is Mark.RETRYING,
         is_uncertain=mark is Mark.UNCERTAIN,
     )
@@ -207,20 +199,13 @@ def read_asked(
         chosen = default
     length = RANGES[chosen]
     if length is not None:
-        wanted = replace(
-            wanted, recorded_since=max(since or now - length, now - length)
-        )
-    is_cut = until is not None and until + _RECORDED_WITHIN < now
-    is_cut = is_cut and query.text("late") is None
-    if until is not None and is_cut:
-        wanted = replace(wanted, recorded_until=until + _RECORDED_WITHIN)
+        wanted = replace(wanted, recorded_since=now - length)
     return Asked(
         wanted=wanted,
         page=query.page(),
         range=chosen,
         given=reader.given,
         problems=tuple(query.problems),
-        is_cut=is_cut,
     )
 
 

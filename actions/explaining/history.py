@@ -95,13 +95,9 @@ def fetch_history(
         .where(operations.c.action_uid == uid, _concerns(since, until))
         .order_by(operations.c.occurrence)
     )
-    decided = tuple(RecordedOperation(**row._asdict()) for row in found)
-    # This reads all operations, so only if one waits for a worker.
-    waits = any(each.state == OperationState.QUEUED for each in decided)
     return replace(
         history,
-        operations=decided,
-        last_claims=_fetch_last_claims(connection) if waits else None,
+        operations=tuple(RecordedOperation(**row._asdict()) for row in found),
         events=_fetch_events(connection, app, history.revisions, since, until),
     )
 
@@ -208,7 +204,6 @@ def _fetch_known(
         quarantine_reason=action.quarantine_reason,
         revisions=revisions,
         operations=(),
-        last_claims=None,
         last_tick_at=get_last_tick_at(connection),
         now=read_clock(connection),
         next_due_at=action.next_due_at,
@@ -448,13 +443,3 @@ def _concerns(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
         sa.and_(occurrence >= since, occurrence < until),
         sa.and_(operations.c.state == OperationState.MISSED, occurrence < until),
     )
-
-
-def _fetch_last_claims(connection: sa.Connection) -> dict[str, datetime]:
-    """Return when a worker last took something from each queue."""
-    rows = connection.execute(
-        sa.select(operations.c.queue, sa.func.max(operations.c.started_at)).group_by(
-            operations.c.queue
-        )
-    )
-    return {queue: at for queue, at in rows if at is not None}

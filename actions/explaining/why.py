@@ -77,12 +77,12 @@ class History:
         next_due_at: The first instant that is not decided yet. None: it is never due
             again.
 
-        last_claims: When a worker last took something from each queue. None: nobody
-            asked.
-
         events: The events that may have led to occurrences in that minute.
 
         hindrances: What each unclaimed operation is waiting for.
+
+        taken: When a worker last took one of the latest operations of each queue. None:
+            nobody asked.
 
         paused_until: When the action's pause ends by itself. None: it is not paused, or
             the pause has no end.
@@ -93,12 +93,12 @@ class History:
     quarantine_reason: str | None
     revisions: tuple[Revision, ...]
     operations: tuple[RecordedOperation, ...]
-    last_claims: dict[str, datetime] | None
     last_tick_at: datetime | None
     now: datetime
     next_due_at: datetime | None = None
     events: Sequence[RecordedEvent] = ()
     hindrances: Mapping[UUID, str] = field(default_factory=dict)
+    taken: Mapping[str, datetime] | None = None
     paused_until: datetime | None = None
 
     @property
@@ -258,15 +258,16 @@ def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
 
 
 def _explain_queue(history: History, operation: RecordedOperation) -> str:
-    if history.last_claims is None:
+    if history.taken is None:
         return "where it waits for a worker"
-    claimed_at = history.last_claims.get(operation.queue)
-    if claimed_at is None:
-        return "from which no worker has ever taken anything. Check: minutehand status"
-    if operation.sent_at is not None and claimed_at < operation.sent_at:
+    taken_at = history.taken.get(operation.queue)
+    if taken_at is None:
         return (
-            f"from which no worker has taken anything since {history.show(claimed_at)}"
+            "from which no worker has taken any of the latest operations."
+            " Check: minutehand status"
         )
+    if operation.sent_at is not None and taken_at < operation.sent_at:
+        return f"from which no worker has taken anything since {history.show(taken_at)}"
     return "and the workers of that queue are busy"
 
 

@@ -34,6 +34,30 @@ def number_of(
     return sa.cast(second, sa.Integer).op("/")(length_s)
 
 
+class by_database(FunctionElement[bool]):  # noqa: N801 - reads as SQL's own
+    """SQL expression: a condition in the words of PostgreSQL, or in those of SQLite."""
+
+    type = sa.Boolean()
+    inherit_cache = True
+    name = "by_database"
+
+    def __init__(self, postgresql: str, sqlite: str) -> None:
+        """Take the two texts."""
+        super().__init__(*map(sa.literal_column, (postgresql, sqlite)))
+
+
+@compiles(by_database, "postgresql")
+def _postgresql_words(element: by_database, compiler: Any, **options: Any) -> str:
+    text, _ = element.clauses
+    return str(compiler.process(text, **options))
+
+
+@compiles(by_database, "sqlite")
+def _sqlite_words(element: by_database, compiler: Any, **options: Any) -> str:
+    _, text = element.clauses
+    return str(compiler.process(text, **options))
+
+
 class seconds_between(FunctionElement[float]):  # noqa: N801 - reads as SQL's own
     """SQL expression: the seconds from the first instant to the second."""
 

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Index
 
 from models.database.engine import Identifier, Json, UtcDateTime, db_now
+from models.database.sql_time import by_database
 from models.operation_state import (
     LIVE_STATES,
     TROUBLED_STATES,
@@ -43,30 +44,42 @@ class Rows:
     and cannot match a value that is bound later.
 
     Args:
-        condition: Each column is written ``{0}name``.
+        condition: Each column is written ``{0}name``. Of both databases, or of
+            PostgreSQL alone.
+
+        on_sqlite: The same, if SQLite has other words for it.
     """
 
     condition: str
+    on_sqlite: str | None = None
 
-    def of(self, table: str = "operations") -> sa.TextClause:
+    def of(self, table: str = "operations") -> sa.TextClause | by_database:
         """Return the condition for a query, on *table* or the alias of that name."""
-        return sa.text(self.condition.format(f"{table}."))
+        text = self.condition.format(f"{table}.")
+        if self.on_sqlite is None:
+            return sa.text(text)
+        return by_database(text, self.on_sqlite.format(f"{table}."))
 
     def __str__(self) -> str:
         return self.condition.format("")
+
+    @property
+    def of_sqlite(self) -> str:
+        """The condition of the index on SQLite."""
+        return (self.on_sqlite or self.condition).format("")
 
 
 def _partial(
     name: str, *columns: object, where: Rows | str, unique: bool = False
 ) -> Index:
     """Make a partial index; SQLAlchemy has an argument for each database."""
-    where = str(where)
+    rows = where if isinstance(where, Rows) else Rows(where)
     return Index(
         name,
         *columns,  # type: ignore[arg-type]  # columns or expressions, as Index takes
         unique=unique,
-        postgresql_where=sa.text(where),
-        sqlite_where=sa.text(where),
+        postgresql_where=sa.text(str(rows)),
+        sqlite_where=sa.text(rows.of_sqlite),
     )
 
 
@@ -431,6 +444,17 @@ TROUBLED = Rows(f"{{0}}state IN ({_list(TROUBLED_STATES)})")
 #: found among them in a moment, however rare it is.
 UNSUCCESSFUL = Rows(f"{{0}}state IN ({_list(UNSUCCESSFUL_STATES)})")
 
+#: Operations are recorded when they are due, or soon after.
+RECORDED_WITHIN = timedelta(hours=1)
+
+#: The few that are not: made up for, backfilled, or decided ahead (``tick --at``).
+RECORDED_APART = Rows(
+    "({0}recorded_at < {0}occurrence"
+    " OR {0}recorded_at - {0}occurrence > '01:00:00'::interval)",
+    on_sqlite="({0}recorded_at < {0}occurrence"
+    " OR {0}recorded_at > datetime({0}occurrence, '+1 hour'))",
+)
+
 #: What is written into an operation whose claim ends, however it does.
 NO_CLAIM: Mapping[str, None] = {"claim_token": None, "lease_expires_at": None}
 
@@ -517,6 +541,8 @@ operations = sa.Table(
     Index("ix_operations_recorded_at", "recorded_at"),
     # operations list: the latest of an app, however much the others do
     Index("ix_operations_app_recorded_at", "app", "recorded_at"),
+    # operations list, calendar: those of a period that were recorded at another time
+    _partial("ix_operations_recorded_apart", "occurrence", where=RECORDED_APART),
 )
 
 operation_steps = sa.Table(

@@ -12,7 +12,11 @@ from actions.explaining.history import fetch_history
 from actions.explaining.why import Answer, History, explain
 from models.operation_state import OperationState
 from operations.sending.why_not_sent import find_hindrances
-from overview.operations.beside import PATIENCE, describe_program
+from overview.operations.beside import (
+    PATIENCE,
+    describe_program,
+    fetch_last_taken,
+)
 
 #: Decisions this close to the instant are read; an explanation covers one minute.
 _AROUND = timedelta(minutes=1)
@@ -42,7 +46,9 @@ def explain_instant(
     since, until = at - _AROUND, at + _AROUND
     history = fetch_history(connection, uid, since=since, until=until, app=app)
     hindrances = _find_hindrances(connection, history)
-    return explain(replace(history, hindrances=hindrances), at)
+    waits = any(each.state == OperationState.QUEUED for each in history.operations)
+    taken = fetch_last_taken(connection) if waits else None
+    return explain(replace(history, hindrances=hindrances, taken=taken), at)
 
 
 def _find_hindrances(connection: sa.Connection, history: History) -> dict[UUID, str]:

@@ -24,11 +24,12 @@ from models.database.engine import read_clock
 from models.errors import UsageError
 from models.fields.zone import load_zone
 from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState
+from overview.calendar.coming import find_coming
 from overview.calendar.days import Hour, LocalDay, find_hour, find_local_days
 from overview.calendar.fetching import count_missed, count_operations
 from overview.json_form import LocalTimeJson, make_local_time
-from overview.load.counting import Counting
-from overview.load.fetching import TIME, Foreseen, Whose, foresee
+from overview.load.fetching import TIME, Whose
+from overview.load.forecast import Load
 
 #: Days of a calendar, unless the caller says otherwise, and the most.
 WEEK = 7
@@ -254,20 +255,21 @@ class Calendar:
         }
 
 
-def fetch_calendar(
+def fetch_calendar(  # noqa: PLR0913 - what is asked, and a clock
     connection: sa.Connection,
     *,
     zone: str = "UTC",
     first: date | None = None,
     days: int = WEEK,
     whose: Whose | None = None,
+    load: Load | None = None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Calendar:
     """
     Return what was and will be due in each hour of some days.
 
-    Operations count in the hour of their occurrence, whenever they ran. What was
-    recorded more than a week after these days (catching up, backfills) is not counted.
+    Operations count in the hour of their occurrence, whenever they ran. Of what was
+    missed, an outage that ended more than a week after these days is not counted.
 
     Args:
         connection: Any.
@@ -279,6 +281,8 @@ def fetch_calendar(
         days: How many, at most MOST_DAYS.
 
         whose: Whose occurrences. None: all.
+
+        load: Theirs: what it has is not counted again. None: it is not known.
 
         monotonic: Returns seconds that never jump.
 
@@ -303,14 +307,18 @@ def fetch_calendar(
     last_tick_at = get_last_tick_at(connection)
     planned_from = find_undecided(now, last_tick_at)
     deadline = monotonic() + PATIENCE.total_seconds()
-    foreseen = _add_planned(
+    coming = find_coming(
         connection,
         whose,
-        hours,
-        counts,
-        since=planned_from,
+        max(planned_from, hours[0].starts_at),
+        hours[-1].ends_at,
+        load=load,
         is_over=lambda: monotonic() >= deadline,
     )
+    for minute in coming.minutes:
+        hour = find_hour(hours, minute.at)
+        assert hour is not None  # the period lies within the hours
+        counts[hour].planned += minute.total
     each = iter(zip(hours, counts, strict=True))
     return Calendar(
         at=now,
@@ -320,10 +328,9 @@ def fetch_calendar(
             for day in found
         ],
         planned_from=planned_from,
-        actions=0 if foreseen is None else foreseen.actions,
-        left_out={} if foreseen is None else +foreseen.left_out,
-        is_partial=not is_whole
-        or (foreseen is not None and bool(foreseen.left_out[TIME])),
+        actions=coming.actions,
+        left_out=coming.left_out,
+        is_partial=not is_whole or TIME in coming.left_out,
     )
 
 
@@ -367,31 +374,3 @@ def _add_decided(
                 hour.states[OperationState.MISSED] += outage.actions
                 hour.missed_since = min(hour.missed_since or at, outage.first)
     return missed.is_whole
-
-
-def _add_planned(
-    connection: sa.Connection,
-    whose: Whose,
-    hours: Sequence[Hour],
-    counts: Sequence[HourCounts],
-    *,
-    since: datetime,
-    is_over: Callable[[], bool],
-) -> Foreseen | None:
-    """Count what is not decided from *since* on; None: all days are before that."""
-    begin = max(since, hours[0].starts_at)
-    until = hours[-1].ends_at
-    if begin >= until:
-        return None
-    found = foresee(
-        connection,
-        Counting(begin, until, named=0),
-        whose,
-        before=until,
-        is_over=is_over,
-    )
-    for number, by_queue in found.counting.iterate_minutes():
-        hour = find_hour(hours, begin + number * _MINUTE)
-        assert hour is not None  # the period lies within the hours
-        counts[hour].planned += sum(by_queue.values())
-    return found

@@ -19,9 +19,10 @@ from models.database.tables import (
 )
 from models.errors import RuleError
 from models.operation_state import OperationState
+from operations.list_operations import match_period
 from overview.load.fetching import Whose
 
-#: How long after it was due an operation may have been recorded and still counts.
+#: How long after its end an outage may have been recorded and still counts.
 LATEST = timedelta(days=7)
 
 #: Outages that are looked at: those of actions with the same rule are one.
@@ -87,8 +88,9 @@ def count_operations(
     query = (
         sa.select(quarter, _kept.state, sa.func.count())
         .where(
-            *_is_decided(whose, since, until),
+            match_period(since, until),
             _kept.state != OperationState.MISSED.value,
+            *_are_of(whose),
         )
         .group_by(quarter, _kept.state)
     )
@@ -97,22 +99,9 @@ def count_operations(
         yield at, OperationState(state), count
 
 
-def _is_decided(
-    whose: Whose, since: datetime, until: datetime
-) -> list[sa.ColumnElement[bool]]:
-    """Match the operations of a period, which an index on ``recorded_at`` serves."""
-    found = [
-        # Nothing is recorded before it is due.
-        _kept.recorded_at >= since,
-        _kept.recorded_at < until + LATEST,
-        _kept.occurrence >= since,
-        _kept.occurrence < until,
-    ]
-    if whose.app is not None:
-        found.append(_kept.app == whose.app)
-    if whose.queue is not None:
-        found.append(_kept.queue == whose.queue.value)
-    return found
+def _are_of(whose: Whose) -> list[sa.ColumnElement[bool]]:
+    pairs = (_kept.app, whose.app), (_kept.queue, whose.queue)
+    return [column == value for column, value in pairs if value is not None]
 
 
 def count_missed(
@@ -134,7 +123,6 @@ def count_missed(
         until: See *since*.
     """
     revised = scheduled_action_revisions.c
-    _since, _recorded, _occurred, *others = _is_decided(whose, since, until)
     query = (
         sa.select(revised.timing, _kept.occurrence, _kept.details, sa.func.count())
         .join_from(
@@ -149,9 +137,10 @@ def count_missed(
         .where(
             UNSUCCESSFUL.of(),
             _kept.state == OperationState.MISSED.value,
-            _since,
-            _recorded,
-            *others,
+            _kept.recorded_at >= since,
+            _kept.recorded_at < until + LATEST,
+            _kept.occurrence < until,
+            *_are_of(whose),
         )
         .group_by(revised.timing, _kept.occurrence, _kept.details)
         .order_by(_kept.occurrence.desc())

@@ -78,7 +78,7 @@ class Foreseen:
     Args:
         actions: How many actions were counted.
 
-        left_out: How many were not, by the reason.
+        left_out: How many were not, as there was no time or their rule is unreadable.
     """
 
     counting: Counting
@@ -110,8 +110,8 @@ def foresee(
 
         is_over: Whether there is no time left.
     """
-    left_out = _count_left_out(connection, whose)
-    counted = 0 if before is None else _count_later(connection, whose, before)
+    left_out: Counter[str] = Counter()
+    counted = 0
     found = _fetch_groups(connection, whose, before)
     is_spread = any(_JITTER in timing for _, timing, _ in found)
     uids = _fetch_spread_uids(connection, whose, before) if is_spread else {}
@@ -130,6 +130,20 @@ def foresee(
             left_out[TIME] += 0 if is_done else number
             counted += number if is_done else 0
     return Foreseen(counting, counted, left_out)
+
+
+def count_others(
+    connection: sa.Connection, whose: Whose, before: datetime | None
+) -> tuple[int, Counter[str]]:
+    """
+    Return what ``foresee`` does not look at.
+
+    Returns:
+        How many actions are due, but not *before* an instant; and how many are never
+        foreseen, by the reason.
+    """
+    later = 0 if before is None else _count_later(connection, whose, before)
+    return later, _count_left_out(connection, whose)
 
 
 def _count_left_out(connection: sa.Connection, whose: Whose) -> Counter[str]:

@@ -23,7 +23,14 @@ from models.database.engine import read_clock
 from models.errors import UsageError
 from models.fields.instants import format_instant
 from overview.load.counting import Counting
-from overview.load.fetching import TIME, NamedAction, Whose, foresee, name_actions
+from overview.load.fetching import (
+    TIME,
+    NamedAction,
+    Whose,
+    count_others,
+    foresee,
+    name_actions,
+)
 
 #: The longest period, and the one if no end is given.
 LONGEST = timedelta(days=7)
@@ -234,14 +241,16 @@ def forecast_load(
     _refuse_period(begin, end)
     deadline = monotonic() + PATIENCE.total_seconds()
     whose = Whose(app)
+    # What is past may be decided already.
+    before = end if begin >= now else None
     found = foresee(
         connection,
         Counting(begin, end, named=NAMED),
         whose,
-        # What is past may be decided already.
-        before=end if begin >= now else None,
+        before=before,
         is_over=lambda: monotonic() >= deadline,
     )
+    later, others = count_others(connection, whose, before)
     counting = found.counting
     minutes = [
         LoadedMinute(begin + number * _MINUTE, counts)
@@ -250,8 +259,8 @@ def forecast_load(
     return Load(
         since=begin,
         until=end,
-        actions=found.actions,
-        left_out=+found.left_out,
+        actions=found.actions + later,
+        left_out=found.left_out + others,
         by_queue=dict(sorted(counting.by_queue.items())),
         by_app=dict(counting.by_app.most_common()),
         minutes=minutes,

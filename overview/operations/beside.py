@@ -214,7 +214,7 @@ def _add_places(
         for number, id_ in enumerate(line, start=1)
     }
     seen = fetch_processes(connection)
-    taken = _fetch_last_taken(connection)
+    taken = fetch_last_taken(connection)
     for row in queued:
         if row.id not in places:
             continue
@@ -229,23 +229,36 @@ def _add_places(
         found[row.id] = Beside(place=place, hindrance=behind if lanes[row.id] else None)
 
 
-def _fetch_last_taken(connection: sa.Connection) -> Mapping[str, datetime]:
-    """Return when a worker last took one of the latest operations of each queue."""
-    latest = (
-        sa.select(_kept.queue, _kept.started_at)
-        .order_by(_kept.recorded_at.desc())
-        .limit(_TAKEN_AMONG)
-        .subquery()
+def fetch_last_taken(
+    connection: sa.Connection, *, among: int = _TAKEN_AMONG
+) -> Mapping[str, datetime]:
+    """
+    Return when a worker last took an operation of each queue, aware UTC.
+
+    It may have taken others meanwhile that have ended already, if they were recorded
+    before the latest.
+
+    Args:
+        connection: Any.
+
+        among: Looked at are the latest, so many, and those that run: if more wait than
+            that, none of the latest was taken yet.
+    """
+    columns = (_kept.queue, _kept.started_at)
+    latest = sa.select(*columns).order_by(_kept.recorded_at.desc()).limit(among)
+    running = sa.select(*columns).where(
+        UNDER_WAY.of(), _kept.state == OperationState.RUNNING
     )
-    started = latest.c.started_at
+    taken = sa.union_all(sa.select(latest.subquery()), running).subquery("taken").c
     rows = connection.execute(
         sa.select(
-            latest.c.queue, sa.func.max(started, type_=started.type).label("taken_at")
+            taken.queue,
+            sa.func.max(taken.started_at, type_=_kept.started_at.type).label("at"),
         )
-        .where(started.is_not(None))
-        .group_by(latest.c.queue)
+        .where(taken.started_at.is_not(None))
+        .group_by(taken.queue)
     )
-    return {row.queue: row.taken_at for row in rows}
+    return {row.queue: row.at for row in rows}
 
 
 def _fetch_overlapped(

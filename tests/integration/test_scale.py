@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,9 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from models.database.engine import writing
+from models.database.engine import read_clock, reading, writing
+from models.operation_state import Queue
+from operations.list_operations import OperationFilter, fetch_latest
 from overview.access.roles import Role
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
@@ -141,7 +144,8 @@ def count_scans(engine: sa.Engine, table: str) -> int:
 HAPPENED, HOURS = 30_000, 2_000
 MOST_READ = 22_000
 
-#: Pages and lists that people have open; {operation} is the id of one that failed.
+#: Pages and lists that people have open; {failed} is the id of an operation, {queued}
+#: the minute of one that waits for a worker.
 ASKED = (
     *("/", "/actions", "/actions?trouble=any", "/actions?text=copy", "/actions/copy1"),
     *("/operations", "/operations?range=all", "/operations?range=all&state=failed"),
@@ -149,7 +153,7 @@ ASKED = (
     *("/operations?state=retrying", "/operations?app=shop", "/operations?queue=heavy"),
     *("/operations?action=copy1", "/operations?text=copy&range=all"),
     "/operations?from=2026-01-01T00:00Z&until=2026-01-02T00:00Z",
-    *("/operations/{operation}", "/operations/{operation}/log", "/workers"),
+    *("/operations/{failed}", "/operations/{failed}/log", "/workers"),
     *("/timeline", "/timeline?span=7d&app=shop", "/calendar", "/calendar?app=shop"),
     *("/calendar/planned", "/apps", "/apps/shop", "/search?q=copy", "/pause"),
     *(
@@ -164,12 +168,13 @@ ASKED = (
     *(f"{ROOT}/operations/counts", f"{ROOT}/operations/facets?text=copy"),
     *(f"{ROOT}/status", f"{ROOT}/now?app=shop", f"{ROOT}/minutes", f"{ROOT}/load"),
     *(f"{ROOT}/actions/copy1/days", f"{ROOT}/actions/copy1/runs"),
+    f"{ROOT}/actions/copy1/why?at={{queued}}",
     *(f"{ROOT}/mails/counts", f"{ROOT}/events", f"{ROOT}/support-bundle"),
 )
 
 
-def add_history(engine: sa.Engine) -> str:
-    """Add what 20 actions ran; return the id of an operation that failed."""
+def add_history(engine: sa.Engine) -> dict[str, str]:
+    """Add what 20 actions ran; return what the addresses name."""
     for number in range(20):
         post_at(engine, SEVEN, APP, name=f"copy {number}", uid=f"copy{number}")
     with writing(engine) as connection:
@@ -180,20 +185,25 @@ def add_history(engine: sa.Engine) -> str:
                 " send_at, started_at, finished_at)"
                 " select gen_random_uuid(), 'copy' || n % 20, 1, :app, 'schedule',"
                 " 'Scheduled action \"copy\"', due, 'quick', 'allow',"
-                " case n % 30 when 0 then 'failed' else 'succeeded' end,"
+                " case when n = 1 then 'queued' when n % 30 = 0 then 'failed'"
+                " else 'succeeded' end,"
                 " due, due, due, due from (select n, statement_timestamp()"
                 " - n * make_interval(hours => :hours) / :count"
                 " from generate_series(1, :count) n) made(n, due)"
             ),
             {"app": APP, "count": HAPPENED, "hours": HOURS},
         )
-        failed = connection.execute(
-            sa.text("select id from operations where state = 'failed' limit 1")
-        ).scalar_one()
+        found = connection.execute(
+            sa.text(
+                "select (select id from operations where state = 'failed' limit 1)"
+                " as failed, (select occurrence from operations"
+                " where state = 'queued') as queued"
+            )
+        ).one()
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         # It looks at 30,000 rows: at all, so that no plan depends on chance.
         connection.exec_driver_sql("vacuum analyze")
-    return str(failed)
+    return {"failed": str(found.failed), "queued": f"{found.queued:%Y-%m-%dT%H:%MZ}"}
 
 
 @contextmanager
@@ -242,13 +252,35 @@ def test_what_is_shown_costs_no_look_at_all_that_happened(
     engine = postgres_engine
     read: dict[str, int] = {}
     with run_web(engine, tmp_path, UNLIMITED) as web:
-        failed = add_history(engine)
+        names = add_history(engine)
         key = {"Authorization": f"Bearer {web.keys[None, Role.ADMIN]}"}
         for path in ASKED:
             with explaining(engine) as plans:
-                answer = web.client.get(path.format(operation=failed), headers=key)
+                answer = web.client.get(path.format(**names), headers=key)
             assert answer.status_code in {200, 503}, path
             read[path] = max(count_read(plan, "operations") for plan in plans)
 
     assert {} == {path: count for path, count in read.items() if count > MOST_READ}
     assert max(read.values()) > MOST_READ / 2  # something is read at all
+
+
+def test_a_period_long_ago_costs_what_was_due_in_it(postgres_engine: sa.Engine):
+    """
+    Not what happened since then; nor is all of it read for the first operations.
+    """
+    engine = postgres_engine
+    add_app(engine, APP)
+    add_history(engine)
+    with reading(engine) as connection:
+        begin = read_clock(connection) - timedelta(hours=HOURS / 2)
+    a_day = OperationFilter(since=begin, until=begin + timedelta(days=1))
+    due = 24 * HAPPENED // HOURS
+    read = {}
+    for wanted in (a_day, replace(a_day, queue=Queue.QUICK)):
+        with explaining(engine) as plans, reading(engine) as connection:
+            found = fetch_latest(connection, wanted, limit=50)
+        assert 50 == len(found)
+        read[wanted.queue] = max(count_read(plan, "operations") for plan in plans)
+
+    assert read[None] < 100
+    assert read[Queue.QUICK] < 2 * due

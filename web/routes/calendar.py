@@ -49,8 +49,12 @@ def show_calendar(context: Viewer) -> Response:
     if isinstance(asked, Unread):
         return render(context, "calendar.html", {"calendar": asked})
     zone = asked.find_zone()
-    calendar = read_part(context, lambda connection: _read(connection, asked, zone))
     load = read_part(context, lambda connection: _read_load(connection, asked, zone))
+    # The load is that of all queues.
+    known = None if isinstance(load, Unread) or asked.whose.queue else load.load
+    calendar = read_part(
+        context, lambda connection: _read(connection, asked, zone, known)
+    )
     values: dict[str, Any] = {
         "asked": asked,
         "calendar": calendar,
@@ -74,12 +78,14 @@ class Shown:
     age: timedelta
 
 
-def _read(connection: sa.Connection, asked: Asked, zone: ZoneInfo) -> Shown:
+def _read(
+    connection: sa.Connection, asked: Asked, zone: ZoneInfo, load: Load | None
+) -> Shown:
     first = asked.week(read_clock(connection).astimezone(zone).date())
     calendar, age = asked.context.services.kept.ask(
         ("calendar", zone.key, first, asked.whose),
         lambda: fetch_calendar(
-            connection, zone=zone.key, first=first, whose=asked.whose
+            connection, zone=zone.key, first=first, whose=asked.whose, load=load
         ),
     )
     return Shown(calendar, age)

@@ -117,6 +117,58 @@ def test_list_is_bounded_by_when_it_was_recorded(seven: sa.Engine):
     assert [4, 3] == read(seven, recorded_since=three, recorded_until=five)
 
 
+#: How long after they were due operations were recorded; the order of the list.
+RECORDED = {
+    0: timedelta(),
+    1: timedelta(days=400),
+    2: timedelta(seconds=5),
+    3: timedelta(hours=1),
+    4: timedelta(hours=1, microseconds=1),
+    5: timedelta(days=-400),
+    6: timedelta(days=2),
+}
+IN_ORDER = [1, 6, 4, 3, 2, 0, 5]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"app": "app"},
+        {"trigger": Trigger.SCHEDULE},
+        {"action_uid": "daily"},
+        {"states": FAILED},
+    ],
+)
+@pytest.mark.parametrize(("since", "until"), [(None, None), (1, 6), (0, 3), (2, None)])
+@pytest.mark.parametrize("limit", [1, 2, 50])
+def test_period_has_what_was_due_in_it(
+    seven: sa.Engine,
+    wanted: dict[str, Any],
+    since: int | None,
+    until: int | None,
+    limit: int,
+):
+    """
+    Whenever that was recorded, and still the latest recorded first.
+    """
+    for number, after in RECORDED.items():
+        each = ALL[number]
+        edit(seven, each.id, recorded_at=each.occurrence + after)
+    for name, bound in {"since": since, "until": until}.items():
+        if bound is not None:
+            wanted = {**wanted, name: ALL[bound].occurrence}
+    due = range(since or 0, COUNT if until is None else until)
+    numbers = [number for number in IN_ORDER if number in due]
+    if "states" in wanted:
+        numbers = [number for number in numbers if number % 2 == 0]
+    bounds = Bounds(looked_at=3, looked_at_of_app=3)
+
+    parts = turn_pages(seven, limit, bounds, **wanted)
+
+    assert numbers == [number for part in parts for number in part]
+
+
 @pytest.mark.parametrize(
     "wanted", [{}, {"app": "app"}, {"trigger": Trigger.SCHEDULE}, {"states": BOTH}]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,8 @@ from overview.calendar.counted import (
     fetch_calendar,
 )
 from overview.load.fetching import Whose
+from overview.load.forecast import forecast_load
+from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -191,6 +194,33 @@ def test_what_no_tick_has_decided_is_planned_also_if_it_is_past(engine: sa.Engin
     assert sum(each.counts.planned for each in overdue) >= 4 * 60 - 1
     edit_action(engine, uid, active=False)
     assert 0 == ask(engine, first=(now - timedelta(days=1)).date()).planned
+
+
+@pytest.mark.parametrize("days", [2, 7])
+def test_what_the_load_knows_is_not_counted_again(engine: sa.Engine, days: int):
+    """
+    The calendar is the same, as far as the load reaches and beyond.
+    """
+    now = get_now(engine)
+    make_dispatcher(engine)
+    since = (now - timedelta(hours=1)).replace(second=0, microsecond=0)
+    with writing(engine) as connection:
+        record_tick(connection, since - MINUTE)
+    post_at(engine, since, when={"cron_rule": "30 * * * *"})
+    with reading(engine) as connection:
+        load = forecast_load(connection, since=since, until=now + timedelta(days=5))
+    first = now.date()
+
+    with counting(engine) as counts:
+        expected = ask(engine, first=first, days=days)
+    with counting(engine) as fewer:
+        calendar = ask(engine, first=first, days=days, load=load)
+
+    assert expected.planned > 20
+    assert replace(expected, at=calendar.at) == calendar
+    assert (days == 2) == (fewer.statements < counts.statements)
+    past = {"first": first - timedelta(days=7)}
+    assert ask(engine, **past).actions == ask(engine, **past, load=load).actions
 
 
 def test_a_day_on_which_the_clocks_change_is_told(engine: sa.Engine):

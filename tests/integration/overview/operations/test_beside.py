@@ -13,6 +13,7 @@ from models.database.engine import reading, writing
 from models.database.tables import deliveries, leaderships
 from models.operation_state import Overlap, Queue
 from operations.list_operations import OperationFilter
+from overview.operations.beside import fetch_last_taken
 from overview.operations.shown import ShownOperation, fetch_shown_operations
 from overview.operations.why_not import Mark, Place
 from tests.integration.test_budget import counting
@@ -119,6 +120,21 @@ def test_queued_run_has_a_place_in_its_queue(engine: sa.Engine):
     assert Place(1, 2, None, is_served=False) == places[THIRD.id]
     assert Place(2, 2, None, is_served=False) == places[FIRST.id]
     assert Place(1, 1, None, is_served=True) == places[SECOND.id]
+
+
+def test_a_long_backlog_does_not_hide_that_workers_take(engine: sa.Engine):
+    """
+    Of the latest operations none was taken yet; one that runs was recorded before.
+    """
+    now = get_now(engine)
+    record_all(engine, FIRST, SECOND)
+    taken = {"state": "running", "claim_token": uuid4(), "started_at": now}
+    edit(engine, FIRST.id, **taken, recorded_at=now - MINUTE)
+
+    with reading(engine) as connection:
+        found = fetch_last_taken(connection, among=1)
+
+    assert {FIRST.queue: now} == found
 
 
 def test_skipped_occurrence_names_the_run_that_it_met(engine: sa.Engine):

@@ -54,7 +54,6 @@ def make_history(*operations: RecordedOperation, **changes: Any) -> History:
         quarantine_reason="RuleError: no such zone",
         revisions=(FIRST,),
         operations=operations,
-        last_claims=None,
         last_tick_at=NOW,
         now=NOW,
         next_due_at=SEVEN + 4 * DAY,

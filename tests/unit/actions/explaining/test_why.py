@@ -53,7 +53,7 @@ def make_history(
         quarantine_reason="RuleError: no such zone",
         revisions=revisions,
         operations=operations,
-        last_claims={"quick": MONDAY - MINUTE},
+        taken={"quick": MONDAY - MINUTE},
         last_tick_at=NOW,
         now=NOW,
         next_due_at=MONDAY + timedelta(days=14),
@@ -90,7 +90,7 @@ def test_a_run_is_answered_with_its_operation_and_lag() -> None:
         (
             {"state": "queued", "queue": "heavy"},
             Verdict.WAITING,
-            "no worker has ever taken anything",
+            "no worker has taken any of the latest",
         ),
     ],
 )

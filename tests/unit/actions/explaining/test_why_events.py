@@ -47,7 +47,6 @@ def ask(
         quarantine_reason=None,
         revisions=revisions or (make_revision(),),
         operations=operations,
-        last_claims={},
         last_tick_at=NOW,
         now=NOW,
         events=(EVENT,),
