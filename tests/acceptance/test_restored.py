@@ -23,7 +23,7 @@ from models.database.engine import writing
 from models.database.tables import ALIVE_FOR, processes, templates
 from models.operation_state import Queue
 from operations.sending.order import Message
-from tests.chaos.installation import Installation
+from tests.chaos.installation import PATIENT, Installation
 from tests.mail_server import MailServer, run_mail_server
 from tests.scheduling import add_app, edit_action, fetch_all, get_now, post
 from tests.servers import ROOT, find_postgres_programs, run_process, wait_until
@@ -86,7 +86,11 @@ def call(mailing: Installation, *arguments: str, busy: bool = False) -> Any:
     done = subprocess.run(
         [Path(sys.executable).with_name("minutehand"), *arguments, "--json"],
         cwd=ROOT,
-        env={**os.environ, **mailing.environ},
+        env={
+            **os.environ,
+            **mailing.environ,
+            **{f"MINUTEHAND_{name}": value for name, value in PATIENT.items()},
+        },
         capture_output=True,
         text=True,
         check=False,

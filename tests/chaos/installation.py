@@ -40,6 +40,15 @@ QUICK_LEASES = {
     "BROKER_TIMEOUT": "PT1S",
 }
 
+#: Over them, where nothing is to run out: schedulers and workers try again when a busy
+#: machine lets two seconds pass between two statements; a test or a command does not.
+PATIENT = {
+    "LEASE_TTL": "PT60S",
+    "OPERATION_LEASE": "PT60S",
+    "DATABASE_TIMEOUT": "PT30S",
+    "BROKER_TIMEOUT": "PT30S",
+}
+
 SCHEDULER_COMMAND = (sys.executable, "scheduler_server.py")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.installation import Installation
+from tests.chaos.installation import PATIENT, Installation
 from tests.chaos.servers import Victim
 from tests.rabbit.server import purge
 
@@ -26,8 +26,8 @@ def rabbit_url(rabbit: Victim) -> Iterator[str]:
 def installation(
     request: pytest.FixtureRequest, postgres_url: str, tmp_path: Path
 ) -> Iterator[Installation]:
-    """Give an installation on PostgreSQL and that broker, with leases of seconds."""
+    """Give an installation on PostgreSQL and that broker, in which nothing runs out."""
     broker_url = request.getfixturevalue(request.param)
-    made = Installation(postgres_url, broker_url, tmp_path)
+    made = Installation(postgres_url, broker_url, tmp_path, dict(PATIENT))
     yield made
     made.engine.dispose()
