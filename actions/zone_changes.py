@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -19,27 +19,17 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-import structlog
 
-from actions.due_action import ActionRevision
-from actions.due_rows import advance, quarantine
-from actions.occurrences import Schedule, next_due, parse_timing
+from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
 from actions.when.searching import find_each
 from actions.zones_in_use import (
     READING,
-    make_version,
     read_zone_data,
-    remember_zones,
 )
-from models.database.engine import db_now, read_clock
 from models.database.tables import scheduled_actions, zones
-from models.decision import Decision
 from models.errors import RuleError
 from models.fields.zone import get_zone_names, load_zone
-from telemetry import ACTIONS_QUARANTINED, Event
-
-log = structlog.get_logger()
 
 #: How far ahead moved instants are reported.
 REPORTED = timedelta(days=366)
@@ -49,13 +39,10 @@ REPORTED = timedelta(days=366)
 _LOOKED_AT = 2000
 
 #: The timings that the last change of the reading moves: intervals with a date part.
-_MOVED = re.compile(r'"every":"P[^T"]')
+MOVED = re.compile(r'"every":"P[^T"]')
 
 #: What all of them contain, for the database, and few others.
 _BY_DATE = '"every":"P'
-
-#: The most actions advanced in one statement.
-_CHUNK = 1000
 
 _kept = scheduled_actions.c
 
@@ -93,9 +80,9 @@ def find_moved(
         limit: The most to return.
     """
     moved: list[MovedInstant] = []
-    for name, old in _fetch_changed(connection):
-        for row in _fetch_users_of(connection, name):
-            schedule = _parse(row.timing)
+    for name, old in fetch_changed(connection):
+        for row in fetch_users_of(connection, name):
+            schedule = parse_or_explain(row.timing)
             if isinstance(schedule, str):
                 continue  # find_unreadable reports it
             for before, after in _compare(schedule, name, old, now):
@@ -114,11 +101,11 @@ def find_unreadable(connection: sa.Connection, *, limit: int = 100) -> list[Unre
     already are not returned.
     """
     found: list[Unreadable] = []
-    changed = [name for name, _old in _fetch_changed(connection)]
+    changed = [name for name, _old in fetch_changed(connection)]
     for name in sorted({*changed, *_fetch_withdrawn(connection)}):
-        for row in _fetch_users_of(connection, name):
-            reason = _parse(row.timing)
-            if isinstance(reason, str) and _is_ahead(row):
+        for row in fetch_users_of(connection, name):
+            reason = parse_or_explain(row.timing)
+            if isinstance(reason, str) and is_ahead(row):
                 found.append(Unreadable(row.uid, name, reason))
                 if len(found) >= limit:
                     return found
@@ -134,13 +121,13 @@ def find_reread(
     Their intervals have days, and the zone changes its clocks within a year of *now*
     (aware). Once a leader of this version leads, there are none.
     """
-    names = _fetch_names_read_otherwise(connection)
+    names = fetch_names_read_otherwise(connection)
     found = (
         (row.uid, name)
         for name in sorted(names)
         if _changes_clocks(load_zone(name), now)
-        for row in _fetch_users_of(connection, name, _kept.timing.contains(_BY_DATE))
-        if _MOVED.search(row.timing)
+        for row in fetch_users_of(connection, name, _kept.timing.contains(_BY_DATE))
+        if MOVED.search(row.timing)
     )
     return list(islice(found, limit))
 
@@ -150,84 +137,7 @@ def _changes_clocks(zone: ZoneInfo, now: datetime) -> bool:
     return len({each.astimezone(zone).utcoffset() for each in months}) > 1
 
 
-def adopt_zones(connection: sa.Connection, *, after: datetime) -> dict[str, int]:
-    """
-    Adopt the time zone database in use: recompute what it moves, and store its rules.
-
-    The same for a zone whose rules this version reads in another way. Actions that
-    become unreadable go into quarantine, long before they are due. A zone that is gone
-    is ignored: the next leader, on another host, may have it.
-
-    Args:
-        connection: In a leader's transaction.
-
-        after: Aware UTC; everything due by then is decided already.
-
-    Returns:
-        For each zone that has changed, or whose actions it moves, how many actions
-        were recomputed.
-    """
-    adopted: dict[str, int] = {}
-    changed = {name for name, _old in _fetch_changed(connection)}
-    for name in sorted(changed | _fetch_read_otherwise(connection)):
-        rows = _fetch_users_of(connection, name)
-        if name not in changed:
-            rows = [row for row in rows if _MOVED.search(row.timing)]
-        for start in range(0, len(rows), _CHUNK):
-            _recompute(connection, rows[start : start + _CHUNK], after)
-        waiting = _look_again(connection, name, after)
-        connection.execute(
-            sa.update(zones)
-            .where(zones.c.name == name)
-            .values(
-                data=read_zone_data(name),
-                version=make_version(),
-                recorded_at=db_now(),
-            )
-        )
-        adopted[name] = len(rows) + waiting
-    return {name: n for name, n in adopted.items() if n or name in changed}
-
-
-def _recompute(
-    connection: sa.Connection, rows: Sequence[sa.Row[Any]], after: datetime
-) -> None:
-    """Recompute what is due after *after*; put unreadable actions into quarantine."""
-    decisions = []
-    for row in rows:
-        schedule = _parse(row.timing)
-        if isinstance(schedule, str):
-            if _is_ahead(row):
-                bad = ActionRevision(row.uid, row.revision)
-                quarantine(connection, bad, schedule, now=read_clock(connection))
-                log.warning(
-                    Event.ACTION_QUARANTINED, action_uid=row.uid, reason=schedule
-                )
-                ACTIONS_QUARANTINED.inc()
-            continue
-        due = next_due(
-            schedule, row.uid, after=after, effective_from=row.effective_from
-        )
-        next_due_at = None if due is None else due.due_at
-        decisions.append(Decision(row.uid, row.revision, next_due_at))
-    if decisions:
-        advance(connection, decisions)
-
-
-def _look_again(connection: sa.Connection, name: str, after: datetime) -> int:
-    """Let the next tick look at the events that actions in a zone wait for; count."""
-    waiting = (_kept.event.is_not(None), _kept.zone == name, _kept.deleted_at.is_(None))
-    # What was due by then is decided; the tick finds anew when the next one is.
-    soon = after + timedelta.resolution
-    done = connection.execute(
-        sa.update(scheduled_actions)
-        .where(*waiting, _kept.next_due_at > soon)
-        .values(next_due_at=soon)
-    )
-    return done.rowcount
-
-
-def _parse(timing: str) -> Schedule | str:
+def parse_or_explain(timing: str) -> Schedule | str:
     """Return the schedule of a stored timing, or why it cannot be read."""
     try:
         return parse_timing(timing)
@@ -235,12 +145,12 @@ def _parse(timing: str) -> Schedule | str:
         return str(error)
 
 
-def _is_ahead(row: sa.Row[Any]) -> bool:
+def is_ahead(row: sa.Row[Any]) -> bool:
     """Return whether an action will be due, and is not in quarantine."""
     return row.next_due_at is not None and row.quarantined_at is None
 
 
-def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
+def fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
     """Yield the zones whose rules differ from the stored ones, as they are stored."""
     known = get_zone_names()
     rows = connection.execute(
@@ -251,24 +161,8 @@ def _fetch_changed(connection: sa.Connection) -> Iterator[tuple[str, ZoneInfo]]:
             yield name, ZoneInfo.from_file(io.BytesIO(data), key=name)
 
 
-def _fetch_read_otherwise(connection: sa.Connection) -> set[str]:
-    """Return the zones that another version of the programs has read last."""
-    # Versions before the second reading did not remember the zones of events.
-    waiting = (
-        sa.select(_kept.zone)
-        .distinct()
-        .where(
-            _kept.event.is_not(None),
-            _kept.deleted_at.is_(None),
-            _kept.zone.not_in(sa.select(zones.c.name)),
-        )
-    )
-    forgotten = set(connection.execute(waiting).scalars()) & get_zone_names()
-    remember_zones(connection, forgotten, made_by="unknown")
-    return _fetch_names_read_otherwise(connection)
-
-
-def _fetch_names_read_otherwise(connection: sa.Connection) -> set[str]:
+def fetch_names_read_otherwise(connection: sa.Connection) -> set[str]:
+    """Return the stored zones that another version of the programs read last."""
     mine = zones.c.version.endswith(f", reading {READING}")
     names = connection.execute(sa.select(zones.c.name).where(~mine)).scalars()
     return set(names) & get_zone_names()
@@ -290,9 +184,10 @@ def _uses(name: str) -> tuple[sa.ColumnElement[bool], ...]:
     )
 
 
-def _fetch_users_of(
+def fetch_users_of(
     connection: sa.Connection, name: str, *where: sa.ColumnElement[bool]
 ) -> list[sa.Row[Any]]:
+    """Return the actions whose rules name the zone *name*, by uid."""
     query = sa.select(
         _kept.uid,
         _kept.revision,

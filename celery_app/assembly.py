@@ -32,7 +32,7 @@ from dispatch.dispatcher import Dispatcher
 from dispatch.leading import Leading
 from dispatch.noticer import Noticer
 from dispatch.outbox import Outbox, Sender
-from dispatch.packages import report_packages
+from dispatch.reporting_packages import report_packages
 from dispatch.upkeep import Upkeep, log_tick
 from migrations.schema_revisions import check_schema
 from models.database.engine import Clock, make_engine, read_host_clock, reading, writing

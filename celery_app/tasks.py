@@ -34,7 +34,7 @@ from celery_app.routing import (
 )
 from celery_app.time_limit import noticing_time_limit
 from celery_app.worker import get_worker, stop_worker
-from dispatch.packages import report_packages
+from dispatch.reporting_packages import report_packages
 from models.errors import TimeLimitError, UnreachableError, UsageError
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from operations.claiming.claim import claim_operation

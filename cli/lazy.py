@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import typer
@@ -113,22 +113,24 @@ def load(entry: Entry, *, name: str) -> Any:
     """Import the function behind *entry* and return it as a command."""
     module, _, function = entry.target.partition(":")
     app = typer.Typer(add_completion=False)
-    app.command(name, context_settings=dict(CONTEXT))(
-        getattr(_import(module), function)
-    )
-    return typer.main.get_command(app)
+    with importing():
+        app.command(name, context_settings=dict(CONTEXT))(
+            getattr(import_module(module), function)
+        )
+        return typer.main.get_command(app)
 
 
-def _import(name: str) -> ModuleType:
+@contextmanager
+def importing() -> Iterator[None]:
     """
-    Import a module without looking for garbage meanwhile.
+    Do not look for garbage while modules are imported.
 
     What modules define stays, so each of a dozen such searches would find nothing, in
     more objects than the one before: a tenth of the time of most commands.
     """
     gc.disable()
     try:
-        return import_module(name)
+        yield
     finally:
         gc.freeze()
         gc.enable()

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.lazy import Entry, Group, LazyGroup
+from cli.lazy import Entry, Group, LazyGroup, importing
 from cli.output import out, print_error
 from models.errors import InvalidDocumentError, MinutehandError
 from models.installed import INSTALLED, Packages
@@ -68,7 +68,7 @@ _ACTIONS = Group(
             "Make the actions of a small app what a folder says.",
         ),
         "list": Entry("cli.actions:list_actions", "List scheduled actions."),
-        "show": Entry("cli.actions:show_action", "Show a scheduled action."),
+        "show": Entry("cli.actions_show:show_action", "Show a scheduled action."),
         "run": Entry("cli.actions_run:run", "Run a scheduled action now."),
         "pause": Entry(
             "cli.pausing:pause_action",
@@ -333,10 +333,12 @@ def _find_packages() -> Packages:
 
 
 def _run(arguments: list[str]) -> int:
+    with importing():  # Typer imports pydantic when it makes the first option
+        options = _make_options()
     command = LazyGroup(
         COMMANDS,
         name="minutehand",
-        params=_make_options(),
+        params=options,
         epilog=_EXIT_CODES,
     )
     try:

@@ -89,7 +89,7 @@ def list_operations(  # noqa: PLR0913 - the options of the command
             since=since,
             until=end,
         )
-        found = fetch_shown_operations(connection, wanted, limit=limit, with_steps=json)
+        found = fetch_shown_operations(connection, wanted, limit=limit, in_full=json)
     if json:
         print_json([each.as_json() for each in found])
         return

@@ -51,6 +51,7 @@ def out() -> Console:
     """Return the console for data."""
     return Console(
         highlight=False,
+        emoji=False,
         soft_wrap=False,
         width=None if sys.stdout.isatty() else _find_pipe_width(),
     )
@@ -64,7 +65,7 @@ def _find_pipe_width() -> int:
 @cache
 def err() -> Console:
     """Return the console for everything that is not data."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_error(message: str) -> None:

@@ -6,7 +6,7 @@ from cli.connection import get_engine, get_settings
 from cli.output import print_note
 from cli.sign_in_links import make_link_here
 from cli.web_app import make_app
-from dispatch.packages import report_packages
+from dispatch.reporting_packages import report_packages
 from migrations.schema_revisions import check_schema
 from models.errors import UsageError
 from serving.server import WebServer

@@ -13,9 +13,9 @@ from datetime import datetime
 import sqlalchemy as sa
 import structlog
 
+from actions.adopting_zones import adopt_zones
 from actions.due_rows import recompute_due
 from actions.leader import Leader, get_last_tick_at, record_tick
-from actions.zone_changes import adopt_zones
 from models.database.engine import (
     TOLERATED_SKEW,
     Clock,

@@ -3,8 +3,8 @@ Look for what installed packages add: steps, sources and rules, by their entry p
 
 Commands only say at their start how to look (cli/main.py): packages are looked for when
 something names a kind that is not built in, so whoever needs none pays nothing.
-Programs that run for long call ``report_packages`` at their start, so that what cannot
-be used is known before it is needed.
+Programs that run for long call dispatch/reporting_packages.py at their start, so that
+what cannot be used is known before it is needed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,11 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-import structlog
-
 from models.extending import InstalledSource, InstalledStep
-from models.installed import INSTALLED, Packages, Refusal
+from models.installed import Packages, Refusal
 from models.operation import OperationModel
 from models.small_app import SourceModel
 from models.when import KINDS, InstalledWhen
-from telemetry import Event
-
-log = structlog.get_logger()
 
 #: The group of entry points of each, by the word for one of them.
 GROUPS = {
@@ -34,22 +29,6 @@ GROUPS = {
 }
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,99}", re.ASCII)
-
-
-def report_packages() -> Packages:
-    """Look for packages now, and log what cannot be used, and what can."""
-    INSTALLED.find_by(find_packages)
-    packages = INSTALLED.get()
-    for refusal in packages.refusals:
-        log.error(
-            Event.PACKAGE_REFUSED,
-            package=refusal.package,
-            kind=f"{refusal.what} {refusal.name}",
-            error=refusal.reason,
-        )
-    for (what, name), package in packages.origins.items():
-        log.info(Event.PACKAGE_USED, package=package, kind=f"{what} {name}")
-    return packages
 
 
 def find_packages() -> Packages:

@@ -8,10 +8,9 @@ wait without a slot, and one at a time tries the server, ever less often.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,6 +21,7 @@ from sqlalchemy.dialects.postgresql import insert
 from models.database.engine import db_now, reading, writing
 from models.database.tables import breakers
 from operations.mail.message import Mail, Outcome, Sending
+from operations.mail.server_pauses import LONGEST_PAUSE, Pause
 from operations.ports import Mailer, SendMail
 from telemetry import Event
 
@@ -31,53 +31,9 @@ log = structlog.get_logger()
 #: are.
 FIRST_PAUSE = timedelta(seconds=10)
 
-#: Longest pause between two trials: people accept that delay once a server is back.
-LONGEST_PAUSE = timedelta(minutes=5)
-
 #: How long a trial is the only one: longer than a mailer waits for one answer. If it
 #: is not over by then, its process died or the server is slow, and another may try.
 TRIAL = timedelta(seconds=45)
-
-#: Waiting operations return spread over this part of the outage so far: they must not
-#: all return at once.
-_SPREAD = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """
-    A server is not available.
-
-    Args:
-        name: What messages call the server.
-
-        since: When it first failed, aware UTC.
-
-        retry_at: When the next operation tries it, aware UTC.
-
-        now: The database's clock, aware UTC.
-
-        error: Its latest error.
-    """
-
-    name: str
-    since: datetime
-    retry_at: datetime
-    now: datetime
-    error: str
-
-    def __str__(self) -> str:
-        """Return one line for people."""
-        return (
-            f"the {self.name} has been unavailable since {self.since:%F %T}Z "
-            f"({self.error}); the next try is at {self.retry_at:%F %T}Z"
-        )
-
-    def find_wait(self, key: str) -> timedelta:
-        """Return how long the operation of mail *key* should wait, spread by *key*."""
-        spread = min((self.now - self.since) * _SPREAD, LONGEST_PAUSE)
-        share = zlib.crc32(key.encode()) / (1 << 32)
-        return max(self.retry_at - self.now, timedelta(seconds=1)) + spread * share
 
 
 class Breaker:
@@ -160,14 +116,6 @@ class Breaker:
         if row is None:
             return None
         return Pause(self._name, row.since, row.retry_at, row.now, row.error)
-
-
-def fetch_pauses(connection: sa.Connection) -> list[Pause]:
-    """Return every server that is unavailable, by name."""
-    rows = connection.execute(
-        sa.select(breakers, db_now().label("now")).order_by(breakers.c.name)
-    )
-    return [Pause(r.name, r.since, r.retry_at, r.now, r.error) for r in rows]
 
 
 class PatientMailer:

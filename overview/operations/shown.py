@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -42,7 +43,6 @@ from operations.running.taken import read_taken
 from overview.operations.beside import fetch_beside
 from overview.operations.operation_json import OperationJson, ProgressJson, StepJson
 from overview.operations.why_not import ALONE, Beside, Mark, Told, find_mark, tell_why
-from overview.zones import fetch_zones
 
 _UTC = load_zone("UTC")
 
@@ -326,7 +326,7 @@ def fetch_shown_operations(
     wanted: OperationFilter,
     *,
     limit: int,
-    with_steps: bool = True,
+    in_full: bool = True,
 ) -> list[ShownOperation]:
     """
     Return the operations that match *wanted*, the latest first.
@@ -338,10 +338,13 @@ def fetch_shown_operations(
 
         limit: The most to return.
 
-        with_steps: Whether to fetch their steps, with two more queries in all.
+        in_full: Whether to fetch also what a table has no room for: their steps, what
+            each waits for or has met, and their zones.
     """
     rows = fetch_latest(connection, wanted, limit=limit)
-    return _show(connection, rows, with_steps)
+    if not in_full:
+        return [_make_shown(row, ()) for row in rows]
+    return _show(connection, rows, with_steps=True)
 
 
 def _show(
@@ -365,7 +368,8 @@ def _tell(
         return []
     now = read_clock(connection)
     known = fetch_beside(connection, shown, now=now)
-    zones = fetch_zones(
+    # The kinds of ``when`` take a while to import, and lists for people need none.
+    zones = import_module("overview.zones").fetch_zones(
         connection, {(each.action_uid, each.action_revision) for each in shown}
     )
     return [

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.small_apps.senders import find_sender_doubt
 from models.database.tables import small_apps
-from operations.adapters.breaker import fetch_pauses
+from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 
 #: While there are mails to send, one is tried at least every five minutes.

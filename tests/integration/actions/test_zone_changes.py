@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from actions.adopting_zones import adopt_zones
 from actions.zone_changes import (
     MovedInstant,
-    adopt_zones,
     find_moved,
     find_reread,
     find_unreadable,

@@ -175,6 +175,7 @@ _PLAIN = {
     *("apps list", "apps show", "operations state", "operations log"),
     *("queues list", "queues pause", "workers list", "workers drain"),
     *("keys list", "changes list", "mails list"),
+    *("operations list", "operations show", "operations cancel"),
 }
 
 #: A twentieth of a second: the log and the metrics, which are the fleet's.
@@ -182,10 +183,13 @@ _TOLD = {"prometheus_client", "structlog"}
 
 #: Commands that write none of them, although what they show is the fleet's work.
 _SILENT = _PLAIN | {
-    *("status", "actions list", "actions show", "actions post", "actions pause"),
-    *("apps apply", "preview", "operations list", "operations cancel", "why"),
-    *("load", "audit", "backfills list"),
+    *("status", "doctor", "actions list", "actions show", "actions post"),
+    *("actions pause", "apps apply", "preview", "why", "load", "audit"),
+    "backfills list",
 }
+
+#: As long as the log: colours for code, of which one command prints some.
+_COLORED = {"pygments", "rich.syntax"}
 
 
 @pytest.mark.slow
@@ -195,9 +199,10 @@ _SILENT = _PLAIN | {
         (_ENTRIES.keys() - _FLEET, _HEAVY),
         (_SILENT, _TOLD),
         (_PLAIN, _RULES),
+        (_SILENT - {"actions show"}, _COLORED),
         (set(), {"models.operation", "models.small_app", *_RULES}),
     ],
-    ids=["heavy", "log", "rules", "settings"],
+    ids=["heavy", "log", "rules", "colors", "settings"],
 )
 def test_commands_import_only_what_they_need(names: set[str], spared: set[str]):
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from cli.output import format_both, out, print_table
+from cli.output import err, format_both, out, print_table
 from models.units import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
@@ -49,6 +49,17 @@ def test_people_see_the_day_once():
     shown = format_both(AT - timedelta(hours=12))
 
     assert "2026-11-23 12:30:00 (11:30:00Z)" == shown
+
+
+@pytest.mark.parametrize("console", [out, err])
+def test_names_keep_their_colons(console: Callable[[], Console]):
+    """
+    What stands between colons in a name is no emoji.
+    """
+    with console().capture() as printed:
+        console().print("nightly :fire: report", markup=False)
+
+    assert "nightly :fire: report\n" == printed.get()
 
 
 def test_nothing_is_a_dash():

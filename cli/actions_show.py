@@ -1,0 +1,106 @@
+"""The command ``actions show``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from json import dumps
+
+from rich.syntax import Syntax
+
+from actions.pausing.pause_state import APP, INSTALLATION, Pause
+from actions.read_actions import RevisionNote
+from cli.action_view import format_last, style_action_state
+from cli.connection import read_database
+from cli.options import ActionArgument, AppOption, JsonOption
+from cli.output import (
+    describe_pause,
+    format_both,
+    format_due,
+    out,
+    print_fields,
+    print_json,
+    print_table,
+)
+from models.database.engine import read_clock
+from models.fields.delay import join_delay
+from overview.actions.shown import DetailedAction, fetch_detailed_action
+
+#: Next occurrences that are listed.
+_SHOWN = 5
+
+#: Revisions that are listed, the latest first.
+_REVISIONS_SHOWN = 10
+
+
+def show_action(
+    action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
+) -> None:
+    """
+    Show a scheduled action.
+
+    A deleted action is found by its uid.
+    """
+    with read_database() as connection:
+        found = fetch_detailed_action(
+            connection, action, app=app, count=_SHOWN, revisions=_REVISIONS_SHOWN
+        )
+        now = read_clock(connection)
+    if json:
+        print_json(found.as_json())
+        return
+    _print_action(found, now)
+    out().print()
+    _print_revisions(found.revisions)
+    out().print()
+    text = dumps(found.action.document, ensure_ascii=False, indent=2)
+    out().print(Syntax(text, "json", theme="ansi_dark", background_color="default"))
+
+
+def _print_action(found: DetailedAction, now: datetime) -> None:
+    shown, last = found.action, found.last
+    waiting = join_delay(shown.delay, shown.at)
+    waits = f"{shown.event}, {waiting or 'at once'}" if shown.event else None
+    print_fields(
+        [
+            ("uid", shown.uid),
+            ("app", shown.app),
+            ("name", shown.name),
+            ("state", style_action_state(shown.state)),
+            ("paused", None if shown.pause is None else _describe_pause(shown.pause)),
+            ("why", shown.quarantine_reason or shown.problem),
+            ("revision", str(shown.revision)),
+            ("when", shown.sentence),
+            ("event", waits),
+            ("queue", shown.queue),
+            ("overlap", shown.overlap),
+            ("effective", format_both(shown.effective_from)),
+            ("created", format_both(shown.created_at)),
+            ("updated", format_both(shown.updated_at)),
+            ("last", None if last is None else format_last(last, now)),
+            ("operation", None if last is None else str(last.operation_id)),
+            ("next", "\n".join(format_due(each) for each in shown.following) or None),
+        ]
+    )
+
+
+def _print_revisions(revisions: Sequence[RevisionNote]) -> None:
+    print_table(
+        ("number", "change", "at", "by", "note"),
+        (
+            [
+                str(each.revision),
+                each.change,
+                format_both(each.recorded_at),
+                each.changed_by or "-",
+                each.note or "",
+            ]
+            for each in revisions
+        ),
+        empty="",
+    )
+
+
+def _describe_pause(pause: Pause) -> str:
+    whose = {APP: "with its app, ", INSTALLATION: "with the installation, "}
+    return whose.get(pause.scope or "", "") + describe_pause(pause)
