@@ -27,7 +27,6 @@ from operations.list_operations import (
     is_tried_before,
     match,
     match_period,
-    walk,
 )
 
 #: Operations that are looked at, at most; those of one app lie apart in the table, so
@@ -185,7 +184,14 @@ def _count_groups(
 ) -> list[sa.Row[Any]]:
     """Count the latest operations in groups: looked at, and matching *free*."""
     base = find_base(connection, free, BOUNDS)
-    latest = walk(free, [*find_place(free), *base], most).subquery("latest")
+    place = [*find_place(free), match_period(free.since, free.until), *base]
+    latest = (
+        sa.select(operations)
+        .where(*place)
+        .order_by(_kept.recorded_at.desc())
+        .limit(most)
+        .subquery("latest")
+    )
     columns = latest.c
     is_retrying = sa.and_(
         columns.state == OperationState.PENDING, is_tried_before(columns.reason)

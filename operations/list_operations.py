@@ -205,7 +205,7 @@ def fetch_operations(
     asked = match(operations.c, wanted)
     if not asked:
         # One more says that others follow.
-        first = walk(wanted, place, page.limit + 1).subquery("first")
+        first = _walk(wanted, place, page.limit + 1).subquery("first")
         rows = _read(connection, sa.select(first), page.limit)
         return _make_part(rows, page.limit, None)
     base = find_base(connection, wanted, bounds)
@@ -221,12 +221,12 @@ def fetch_operations(
         # Then the others are not even looked at.
         place.append(UNSUCCESSFUL.of())
     most = bounds.for_list(wanted.app)
-    looked_at = walk(wanted, place, most).subquery("looked_at")
+    looked_at = _walk(wanted, place, most).subquery("looked_at")
     matching = sa.select(looked_at).where(*match(looked_at.c, wanted))
     rows = _read(connection, matching, page.limit)
     end = None
     if len(rows) <= page.limit:
-        end = _find_end(connection, walk(wanted, place, most, _KEY), most)
+        end = _find_end(connection, _walk(wanted, place, most, _KEY), most)
     return _make_part(rows, page.limit, end)
 
 
@@ -234,7 +234,7 @@ def fetch_operations(
 _KEY = operations.c.recorded_at, operations.c.occurrence, operations.c.id
 
 
-def walk(
+def _walk(
     wanted: OperationFilter,
     place: Conditions,
     most: int,
