@@ -255,11 +255,10 @@
   /** Send a form while one types, and show the parts of the answer. */
   function check(form) {
     let pending = null;
-    let asked = 0;
+    let typed = 0;
     let field = "";  // the last that was typed into: it tells more than the others
     const send = async () => {
-      pending = null;
-      const number = ++asked;
+      const number = typed;
       try {
         const answer = await fetch(form.dataset.check, {
           method: "POST",
@@ -268,7 +267,7 @@
         });
         if (answer.status === 401) return endSession();
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        if (number !== asked) return;  // somebody typed on
+        if (number !== typed) return;  // somebody typed on
         replacePart(find("#signs"), joinSigns(find("#signs", page) ?? document.createElement("svg")));
         for (const id of form.dataset.into.split(" ")) {
           const [old, fresh] = [document.getElementById(id), page.getElementById(id)];
@@ -279,7 +278,7 @@
       }
     };
     form.addEventListener("input", (event) => {
-      asked += 1;  // an answer that is on its way knows nothing of it
+      typed += 1;  // an answer that is on its way knows nothing of it
       field = event.target.name;
       clearTimeout(pending);
       pending = setTimeout(send, 300);
