@@ -33,7 +33,7 @@ from cli.output import (
 )
 from models.decision import get_action_name
 from models.operation_state import OperationState, Reason, Trigger
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from overview.operations.shown import (
     MissedRange,
     ShownOperation,

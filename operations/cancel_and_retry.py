@@ -23,7 +23,8 @@ from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Reason, StepState
 from operations.back_off import ATTEMPTS
 from operations.claiming.obstacles import RETURN_KEY, STEPS_KEY
-from operations.list_operations import belongs_to, fetch_steps, make_unknown
+from operations.list_operations import fetch_steps, make_unknown
+from operations.operation_filter import belongs_to
 from operations.running.step_records import reset_steps, skip_open_steps
 
 #: The states that a retry reopens.

@@ -18,11 +18,10 @@ import sqlalchemy as sa
 from models.database.engine import read_clock
 from models.database.tables import UNCERTAIN, deliveries, operations
 from models.operation_state import OperationState, Reason
-from operations.list_operations import (
-    BOUNDS,
+from operations.list_operations import BOUNDS, find_base
+from operations.operation_filter import (
     OperationFilter,
     begins_with,
-    find_base,
     find_place,
     is_tried_before,
     match,

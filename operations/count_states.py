@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from models.database.engine import read_clock
 from models.database.tables import LIVE, operations
 from models.operation_state import FINAL_STATES, LIVE_STATES, OperationState
-from operations.list_operations import Conditions, belongs_to
+from operations.operation_filter import Conditions, belongs_to
 
 #: How far back final operations are counted, unless somebody says otherwise.
 COUNTED_WITHIN = timedelta(hours=24)

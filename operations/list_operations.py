@@ -17,18 +17,14 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.database.engine import Identifier, UtcDateTime, db_now
+from models.database.engine import db_now
 from models.database.tables import (
     LIVE,
     PENDING,
     RECORDED_APART,
-    RECORDED_WITHIN,
     TROUBLED,
-    UNCERTAIN,
     UNSUCCESSFUL,
-    deliveries,
     operation_steps,
     operations,
     scheduled_actions,
@@ -39,12 +35,20 @@ from models.operation_state import (
     TROUBLED_STATES,
     UNSUCCESSFUL_STATES,
     OperationState,
-    Queue,
-    Reason,
-    Trigger,
 )
 from models.paging import Page, Part, Position
-from operations.causes import Cause, has_cause
+from operations.operation_filter import (
+    UNCERTAIN_IDS,
+    Columns,
+    Conditions,
+    OperationFilter,
+    belongs_to,
+    find_place,
+    match,
+    match_period,
+    read_id,
+    read_period,
+)
 from operations.running.taken import seconds_taken
 
 
@@ -80,52 +84,6 @@ PATIENT = Bounds(looked_at=100_000, looked_at_of_app=100_000, sorted_at_once=20_
 
 #: Rows that are fetched at once.
 _AT_ONCE = 5_000
-
-Conditions = list[sa.ColumnElement[bool] | sa.TextClause]
-_Columns = ReadOnlyColumnCollection[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class OperationFilter:
-    """
-    Which operations are wanted; None, or an empty set, matches everything.
-
-    Args:
-        reason: The beginning of the reason; free text may follow it.
-
-        text: The id of an operation, or a part of what triggered it (which has the name
-            of the action), of the uid of the action, of the user, of the reason or of
-            the error. Upper and lower case are the same.
-
-        since: Compared with the occurrence, inclusive.
-
-        until: Compared with the occurrence, exclusive.
-
-        recorded_since: Compared with when it was recorded, inclusive.
-
-        recorded_until: Compared with when it was recorded, exclusive.
-
-        cause: Failed of it.
-
-        is_retrying: Only those that wait for another attempt.
-
-        is_uncertain: Only those with mails that may or may not have been sent.
-    """
-
-    app: str | None = None
-    action_uid: str | None = None
-    states: frozenset[OperationState] = frozenset()
-    queue: Queue | None = None
-    trigger: Trigger | None = None
-    reason: Reason | None = None
-    text: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    recorded_since: datetime | None = None
-    recorded_until: datetime | None = None
-    cause: Cause | None = None
-    is_retrying: bool = False
-    is_uncertain: bool = False
 
 
 def fetch_operation(
@@ -169,11 +127,6 @@ def require_operation(
 def make_unknown(operation_id: UUID) -> NotFoundError:
     """Return the error that there is no operation *operation_id*."""
     return NotFoundError(f"there is no operation {operation_id}")
-
-
-def belongs_to(app: str | None) -> Conditions:
-    """Return the condition that an operation is one of *app*; None: of any."""
-    return [] if app is None else [operations.c.app == app]
 
 
 def fetch_operations(
@@ -253,7 +206,7 @@ def _walk(
         columns: Of the query, among them those that lists are in order by.
     """
     query = sa.select(*columns).where(*place)
-    due, recorded = _read_period(wanted.since, wanted.until)
+    due, recorded = read_period(wanted.since, wanted.until)
     if not due:
         return _order(query, operations.c).limit(most)
     is_apart = RECORDED_APART.of()
@@ -266,125 +219,11 @@ def _walk(
     return _order(sa.select(both), both.c).limit(most)
 
 
-def match_period(
-    since: datetime | None, until: datetime | None
-) -> sa.ColumnElement[bool]:
-    """Match occurrences from *since* to before *until*, in a way that indexes serve."""
-    due, recorded = _read_period(since, until)
-    if not due:
-        return sa.true()
-    return sa.and_(*due, sa.or_(sa.and_(*recorded), RECORDED_APART.of()))
-
-
-def _read_period(
-    since: datetime | None, until: datetime | None
-) -> tuple[Conditions, Conditions]:
-    """Match what was due in a period, and what is recorded of it, but for the apart."""
-    columns = operations.c
-    due: Conditions = []
-    recorded: Conditions = []
-    if since is not None:
-        due.append(columns.occurrence >= since)
-        recorded.append(columns.recorded_at >= since)
-    if until is not None:
-        due.append(columns.occurrence < until)
-        recorded.append(columns.recorded_at < until + RECORDED_WITHIN)
-    return due, recorded
-
-
-def find_place(wanted: OperationFilter, page: Page | None = None) -> Conditions:
-    """Return the conditions that an index on ``recorded_at`` serves, in its order."""
-    columns = operations.c
-    place: Conditions = list(belongs_to(wanted.app))
-    if wanted.recorded_since is not None:
-        place.append(columns.recorded_at >= wanted.recorded_since)
-    if wanted.recorded_until is not None:
-        place.append(columns.recorded_at < wanted.recorded_until)
-    after = None if page is None else page.read_after(datetime, datetime, UUID)
-    if after is not None:
-        recorded_at, occurrence, operation_id = after
-        place.append(
-            sa.tuple_(columns.recorded_at, columns.occurrence, columns.id)
-            < sa.tuple_(
-                sa.literal(recorded_at, UtcDateTime),
-                sa.literal(occurrence, UtcDateTime),
-                sa.literal(operation_id, Identifier),
-            )
-        )
-    return place
-
-
-def match(columns: _Columns, wanted: OperationFilter) -> Conditions:
-    """Return the conditions of *wanted* but for place and period, on *columns*."""
-    found: Conditions = [
-        column == value
-        for column, value in (
-            (columns.action_uid, wanted.action_uid),
-            (columns.queue, wanted.queue),
-            (columns.trigger, wanted.trigger),
-        )
-        if value is not None
-    ]
-    if wanted.states:
-        found.append(columns.state.in_(sorted(wanted.states)))
-    if wanted.reason is not None:
-        found.append(begins_with(columns.reason, wanted.reason))
-    if wanted.text:
-        found.append(_contains(columns, wanted.text))
-    if wanted.cause is not None:
-        found.append(columns.state == OperationState.FAILED)
-        found.append(has_cause(columns, wanted.cause))
-    if wanted.is_retrying:
-        found.append(columns.state == OperationState.PENDING)
-        found.append(is_tried_before(columns.reason))
-    if wanted.is_uncertain:
-        found.append(columns.id.in_(_UNCERTAIN))
-    return found
-
-
-#: Operations with uncertain mails, of which there are few.
-_UNCERTAIN = sa.select(deliveries.c.operation_id).where(UNCERTAIN.of("deliveries"))
-
-
-def is_tried_before(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Match the reasons of what waits for another attempt, not for a task's end."""
-    return sa.and_(column.is_not(None), ~begins_with(column, Reason.TASK))
-
-
-def begins_with(
-    column: sa.ColumnElement[str], reason: Reason
-) -> sa.ColumnElement[bool]:
-    """Match texts that are *reason*, perhaps followed by free text."""
-    return sa.or_(
-        column == reason.value, column.startswith(f"{reason.value}: ", autoescape=True)
-    )
-
-
-def _contains(columns: _Columns, text: str) -> sa.ColumnElement[bool]:
-    return sa.or_(
-        columns.id == _read_id(text),
-        *(
-            column.icontains(text, autoescape=True)
-            for column in (
-                *(columns.triggered_by, columns.action_uid, columns.user_id),
-                *(columns.reason, columns.error),
-            )
-        ),
-    )
-
-
-def _read_id(text: str) -> UUID | None:
-    try:
-        return UUID(text.strip())
-    except ValueError:
-        return None
-
-
 def find_base(
     connection: sa.Connection, wanted: OperationFilter, bounds: Bounds
 ) -> Conditions:
     """Return conditions that an index serves and few operations meet; or none."""
-    named = None if wanted.text is None else _read_id(wanted.text)
+    named = None if wanted.text is None else read_id(wanted.text)
     # Also the uid of an action may look like an id.
     if named is not None and fetch_operation(connection, named, app=wanted.app):
         return [operations.c.id == named]
@@ -392,7 +231,7 @@ def find_base(
     if wanted.action_uid is not None:
         bases.append([operations.c.action_uid == wanted.action_uid])
     if wanted.is_uncertain:
-        bases.append([operations.c.id.in_(_UNCERTAIN)])
+        bases.append([operations.c.id.in_(UNCERTAIN_IDS)])
     if wanted.is_retrying:
         bases.append([PENDING.of()])
     if wanted.states and wanted.states <= LIVE_STATES:
@@ -422,7 +261,7 @@ def _locate(row: sa.Row[Any]) -> Position:
     return row.recorded_at, row.occurrence, row.id
 
 
-def _order(query: sa.Select[Any], columns: _Columns) -> sa.Select[Any]:
+def _order(query: sa.Select[Any], columns: Columns) -> sa.Select[Any]:
     return query.order_by(
         columns.recorded_at.desc(), columns.occurrence.desc(), columns.id.desc()
     )
@@ -437,12 +276,12 @@ def _read(
     return connection.execute(_order(query, columns).limit(limit + 1)).all()
 
 
-def _add(columns: _Columns) -> Iterator[sa.Label[Any]]:
+def _add(columns: Columns) -> Iterator[sa.Label[Any]]:
     yield _action_name(columns)
     yield seconds_taken(columns).label("taken_s")
 
 
-def _action_name(columns: _Columns) -> sa.Label[str | None]:
+def _action_name(columns: Columns) -> sa.Label[str | None]:
     # for the few rows that are returned: a join might do it for all
     return (
         sa.select(scheduled_actions.c.name)

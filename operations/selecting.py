@@ -29,7 +29,7 @@ from models.operation_state import (
 from operations.cancel_and_retry import (
     RETRIED_STATES,
 )
-from operations.list_operations import begins_with, match_period
+from operations.operation_filter import begins_with, match_period
 
 
 class Change(StrEnum):

@@ -19,7 +19,8 @@ from models.database.engine import reading
 from models.database.id_prefix import find_by_prefix
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState
-from operations.list_operations import belongs_to, make_unknown
+from operations.list_operations import make_unknown
+from operations.operation_filter import belongs_to
 
 #: Seconds between two looks of somebody who waits.
 LOOK_EVERY_S = 1.0

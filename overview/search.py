@@ -21,7 +21,7 @@ from actions.read_actions import ActionState, get_action_state
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.decision import get_action_name
 from models.operation_state import OperationState
-from operations.list_operations import belongs_to
+from operations.operation_filter import belongs_to
 
 #: The most hits of each kind.
 HITS = 20

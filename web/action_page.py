@@ -25,7 +25,7 @@ from models.fields.instants import parse_instant
 from models.operation_state import OperationState
 from models.paging import Page
 from models.revision import OF_DOCUMENT
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from overview.actions.days import ActionDays
 from overview.actions.explaining import explain_instant
 from overview.actions.recent_runs import RecentRuns

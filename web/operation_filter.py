@@ -22,7 +22,7 @@ from models.fields.instants import format_instant
 from models.fields.strict_model import show
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.paging import Page
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from overview.operations.same_cause import read_cause
 from overview.operations.why_not import Mark
 from serving.context import Context

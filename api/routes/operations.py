@@ -23,8 +23,8 @@ from models.requests.operations import CancelModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.count_facets import count_facets
 from operations.count_states import count_states
-from operations.list_operations import OperationFilter
 from operations.mail.list_deliveries import Delivery, DeliveryJson, fetch_deliveries
+from operations.operation_filter import OperationFilter
 from operations.operation_log import (
     FIRST_KEPT,
     LAST_KEPT,

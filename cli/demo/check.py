@@ -21,7 +21,7 @@ from cli.demo.data import (
 from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from overview.operations.shown import ShownOperation, fetch_shown_operations
 from settings import Settings
 

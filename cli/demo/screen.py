@@ -24,7 +24,7 @@ from models.database.engine import read_host_clock
 from models.decision import get_action_name
 from models.errors import UnreachableError
 from models.operation_state import OperationState, StepState
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from overview.operations.shown import (
     ShownOperation,
     describe_result,

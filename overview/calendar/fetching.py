@@ -19,7 +19,7 @@ from models.database.tables import (
 )
 from models.errors import RuleError
 from models.operation_state import OperationState
-from operations.list_operations import match_period
+from operations.operation_filter import match_period
 from overview.load.fetching import Whose
 
 #: How long after its end an outage may have been recorded and still counts.

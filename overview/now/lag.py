@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from models.database.engine import read_clock
 from models.database.sql_time import seconds_between
 from models.database.tables import operations
-from operations.list_operations import belongs_to
+from operations.operation_filter import belongs_to
 from overview.installation.figures import LATELY
 from overview.now.minutes import minute_of
 

@@ -15,7 +15,7 @@ from models.database.tables import operations, scheduled_action_revisions
 from models.decision import get_action_name
 from models.operation_state import OperationState, Trigger
 from models.units import format_age
-from operations.list_operations import belongs_to
+from operations.operation_filter import belongs_to
 
 #: What begins later than this after it was due is late: ticks are a minute apart.
 LATE_AFTER = timedelta(minutes=1)

@@ -20,7 +20,7 @@ from models.database.engine import UtcDateTime, read_clock
 from models.database.tables import TROUBLED, operations, scheduled_action_revisions
 from models.errors import RuleError
 from models.operation_state import OperationState, Trigger
-from operations.list_operations import belongs_to
+from operations.operation_filter import belongs_to
 from overview.now.planned import foresee_minutes
 from overview.now.unled import Unled, UnledJson, fetch_unled
 

@@ -24,7 +24,7 @@ from models.database.tables import (
 from models.decision import get_action_name
 from models.operation_state import DeliveryState, OperationState
 from models.units import show_instant
-from operations.list_operations import belongs_to
+from operations.operation_filter import belongs_to
 from overview.json_form import LocalTimeJson, make_local_time
 from overview.now.causes import WITHIN
 from overview.now.late import Late, fetch_late

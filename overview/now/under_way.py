@@ -17,7 +17,8 @@ from models.database.engine import UtcDateTime, read_clock
 from models.database.tables import LIVE, operation_steps, operations
 from models.decision import get_action_name
 from models.operation_state import OperationState, Queue, StepState, Trigger
-from operations.list_operations import belongs_to, fetch_steps, is_tried_before
+from operations.list_operations import fetch_steps
+from operations.operation_filter import belongs_to, is_tried_before
 from operations.running.estimates import RUNS
 from operations.running.taken import seconds_taken
 from overview.operations.operation_json import ProgressJson

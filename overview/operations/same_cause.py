@@ -14,7 +14,8 @@ from models.database.tables import TROUBLED, operations
 from models.errors import UsageError
 from models.operation_state import OperationState
 from operations.causes import Cause, has_cause, make_cause
-from operations.list_operations import belongs_to, require_operation
+from operations.list_operations import require_operation
+from operations.operation_filter import belongs_to
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 

@@ -32,12 +32,12 @@ from models.operation_state import (
 from models.paging import Page, Part
 from operations.claiming.obstacles import STEPS_KEY
 from operations.list_operations import (
-    OperationFilter,
     fetch_latest,
     fetch_operations,
     fetch_steps,
     require_operation,
 )
+from operations.operation_filter import OperationFilter
 from operations.running.estimates import Usual, estimate_steps
 from operations.running.taken import read_taken
 from overview.operations.beside import fetch_beside

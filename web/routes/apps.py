@@ -20,7 +20,7 @@ from models.errors import MinutehandError
 from models.operation_state import OperationState
 from models.paging import Page
 from models.requests.actions import PauseModel
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part
 from overview.apps.data import fetch_domain_part
 from overview.apps.shown import (

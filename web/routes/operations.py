@@ -15,7 +15,8 @@ from models.database.engine import read_clock
 from models.operation_state import LIVE_STATES
 from models.paging import Page
 from operations.count_facets import Facets, count_facets
-from operations.list_operations import OperationFilter, fetch_operations
+from operations.list_operations import fetch_operations
+from operations.operation_filter import OperationFilter
 from overview.operations.shown import ShownOperation, fetch_filled_part
 from serving.context import Context, Viewer
 from serving.cursors import write_cursor

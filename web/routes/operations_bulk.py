@@ -26,7 +26,7 @@ from models.errors import InvalidDocumentError, MinutehandError, NotFoundError
 from models.fields.instants import format_instant
 from models.paging import Page
 from models.requests.bulk_changes import MOST_NAMED, BulkChangeModel, BulkKind
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from operations.selecting import CHANGEABLE, Change, Counted
 from overview.bulk import fetch_shown_bulk
 from overview.operations.shown import fetch_filled_part, fetch_shown_operation

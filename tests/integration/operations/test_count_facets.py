@@ -12,7 +12,8 @@ from models.database.tables import deliveries
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from operations.causes import make_cause
 from operations.count_facets import Facets, count_facets
-from operations.list_operations import OperationFilter, fetch_operations
+from operations.list_operations import fetch_operations
+from operations.operation_filter import OperationFilter
 from tests.scheduling import MONDAY, add_revision, edit, make_operation, record_all
 
 ALL = [make_operation(number) for number in range(6)]

@@ -15,11 +15,11 @@ from operations.count_states import count_states
 from operations.list_operations import (
     BOUNDS,
     Bounds,
-    OperationFilter,
     fetch_latest,
     fetch_operation,
     fetch_operations,
 )
+from operations.operation_filter import OperationFilter
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
 COUNT = 7

@@ -12,7 +12,8 @@ from models.database.tables import operations
 from models.occurrence import make_missed_id
 from models.operation_state import OperationState, Overlap, Queue, Reason
 from operations.cancel_and_retry import cancel, reopen
-from operations.list_operations import OperationFilter, fetch_operations
+from operations.list_operations import fetch_operations
+from operations.operation_filter import OperationFilter
 from operations.record import QUEUE_LIMIT, record
 from operations.state import get_operation_state
 from tests.scheduling import (

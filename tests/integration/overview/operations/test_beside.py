@@ -12,7 +12,7 @@ from actions.leader import Leader
 from models.database.engine import reading, writing
 from models.database.tables import deliveries, leaderships
 from models.operation_state import Overlap, Queue
-from operations.list_operations import OperationFilter
+from operations.operation_filter import OperationFilter
 from overview.operations.beside import fetch_last_taken
 from overview.operations.shown import ShownOperation, fetch_shown_operations
 from overview.operations.why_not import Mark, Place
