@@ -49,23 +49,9 @@ def publish_data(
     names: Collection[str] | None = None,
 ) -> list[Move]:
     """Make the staged data of *names* (None: all) live; return what moved, by name."""
-    statement = (
-        sa.update(domains)
-        .where(
-            domains.c.app == app,
-            domains.c.staged_version.is_not(None),
-            domains.c.staged_version.is_distinct_from(domains.c.live_version),
-            _is_one_of(names),
-        )
-        .values(
-            previous_version=domains.c.live_version,
-            live_version=domains.c.staged_version,
-            published_at=now,
-        )
-        .returning(domains.c.name, domains.c.previous_version, domains.c.live_version)
-    )
-    rows = sorted(connection.execute(statement).all())
-    return [Move("data", name, before, after) for name, before, after in rows]
+    staged = domains.c.staged_version
+    is_new = staged.is_distinct_from(domains.c.live_version)
+    return _point_at_data(connection, staged, app, now, names, is_new)
 
 
 def roll_back_data(
@@ -75,16 +61,26 @@ def roll_back_data(
     names: Collection[str] | None = None,
 ) -> list[Move]:
     """Swap live data of *names* (None: all) with what was live before; return moves."""
+    return _point_at_data(connection, domains.c.previous_version, app, now, names)
+
+
+def _point_at_data(
+    connection: sa.Connection,
+    version: sa.ColumnElement[str],
+    app: str,
+    now: datetime,
+    names: Collection[str] | None,
+    *conditions: sa.ColumnElement[bool],
+) -> list[Move]:
+    """Make *version* live where there is one; return what moved, by name."""
+    if names is not None:
+        conditions += (domains.c.name.in_(names),)
     statement = (
         sa.update(domains)
-        .where(
-            domains.c.app == app,
-            domains.c.previous_version.is_not(None),
-            _is_one_of(names),
-        )
+        .where(domains.c.app == app, version.is_not(None), *conditions)
         .values(
             previous_version=domains.c.live_version,
-            live_version=domains.c.previous_version,
+            live_version=version,
             published_at=now,
         )
         .returning(domains.c.name, domains.c.previous_version, domains.c.live_version)
@@ -93,48 +89,36 @@ def roll_back_data(
     return [Move("data", name, before, after) for name, before, after in rows]
 
 
-def _is_one_of(names: Collection[str] | None) -> sa.ColumnElement[bool]:
-    return sa.true() if names is None else domains.c.name.in_(names)
-
-
 def publish_document(
     connection: sa.Connection, app: str, kind: str, now: datetime
 ) -> list[Move]:
     """Make the staged document live; return a move if that changed it."""
-    statement = (
-        sa.update(app_documents)
-        .where(
-            app_documents.c.app == app,
-            app_documents.c.part == kind,
-            app_documents.c.staged.is_not(None),
-            app_documents.c.staged.is_distinct_from(app_documents.c.live),
-        )
-        .values(
-            previous=app_documents.c.live,
-            live=app_documents.c.staged,
-            published_at=now,
-        )
-    )
-    moved = connection.execute(statement).rowcount
-    return [Move(kind, kind, None, None)] if moved else []
+    staged = app_documents.c.staged
+    is_new = staged.is_distinct_from(app_documents.c.live)
+    return _point_at_document(connection, staged, app, kind, now, is_new)
 
 
 def roll_back_document(
     connection: sa.Connection, app: str, kind: str, now: datetime
 ) -> list[Move]:
     """Swap the live document with the one that was live before."""
+    return _point_at_document(connection, app_documents.c.previous, app, kind, now)
+
+
+def _point_at_document(
+    connection: sa.Connection,
+    document: sa.ColumnElement[str],
+    app: str,
+    kind: str,
+    now: datetime,
+    *conditions: sa.ColumnElement[bool],
+) -> list[Move]:
+    """Make *document* live if there is one; return a move if that changed anything."""
+    kept = app_documents.c
     statement = (
         sa.update(app_documents)
-        .where(
-            app_documents.c.app == app,
-            app_documents.c.part == kind,
-            app_documents.c.previous.is_not(None),
-        )
-        .values(
-            previous=app_documents.c.live,
-            live=app_documents.c.previous,
-            published_at=now,
-        )
+        .where(kept.app == app, kept.part == kind, document.is_not(None), *conditions)
+        .values(previous=kept.live, live=document, published_at=now)
     )
     moved = connection.execute(statement).rowcount
     return [Move(kind, kind, None, None)] if moved else []
