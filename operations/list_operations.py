@@ -212,8 +212,9 @@ def _walk(
     is_apart = RECORDED_APART.of()
     at_once = query.where(*due, *recorded, sa.not_(is_apart))
     latest = _order(at_once, operations.c).limit(most)
-    # The others are few; with a limit, PostgreSQL would go through all operations in
-    # the order of the list, in the hope to meet some.
+    # The others are few, unless a long outage or backfill is looked at: then a part
+    # costs what was recorded of it, 2 ms a thousand. With a limit, PostgreSQL would go
+    # through all operations in the order of the list, in the hope to meet some.
     others = query.where(*due, is_apart)
     both = sa.union_all(sa.select(latest.subquery()), others).subquery()
     return _order(sa.select(both), both.c).limit(most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -96,7 +96,9 @@ def read_period(
         recorded.append(columns.recorded_at >= since)
     if until is not None:
         due.append(columns.occurrence < until)
-        recorded.append(columns.recorded_at < until + RECORDED_WITHIN)
+        # A second more, for SQLite knows of recorded apart to the second alone.
+        recorded_by = until + RECORDED_WITHIN + timedelta(seconds=1)
+        recorded.append(columns.recorded_at < recorded_by)
     return due, recorded
 
 

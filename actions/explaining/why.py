@@ -267,7 +267,10 @@ def _explain_queue(history: History, operation: RecordedOperation) -> str:
             " Check: minutehand status"
         )
     if operation.sent_at is not None and taken_at < operation.sent_at:
-        return f"from which no worker has taken anything since {history.show(taken_at)}"
+        return (
+            "from which no worker has taken any of the latest operations since"
+            f" {history.show(taken_at)}"
+        )
     return "and the workers of that queue are busy"
 
 

@@ -129,7 +129,7 @@ def _read_filter(  # noqa: PLR0913 - the parameters of the list
     ] = None,
     recorded_from: Annotated[
         Instant | None,
-        Query(description="Recorded at or after this. Finds what is long ago at once."),
+        Query(description="Recorded at or after this."),
     ] = None,
     recorded_until: Annotated[
         Instant | None, Query(description="Recorded before this.")

@@ -54,13 +54,14 @@ def find_coming(
 
         until: Aware UTC. Not after *since*: nothing is coming, and nobody is asked.
 
-        load: Theirs. If the period lies in its own, nothing is counted again.
+        load: Theirs. If the period lies in its own, nothing is counted again, unless
+            there was no time left to count all of that.
 
         is_over: Whether there is no time left to count.
     """
     if until <= since:
         return Coming((), 0, {})
-    if load is not None and load.since <= since and until <= load.until:
+    if load is not None and load.has_all(since, until):
         within = [each for each in load.minutes if since <= each.at < until]
         return Coming(within, load.actions, load.left_out)
     counting = Counting(since, until, named=0)

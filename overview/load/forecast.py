@@ -183,6 +183,10 @@ class Load:
         """Whether there was no time to count all."""
         return TIME in self.left_out
 
+    def has_all(self, since: datetime, until: datetime) -> bool:
+        """Return whether all from *since* to before *until* was counted."""
+        return not self.is_partial and self.since <= since and until <= self.until
+
     @property
     def total(self) -> int:
         """How many occurrences in all."""

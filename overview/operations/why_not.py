@@ -305,7 +305,10 @@ def _tell_queued(operation: Recorded, beside: Beside) -> Told:
     elif place.is_served:
         parts += ["; a worker last took one at ", place.taken_at]
     else:
-        parts += [", from which no worker has taken anything since ", place.taken_at]
+        parts += [
+            ", from which no worker has taken any of the latest operations since "
+        ]
+        parts += [place.taken_at]
     return _wait(operation, [*parts, "."], Remedy.WORKERS)
 
 

@@ -50,8 +50,10 @@ def show_calendar(context: Viewer) -> Response:
         return render(context, "calendar.html", {"calendar": asked})
     zone = asked.find_zone()
     load = read_part(context, lambda connection: _read_load(connection, asked, zone))
-    # The load is that of all queues.
-    known = None if isinstance(load, Unread) or asked.whose.queue else load.load
+    known = None
+    # The load is that of all queues; and what was kept says of itself how old it is.
+    if not isinstance(load, Unread) and not load.age and not asked.whose.queue:
+        known = load.load
     calendar = read_part(
         context, lambda connection: _read(connection, asked, zone, known)
     )

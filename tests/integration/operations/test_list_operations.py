@@ -169,6 +169,38 @@ def test_period_has_what_was_due_in_it(
     assert numbers == [number for part in parts for number in part]
 
 
+def test_period_ends_where_sqlite_rounds(seven: sa.Engine):
+    """
+    It compares whole seconds to know what was recorded an hour later, and rounds up.
+    """
+    due = ALL[3].occurrence + timedelta(microseconds=999_600)
+    recorded_at = due + timedelta(hours=1, microseconds=200)
+    edit(seven, ALL[3].id, occurrence=due, recorded_at=recorded_at)
+
+    assert [3] == read(seven, since=due, until=due + timedelta(microseconds=100))
+
+
+def test_sqlite_finds_a_period_by_indexes(sqlite_engine: sa.Engine):
+    """
+    As PostgreSQL does: a partial index needs its condition word for word.
+    """
+    plan: list[str] = []
+
+    def explain(*args: Any) -> None:
+        _connection, cursor, statement, parameters, _context, _many = args
+        if "recorded_at" in statement:
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plan.extend(row[-1] for row in cursor.fetchall())
+
+    wanted = OperationFilter(since=ALL[1].occurrence, until=ALL[2].occurrence)
+    sa.event.listen(sqlite_engine, "before_cursor_execute", explain)
+    with reading(sqlite_engine) as connection:
+        fetch_latest(connection, wanted, limit=50)
+
+    assert any("ix_operations_recorded_apart" in each for each in plan), plan
+    assert [] == [each for each in plan if "SCAN operations" in each]
+
+
 @pytest.mark.parametrize(
     "wanted", [{}, {"app": "app"}, {"trigger": Trigger.SCHEDULE}, {"states": BOTH}]
 )

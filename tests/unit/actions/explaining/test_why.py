@@ -86,7 +86,7 @@ def test_a_run_is_answered_with_its_operation_and_lag() -> None:
         ({"state": "running"}, Verdict.RUNNING, "now"),
         ({"trigger": "backfill"}, Verdict.RAN, "a backfill recorded it at 2026-11-09"),
         ({"state": "pending"}, Verdict.WAITING, "waits to be sent"),
-        ({"state": "queued"}, Verdict.WAITING, "no worker has taken anything"),
+        ({"state": "queued"}, Verdict.WAITING, "no worker has taken any of the latest"),
         (
             {"state": "queued", "queue": "heavy"},
             Verdict.WAITING,

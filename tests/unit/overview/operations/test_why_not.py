@@ -91,7 +91,8 @@ def tell(beside: Beside = ALONE, **given: Any) -> Told:
             Beside(place=Place(9, 14, SIX - MINUTE, is_served=False)),
             (
                 "Waits for a worker: position 9 of 14 on quick, from which no worker"
-                " has taken anything since 2026-10-20 06:59:00 +01:00 (05:59:00Z)."
+                " has taken any of the latest operations since"
+                " 2026-10-20 06:59:00 +01:00 (05:59:00Z)."
             ),
         ),
         (
