@@ -222,6 +222,10 @@ def test_what_the_load_knows_is_not_counted_again(engine: sa.Engine, days: int):
     past = {"first": first - timedelta(days=7)}
     assert ask(engine, **past).actions == ask(engine, **past, load=load).actions
 
+    cut = replace(load, minutes=[], left_out={"time": 1})
+    assert not ask(engine, first=first, days=days, load=cut).is_partial
+    assert expected.planned == ask(engine, first=first, days=days, load=cut).planned
+
 
 def test_a_day_on_which_the_clocks_change_is_told(engine: sa.Engine):
     """
