@@ -112,6 +112,7 @@ class Scheduler(SchedulerParts):
                 chunk=self.settings.chunk,
             )
         except MinutehandError:
+            self.dispatcher.drop()
             TICKS.labels("failed").inc()
             self.next_tick_at = now
             raise

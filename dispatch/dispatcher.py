@@ -108,7 +108,7 @@ class Dispatcher:
             UnreachableError: The database is away; nothing was written. (A broker
                 that is away is not an error here: the operations are sent later.)
         """
-        self._clear_air()
+        self.drop()
         self._go_on_leading()
         with writing(self.engine) as connection:
             written, _ = self._write(AtOnce(connection), decisions, _find_nothing)
@@ -195,7 +195,7 @@ class Dispatcher:
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
         """
-        self._clear_air()
+        self.drop()
         total = 0
         more = True
         while more and self._hold():
@@ -278,8 +278,13 @@ class Dispatcher:
             confirm = self.outbox.mark(AtOnce(connection))
         confirm()
 
-    def _clear_air(self) -> None:
-        """Drop what flies or has landed: the look of a transaction finds it again."""
+    def drop(self) -> None:
+        """
+        Drop what flies or has landed: the look of a transaction finds it again.
+
+        Asks nothing of the database. To be called when a tick fails: what flies has a
+        session, and may have locks for which even our own lease would wait.
+        """
         if self._flying is not None:
             flight, _written = self._flying
             self._flying = None
@@ -310,7 +315,7 @@ class Dispatcher:
         holds = self.leader.hold()
         if self.leader.fence != self._fence:
             self._fence = self.leader.fence
-            self._clear_air()
+            self.drop()
             self.outbox.forget()
         return holds
 

@@ -66,6 +66,16 @@ class Transaction(Protocol):
             values: For its bind parameters.
         """
 
+    def ask_after(
+        self, statement: sa.Executable, values: Mapping[str, object]
+    ) -> Answer:
+        """
+        Read what *statement* finds when this is committed, or at once.
+
+        For large answers: a server that cannot send one on, since nobody reads it yet,
+        executes nothing more, and would not commit.
+        """
+
     def wait(self) -> None:
         """Wait for the answers to all that was asked."""
 
@@ -80,6 +90,12 @@ class AtOnce:
         """Execute *statement* and wait."""
         result = self.connection.execute(statement, values)
         return Answer(result.all() if result.returns_rows else (), result.rowcount)
+
+    def ask_after(
+        self, statement: sa.Executable, values: Mapping[str, object]
+    ) -> Answer:
+        """Execute *statement*: its answer is read before the commit."""
+        return self.ask(statement, values)
 
     def wait(self) -> None:
         """Do nothing: there is nothing to wait for."""

@@ -285,16 +285,33 @@ class PipelinedFlight:
         """Connect; the first statement begins the transaction."""
         self.connection = engine.connect()
         self._asked: list[tuple[psycopg.Cursor[Any], Answer]] = []
+        self._after: list[tuple[str, Mapping[str, object] | None, Answer]] = []
         self._pipeline = ExitStack()
 
     def ask(self, statement: sa.Executable, values: Mapping[str, object]) -> Answer:
         """Send *statement*."""
+        answer = Answer()
+        self._send(_render(statement, self.connection.dialect), values, answer)
+        return answer
+
+    def ask_after(
+        self, statement: sa.Executable, values: Mapping[str, object]
+    ) -> Answer:
+        """Send *statement* behind the commit."""
+        answer = Answer()
         query = _render(statement, self.connection.dialect)
-        return self._send(query, values)
+        self._after.append((query, values, answer))
+        return answer
 
     def depart(self) -> None:
-        """Send the commit."""
-        self._send("COMMIT", None)
+        """Send the commit, and what is to be read after it."""
+        self._send("COMMIT", None, Answer())
+        if self._after:
+            # A transaction of its own, and its end: the driver might begin one.
+            self._send("BEGIN READ ONLY", None, Answer())
+            for query, values, answer in self._after:
+                self._send(query, values, answer)
+            self._send("COMMIT", None, Answer())
 
     def wait(self) -> None:
         """Wait for all answers."""
@@ -324,7 +341,9 @@ class PipelinedFlight:
             self._pipeline.close()
         self.connection.close()
 
-    def _send(self, query: str, values: Mapping[str, object] | None) -> Answer:
+    def _send(
+        self, query: str, values: Mapping[str, object] | None, answer: Answer
+    ) -> None:
         """
         Send all of *query*, and that it is all.
 
@@ -341,9 +360,7 @@ class PipelinedFlight:
         driver.pgconn.pipeline_sync()
         driver._pipeline.result_queue.append(None)  # noqa: SLF001 - see above
         driver.wait(send(driver.pgconn))
-        answer = Answer()
         self._asked.append((cursor, answer))
-        return answer
 
 
 @contextmanager

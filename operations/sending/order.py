@@ -180,8 +180,10 @@ def ask_sendable(
     transaction: Transaction, *, limit: int, share: int | None = None
 ) -> Sendable:
     """Do as ``fetch_sendable``, but choose when *transaction* is over."""
-    rows = transaction.ask(_sendable_statement(), {"limit": limit})
-    under_way = None if share is None else transaction.ask(_under_way_statement(), {})
+    rows = transaction.ask_after(_sendable_statement(), {"limit": limit})
+    under_way = None
+    if share is not None:
+        under_way = transaction.ask_after(_under_way_statement(), {})
     return Sendable(limit, share or 0, rows, under_way)
 
 

@@ -65,12 +65,16 @@ def counting(engine: sa.Engine) -> Iterator[Counts]:
 
     send = PipelinedFlight._send
 
-    def count_sent(self: PipelinedFlight, query: str, values: Any) -> Any:
+    def count_sent(self: PipelinedFlight, query: str, *rest: Any) -> None:
         if query == "COMMIT":
             counts.commits += 1
+        elif query.startswith("BEGIN"):
+            counts.commits -= (
+                1  # the end of a transaction that only reads costs nothing
+            )
         else:
             counts.statements += 1
-        return send(self, query, values)
+        send(self, query, *rest)
 
     sa.event.listen(engine, "before_cursor_execute", count_statement)
     sa.event.listen(engine, "commit", count_commit)

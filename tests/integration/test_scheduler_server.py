@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -16,11 +17,12 @@ from actions.leader import (
 )
 from actions.notice_action import fetch_watch, record_watch
 from actions.pausing.pause_and_resume import set_paused
+from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, reading, writing
-from models.database.tables import leases
-from models.errors import BrokerUnreachableError
+from models.database.tables import leases, scheduled_actions
+from models.errors import BrokerUnreachableError, UnreachableError
 from scheduler_server import PAUSE_S, Scheduler
 from tests.scheduling import (
     BROKER_DOWN,
@@ -29,6 +31,7 @@ from tests.scheduling import (
     FakeSender,
     add_app,
     backdate,
+    copy_action,
     edit,
     edit_action,
     fetch_action,
@@ -352,6 +355,36 @@ def test_tick_that_failed_is_repeated_at_once(engine: sa.Engine):
 
     assert before is not None
     assert 1 <= len(fetch_all(engine)) <= 2
+
+
+def test_tick_that_failed_lets_nothing_fly(
+    postgres_engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    What flies has a session, and may have locks for which even the lease would wait.
+    """
+    add_app(postgres_engine)
+    uid = post(postgres_engine, when=MINUTELY).uid
+    copy_action(postgres_engine, uid, 5)
+    scheduler = make_scheduler(postgres_engine, CHUNK="2")
+    scheduler.wake()
+    past = get_now(postgres_engine) - MINUTE
+    with writing(postgres_engine) as connection:
+        connection.execute(sa.update(scheduled_actions).values(next_due_at=past))
+    pool: Any = postgres_engine.pool
+    in_flight: list[int] = []
+
+    def fail(_dispatcher: Dispatcher) -> None:
+        in_flight.append(pool.checkedout())
+        raise UnreachableError("the lease could not be renewed")
+
+    monkeypatch.setattr(Dispatcher, "hand_over", fail)
+    monkeypatch.setattr(Dispatcher, "land", fail)
+    scheduler.next_tick_at = None
+    scheduler.wake()
+
+    assert in_flight[0] > 0
+    assert 0 == pool.checkedout()
 
 
 def test_tick_ends_pauses_before_it_decides(engine: sa.Engine):

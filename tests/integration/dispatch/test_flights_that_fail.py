@@ -275,7 +275,7 @@ def test_tick_that_fails_holds_no_connection(
 
         with suppress(UnreachableError):
             fly(Hooked(real, in_flight=once(end)), postgres_engine)
-        real.send_waiting()
+        real.drop()
 
         assert 0 == pool.checkedout()
 

@@ -29,6 +29,11 @@ ADD = (
 NAMES = sa.select(_apps.name).order_by(_apps.uid)
 RENAME = sa.update(small_apps).values(name=sa.bindparam("called"))
 
+#: Beyond what sockets keep for whoever does not read yet.
+MANY = sa.select(sa.func.repeat("x", 1_000)).select_from(
+    sa.func.generate_series(1, 30_000)
+)
+
 #: What no statement of ours is: a mistake, and one that only the data shows.
 WRONG = sa.text("select no_such_column")
 DIVISION = sa.select(1 / sa.bindparam("by", type_=sa.Integer))
@@ -123,6 +128,57 @@ def test_it_commits_though_nobody_waits(postgres_url: str):
         wait_until(lambda: count_open(other) == 0)
         rename(other)
         flight.land()
+
+
+def test_large_answer_that_nobody_reads_is_not_in_the_way(postgres_url: str):
+    """
+    The server waits until it is read, and has committed before: nothing is locked.
+    """
+    with observing(postgres_url) as ours, observing(postgres_url) as other:
+        with departing(ours) as flight:
+            flight.ask(ADD, add("a"))
+            found = flight.ask_after(MANY, {})
+
+        wait_until(lambda: ["a"] == fetch_uids(other))
+        rename(other)
+        flight.land()
+
+    assert 30_000 == found.count == len(found.rows)
+    assert 1_000 == len(found.rows[0][0])
+
+
+def test_what_is_asked_after_it_sees_what_it_wrote(engine: sa.Engine):
+    """
+    Also what was asked before it departed.
+    """
+    with departing(engine) as flight:
+        flight.ask(ADD, add("a"))
+        names = flight.ask_after(NAMES, {})
+    flight.land()
+
+    assert [("the app a",)] == [tuple(row) for row in names.rows]
+
+
+def add_twice(engine: sa.Engine) -> None:
+    with departing(engine) as flight:
+        flight.ask(ADD, add("b"))
+        flight.ask(ADD, add("a"))
+        flight.ask_after(NAMES, {})
+    flight.land()
+
+
+def test_what_is_asked_after_it_hides_no_error(postgres_engine: sa.Engine):
+    """
+    Though it succeeds, and is the last that the driver hears of.
+    """
+    with departing(postgres_engine) as first:
+        first.ask(ADD, add("a"))
+    first.land()
+
+    with pytest.raises(sa.exc.IntegrityError):
+        add_twice(postgres_engine)
+
+    assert ["a"] == fetch_uids(postgres_engine)
 
 
 def test_network_that_takes_little_at_a_time_has_it_all_at_departure(
