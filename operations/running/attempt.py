@@ -315,7 +315,13 @@ class Attempt:
             return self._finish(
                 OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
             )
-        self._end_step(step.name, following, dict(result))
+        ended = (step.name, following, dict(result))
+        try:
+            self._end_step(*ended)
+        except UnreachableError:
+            # Perhaps it is this session alone that is gone, for the database was
+            # restarted: what the step did is not to be done again for that.
+            self._end_step(*ended)
         return None
 
     def check_time(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import make_engine, reading, writing
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, postpone
@@ -168,6 +168,34 @@ def test_trouble_of_the_platform_leaves_the_attempts_of_a_step(
 
     assert [*["pending"] * 6, "failed"] == states
     assert 3 == get(engine, DAILY.id).attempt
+
+
+def test_database_that_restarts_meanwhile_costs_no_second_run(
+    postgres_engine: sa.Engine, postgres_url: str, ports: Ports
+):
+    """
+    The session that is kept ends with it; the end of a step is written by another.
+    """
+    add_revision(postgres_engine)
+    record_all(postgres_engine, DAILY)
+    ran = []
+
+    def restart(context: StepContext, _arguments: object) -> StepResult:
+        ran.append(context.operation_id)
+        with reading(postgres_engine) as connection:
+            kept = connection.scalar(sa.select(sa.func.pg_backend_pid()))
+        other = make_engine(postgres_url)
+        with reading(other) as connection:
+            assert connection.scalar(sa.func.pg_terminate_backend(kept, 10_000))
+        other.dispose()
+        return {}
+
+    claim = claim_operation(postgres_engine, DAILY.id, worker="w")
+    assert claim is not None
+    done = Attempt(postgres_engine, claim, ports, steps={"run_task": restart})
+
+    assert "succeeded" == done.run()
+    assert [DAILY.id] == ran
 
 
 def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
