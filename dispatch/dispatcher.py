@@ -9,10 +9,9 @@ same ids. In the opposite order, a run could be lost.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from uuid import UUID
 
 import sqlalchemy as sa
 import structlog
@@ -48,14 +47,15 @@ DECISIONS = {
 class _Written:
     """What a transaction recorded and found; to be read when it is committed."""
 
-    recorded: Callable[[], dict[UUID, OperationState]]
+    recorded: Callable[[], Counter[OperationState]]
     found: Callable[[], Found]
 
     def count_recorded(self) -> int:
         """Return how many operations were recorded, and count them by decision."""
         recorded = self.recorded()
-        _count_decisions(recorded.values())
-        return len(recorded)
+        for state, count in recorded.items():
+            OCCURRENCES_RECORDED.labels(DECISIONS[state]).inc(count)
+        return recorded.total()
 
 
 def _find_nothing() -> Found:
@@ -318,11 +318,6 @@ class Dispatcher:
             self.drop()
             self.outbox.forget()
         return holds
-
-
-def _count_decisions(recorded: Iterable[OperationState]) -> None:
-    for state, count in Counter(recorded).items():
-        OCCURRENCES_RECORDED.labels(DECISIONS[state]).inc(count)
 
 
 def _keep_wanted(

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from models.database.engine import (
     Identifier,
@@ -24,7 +24,7 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
-from models.database.flight import AtOnce, Transaction
+from models.database.flight import Transaction
 from models.database.tables import LIVE, operations
 from models.decision import NewOperation
 from models.operation_state import (
@@ -80,7 +80,12 @@ def record(
     Returns:
         The state of each operation that was inserted, by id.
     """
-    return ask_record(AtOnce(connection), new, fence=fence)()
+    if not new:
+        return {}
+    statement = _insert_statement(connection.dialect.name)
+    values = _prepare(connection, new, fence)
+    inserted = statement.returning(operations.c.id, operations.c.state)
+    return {id_: _STATES[state] for id_, state in connection.execute(inserted, values)}
 
 
 def ask_record(
@@ -88,24 +93,43 @@ def ask_record(
     new: Sequence[NewOperation],
     *,
     fence: int | None = None,
-) -> Callable[[], dict[UUID, OperationState]]:
-    """Do as ``record``; what it returns can be called when *transaction* is over."""
+) -> Callable[[], Counter[OperationState]]:
+    """
+    Do as ``record``, and only count: a flight has no room for large answers.
+
+    Returns:
+        Returns how many operations of each state were inserted, when *transaction* is
+        over.
+    """
     if not new:
-        return dict
+        return Counter
     connection = transaction.connection
-    decided = _decide_overlap(connection, new)
-    rows = make_rows_json([row._asdict() for row in decided])
-    statement = _insert_statement(connection.dialect.name)
-    answer = transaction.ask(statement, {"rows": rows, "fence": fence})
-    return lambda: {id_: _STATES[state] for id_, state in answer.rows}
+    values = _prepare(connection, new, fence)
+    answer = transaction.ask(_count_statement(connection.dialect.name), values)
+
+    def count() -> Counter[OperationState]:
+        inserted: Counter[OperationState] = Counter()
+        for state, number in answer.rows:
+            inserted[_STATES[state]] += number
+        return inserted
+
+    return count
 
 
 #: States by their stored value; calling the enum takes ten times as long.
 _STATES = {state.value: state for state in OperationState}
 
 
+def _prepare(
+    connection: sa.Connection, new: Sequence[NewOperation], fence: int | None
+) -> dict[str, object]:
+    """Return the values for the statements below."""
+    decided = _decide_overlap(connection, new)
+    return {"rows": make_rows_json([row._asdict() for row in decided]), "fence": fence}
+
+
 @cache
-def _insert_statement(dialect: str) -> sa.Executable:
+def _insert_statement(dialect: str) -> Insert:
     rows = json_rows(dialect, _COLUMNS)
     # not a list for IN, which a flight cannot render
     final = sa.or_(
@@ -124,8 +148,16 @@ def _insert_statement(dialect: str) -> sa.Executable:
         insert(operations)
         .from_select(names, selected)
         .on_conflict_do_nothing(index_elements=["id"])
-        .returning(operations.c.id, operations.c.state)
     )
+
+
+@cache
+def _count_statement(dialect: str) -> sa.Executable:
+    statement = _insert_statement(dialect)
+    if dialect == "sqlite":  # which can count no rows of an INSERT
+        return statement.returning(operations.c.state, sa.literal_column("1"))
+    inserted = statement.returning(operations.c.state).cte("inserted")
+    return sa.select(inserted.c.state, sa.func.count()).group_by(inserted.c.state)
 
 
 def _decide_overlap(

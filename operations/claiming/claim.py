@@ -111,18 +111,29 @@ def _make_claim(row: Any, lease: timedelta, *, begun: int = 0) -> Claim:
 
 
 def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
-    """Let the leader send it again when it may run: its message is dropped now."""
+    """
+    Let the leader send it again when it may run: its message is dropped now.
+
+    Also if the leader has yet to mark that message as sent: it marks what it found, and
+    that had another ``send_at``.
+    """
+    waits = sa.and_(
+        operations.c.state == OperationState.PENDING, operations.c.send_at <= db_now()
+    )
     with writing(engine) as connection:
         connection.execute(
             sa.update(operations)
             .where(
                 operations.c.id == operation_id,
-                operations.c.state == OperationState.QUEUED,
+                sa.or_(operations.c.state == OperationState.QUEUED, waits),
                 sa.or_(
                     operations.c.queue == Queue.HEAVY, operations.c.queue.in_(PAUSED)
                 ),
             )
-            .values(state=OperationState.PENDING)
+            .values(
+                state=OperationState.PENDING,
+                send_at=sa.case((waits, db_now()), else_=operations.c.send_at),
+            )
         )
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
+from models.database.flight import Answer, AtOnce, departing
 from models.database.tables import operations
 from models.occurrence import make_missed_id
 from models.operation_state import OperationState, Overlap, Queue, Reason
 from operations.cancel_and_retry import cancel, reopen
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
-from operations.record import QUEUE_LIMIT, record
+from operations.record import QUEUE_LIMIT, ask_record, record
 from operations.state import get_operation_state
 from tests.scheduling import (
     MONDAY,
@@ -100,6 +103,48 @@ def test_recording_nothing_is_allowed(engine: sa.Engine):
     A tick that decided nothing costs no statement.
     """
     assert [] == record_all(engine)
+
+
+@dataclass(frozen=True)
+class Noting(AtOnce):
+    """Keeps what the database answers."""
+
+    answers: list[Answer] = field(default_factory=list)
+
+    def ask(self, statement: sa.Executable, values: Mapping[str, object]) -> Answer:
+        """Ask, and keep the answer."""
+        self.answers.append(super().ask(statement, values))
+        return self.answers[-1]
+
+
+def test_many_are_counted_by_state(postgres_engine: sa.Engine):
+    """
+    In one row each: the answer to thousands may have to wait until it is read.
+    """
+    known = make_operation(0)
+    record_all(postgres_engine, known)
+    missed = make_operation(1, state=OperationState.MISSED, reason=Reason.OUTAGE)
+    with writing(postgres_engine) as connection:
+        noting = Noting(connection)
+        count = ask_record(noting, [known, missed, *map(make_operation, range(2, 502))])
+
+    assert {OperationState.MISSED: 1, OperationState.PENDING: 500} == count()
+    assert 2 == sum(len(answer.rows) for answer in noting.answers)
+
+
+def test_recorded_are_counted(engine: sa.Engine):
+    """
+    What was there before is not; what may not run counts as skipped.
+    """
+    known = make_operation(0)
+    record_all(engine, known)
+    new = [make_operation(number, overlap=Overlap.SKIP) for number in (1, 2)]
+
+    with departing(engine) as flight:
+        count = ask_record(flight, [known, *new])
+    flight.land()
+
+    assert {OperationState.SKIPPED: 2} == count()
 
 
 def test_skip_runs_the_latest_of_one_tick(engine: sa.Engine):

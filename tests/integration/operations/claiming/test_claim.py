@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
+from models.database.flight import AtOnce
 from models.errors import CanceledError, ClaimLostError
 from models.operation_state import OperationState, Queue
 from operations.cancel_and_retry import cancel
@@ -26,6 +27,7 @@ from operations.claiming.claim import (
 )
 from operations.claiming.claimed import LEASE, Claim
 from operations.list_operations import fetch_steps
+from operations.sending.order import Message, fetch_sendable, mark_sent
 from tests.scheduling import (
     REFRESH,
     add_revision,
@@ -232,6 +234,33 @@ def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
     with writing(engine) as connection:
         finish(connection, claim, OperationState.SUCCEEDED)
     assert take(engine, second.id) is not None
+
+
+def test_message_that_is_dropped_before_it_is_marked_is_sent_again(engine: sa.Engine):
+    """
+    A worker may be faster than the leader, which marks later what it has sent.
+    """
+    add_revision(engine, operations=REFRESH)
+    waiting = make_operation(1, queue=Queue.HEAVY)
+    record_all(engine, waiting)
+    [message] = find_messages(engine)
+    running = make_operation(2, queue=Queue.HEAVY)
+    record_all(engine, running)
+    claim = must_take(engine, running.id)
+
+    assert take(engine, waiting.id) is None
+    with writing(engine) as connection:
+        mark_sent(AtOnce(connection), [message])
+        finish(connection, claim, OperationState.SUCCEEDED)
+
+    assert [waiting.id] == [found.id for found in find_messages(engine)]
+    row = get(engine, waiting.id)
+    assert ("pending", 1) == (row.state, row.sends)
+
+
+def find_messages(engine: sa.Engine) -> list[Message]:
+    with reading(engine) as connection:
+        return fetch_sendable(connection, limit=10)[0]
 
 
 def test_lost_heavy_operation_is_taken_over(engine: sa.Engine):
