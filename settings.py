@@ -39,6 +39,7 @@ from models.fields.duration import Duration
 from models.fields.field_types import check_queue
 from models.fields.mail_and_web import check_email, check_url
 from models.fields.server_url import (
+    hide_sign_in,
     read_broker_url,
     read_connections,
     read_database_url,
@@ -50,7 +51,7 @@ from models.fields.sql_connection import (
     find_sqlite_path,
     read_sql_connections,
 )
-from models.fields.strict_model import find_near, suggest
+from models.fields.strict_model import find_near, show, suggest
 from models.fields.task_rules import TaskRules
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
@@ -80,8 +81,14 @@ _ALLOCATOR = {
     "_RJEM_MALLOC_CONF": "retain:false,dirty_decay_ms:0,muzzy_decay_ms:0",
 }
 
-#: Settings whose passwords no pattern could find; their values are never shown.
-_SECRET = frozenset({"sql_connections", "task_connections", "task_results"})
+#: Settings whose values are never shown: a secret, and lists of addresses, of which no
+#: pattern could tell where a password ends.
+_HIDDEN = frozenset(
+    {"sql_connections", "task_connections", "task_results", "webhook_secret"}
+)
+
+#: Settings that must be addresses: what is no address may hold a password, too.
+_ADDRESSES = frozenset({"broker_url", "database_url", "notice_webhook", "web_url"})
 
 #: The shortest lease: with a heartbeat of one second, it survives two lost renewals.
 _THREE_SECONDS = timedelta(seconds=3)
@@ -349,7 +356,9 @@ class Settings(BaseModel):
         Mapping[str, str], BeforeValidator(_read_results), SECRET
     ] = Field(default_factory=dict, repr=False)
     notice_mail: Annotated[tuple[str, ...], BeforeValidator(_read_addresses)] = ()
-    notice_webhook: Annotated[str, AfterValidator(check_url)] | None = None
+    notice_webhook: Annotated[str, AfterValidator(check_url)] | None = Field(
+        default=None, repr=False
+    )
 
     webhook_secret: Annotated[SecretStr | None, SECRET] = None
     webhook_allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_read_hosts)] = ()
@@ -639,21 +648,18 @@ def _describe(field: str, value: object, shown: object) -> str:
         return ", ".join(sorted(value)) or "none"
     if isinstance(shown, list):
         return ", ".join(map(str, shown)) or "none"
-    return _describe_address(field, str(shown))
+    return _describe_text(field, str(shown))
 
 
-def _describe_address(field: str, text: str) -> str:
+def _describe_text(field: str, text: str) -> str:
     """Return *text*; if it is the address of a server, without what signs in there."""
-    scheme, separator, rest = text.partition("://")
-    if not separator:
+    if "://" not in text and field not in _ADDRESSES:
         return text
-    place = rest.partition("?")[0]
-    if "@" in rest and "@" not in place:
-        return f"{scheme}://..."  # a password with a question mark, or one behind it
-    place = place.rpartition("@")[2]
+    address = hide_sign_in(text)
     if field == "notice_webhook":
-        place = f"{place.partition('/')[0]}/..."
-    return f"{scheme}://{place}"
+        # whoever knows the path may send to it
+        return re.sub(r"(?s)^((?:\w+://)?[^/]*)/.*", r"\1/...", address)
+    return address
 
 
 def is_secret(field: str) -> bool:
@@ -746,8 +752,10 @@ def _explain_invalid(
     name = _variable(field) + (_FILE_SUFFIX if field in files else "")
     if isinstance(error, ValueError):
         # Most readers in models quote the value themselves; those above do not.
-        quoted = shown == "its value" or repr(values.get(field)) not in str(error)
-        return f"{name}: {f'{shown} ' if quoted else ''}{error}"
+        said, quoted = str(error), show(values.get(field))
+        if quoted in said:
+            return f"{name}: {said.replace(quoted, shown)}"
+        return f"{name}: {shown} {said}"
     if details["type"] == "literal_error":
         # pydantic lists the choices as "'a', 'b' or 'c'".
         choices = re.findall(r"'([^']+)'", context["expected"])
@@ -783,6 +791,6 @@ def _show(field: str, values: Mapping[str, str]) -> str:
     """Quote the value of *field* without the secrets that it may hold."""
     if field not in values:
         return f"its default {_default(field)}"
-    if "secret" in field or field in _SECRET:
+    if field in _HIDDEN:
         return "its value"
-    return repr(re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", values[field]))
+    return repr(_describe_text(field, values[field]))

@@ -32,6 +32,7 @@ from models.database.postgresql_errors import (
 )
 from models.database.sqlite_place import prepare_place
 from models.errors import UnreachableError, UsageError
+from models.fields.server_url import hide_sign_in
 
 #: How long connecting may take, and any statement.
 DEFAULT_TIMEOUT = timedelta(seconds=10)
@@ -168,7 +169,10 @@ def make_engine(
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError:
-        msg = f"{url!r} is not a database URL. Write sqlite:///path or postgresql://…"
+        msg = (
+            f"{hide_sign_in(url)!r} is not a database URL. "
+            "Write sqlite:///path or postgresql://…"
+        )
         raise UsageError(msg) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite":

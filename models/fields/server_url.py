@@ -178,6 +178,24 @@ def read_smtp_url(url: str) -> str:
     return url
 
 
+def hide_sign_in(url: str) -> str:
+    """
+    Return *url* without user, password and parameters, of which one may be a password.
+
+    Only the scheme remains if an @ stands behind the first question mark: nobody knows
+    then which of the two is a part of the password.
+
+    >>> hide_sign_in("redis://ada:secret@redis:6379/0?ssl_cert_reqs=none")
+    'redis://redis:6379/0'
+    >>> hide_sign_in("redis://:what?@redis:6379/0")
+    'redis://...'
+    """
+    start = url.find("://") + len("://") if "://" in url else 0
+    place, _, parameters = url[start:].partition("?")
+    shown = "..." if "@" in parameters else place.rpartition("@")[2]
+    return f"{url[:start]}{shown}"
+
+
 def _split(rest: str, hint: str) -> SplitResult:
     """Return the parts of a URL without its scheme."""
     try:

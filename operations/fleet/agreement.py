@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from pydantic import BaseModel, SecretStr
 
+from models.fields.server_url import hide_sign_in
 from operations.fleet.processes import Role
 
 #: The settings that all processes of a role must share. The database is missing here: a
@@ -29,7 +30,8 @@ def describe_settings(settings: BaseModel, role: Role) -> dict[str, str]:
     Return the settings that processes of *role* must share, by variable, as text.
 
     A secret appears as a digest of four bytes: enough to compare, but too little to
-    recover the secret. URLs appear without user and password.
+    recover the secret. URLs appear without user and password, and with a digest of
+    their parameters.
     """
     given = settings.model_dump(mode="json")
     return {
@@ -40,13 +42,19 @@ def describe_settings(settings: BaseModel, role: Role) -> dict[str, str]:
 
 def _describe(value: object, shown: object) -> str:
     if isinstance(value, SecretStr):
-        secret = value.get_secret_value().encode()
-        digest = blake2b(secret, digest_size=4, person=b"minutehand")
-        return f"digest {digest.hexdigest()}"
+        return _make_digest(value.get_secret_value())
     if isinstance(shown, bool):
         return str(shown).lower()
     if isinstance(shown, list):
         return ", ".join(map(str, shown)) or "none"
     text = "not set" if shown is None else str(shown)
-    scheme, separator, rest = text.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else text
+    if "://" not in text:
+        return text
+    parameters = text.partition("?")[2]
+    told = f" ({_make_digest(parameters)})" if parameters else ""
+    return f"{hide_sign_in(text)}{told}"
+
+
+def _make_digest(secret: str) -> str:
+    digest = blake2b(secret.encode(), digest_size=4, person=b"minutehand")
+    return f"digest {digest.hexdigest()}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from actions.importing.origins.celery_beat import BeatEntry
 from models.errors import UnreachableError, UsageError
+from models.fields.server_url import hide_sign_in
 
 _CHILD = Path(__file__).with_name("celery_module_child.py")
 
@@ -22,7 +23,7 @@ TIMEOUT_S = 120
 #: Letters of what the project said before it failed.
 _LONGEST_SAID = 300
 
-_PASSWORD = re.compile(r"://[^@/\s]*@")
+_URL = re.compile(r"\w+://\S+")
 
 
 def read_beat_schedule(
@@ -102,9 +103,9 @@ def _run(command: list[str], timeout: float) -> str:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if process.returncode:
-        last = said.strip().rpartition("\n")[2][:_LONGEST_SAID]
+        last = said.strip().rpartition("\n")[2]
         # an error may quote the address of a database or broker, with its password
-        last = _PASSWORD.sub("://***@", last)
+        last = _URL.sub(lambda found: hide_sign_in(found[0]), last)[:_LONGEST_SAID]
         msg = (
             f"{module} cannot be imported: {last or 'it says nothing'}. Run this where"
             " celery -A finds it, with the Python of its project (--python)."

@@ -138,10 +138,19 @@ def _explain_postgresql(
     # A database that is away may return; a wrong query stays wrong.
     passing = isinstance(error, psycopg.OperationalError)
     reason = _first_line(error).replace(url, "***")
-    password = urlsplit(url).password
-    for secret in filter(None, (password, unquote(password or ""))):
+    for secret in _find_passwords(url):
         reason = reason.replace(secret, "***")
     return StepError(f"{shown}: {reason}", permanent=not passing)
+
+
+def _find_passwords(url: str) -> Iterator[str]:
+    """Find the passwords in *url*, as they are written and as they are meant."""
+    parts = urlsplit(url)
+    parameters = (each.partition("=") for each in parts.query.split("&"))
+    found = (value for name, _, value in parameters if name.endswith("password"))
+    for password in filter(None, (parts.password, *found)):
+        yield password
+        yield unquote(password)
 
 
 @contextmanager

@@ -132,6 +132,26 @@ def test_secrets_are_told_as_digests():
     assert "first secret" not in str(told)
 
 
+def test_parameters_of_an_address_are_told_as_digests():
+    """
+    They may hold a password; of a socket, they name the database, which must agree.
+    """
+    told = [
+        describe_settings(
+            make_settings(
+                BROKER_URL=f"redis+socket:///run/r.sock?virtual_host={database}"
+            ),
+            Role.WORKER,
+        )["MINUTEHAND_BROKER_URL"]
+        for database in (271, 272)
+    ]
+
+    assert told[0] != told[1]
+    assert told[0].startswith("redis+socket:///run/r.sock (digest ")
+    assert "271" not in told[0].partition(" (digest ")[0]
+    assert "virtual_host" not in str(told)
+
+
 def test_each_role_is_asked_only_for_what_it_uses():
     """
     A scheduler has no workspace, and may be given none.

@@ -408,6 +408,7 @@ def test_password_is_in_no_error(read: Read):
         "postgresql://reader:hunter%2F2@127.0.0.1:1/erp",
         "postgresql://reader:hunter2@[::1]x/erp",
         "postgresql://reader:hunter2@127.0.0.1:1/erp?nonsense=1",
+        "postgresql://reader@127.0.0.1:1/erp?password=hunter2%zz",
     ):
         with pytest.raises(StepError) as caught:
             read({"sql": "select 1", "connection": "c"}, make_connection(url))
