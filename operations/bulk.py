@@ -26,7 +26,8 @@ from models.database.engine import (
     reading,
     writing,
 )
-from models.database.tables import LIVE, leases, operations, scheduled_actions
+from models.database.leader_lock import keep_leader_out
+from models.database.tables import LIVE, operations, scheduled_actions
 from models.operation_state import (
     OperationState,
     Overlap,
@@ -270,16 +271,6 @@ def _turn_pages(
         if len(page) < batch:
             return
         after = (page[-1].recorded_at, page[-1].id)
-
-
-def keep_leader_out(connection: sa.Connection) -> None:
-    """
-    Lock the lease: wait for the leader's transaction, and make it wait for ours.
-
-    Each of the leader's transactions locks the lease first and writes many rows in an
-    order of its own. Without this lock, a deadlock would be possible.
-    """
-    connection.execute(sa.select(leases.c.name).with_for_update())
 
 
 def _lock_actions(connection: sa.Connection, uids: set[str]) -> None:

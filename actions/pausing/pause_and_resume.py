@@ -27,7 +27,6 @@ from actions.pausing.pause_state import (
     begin_pause,
     get_pause,
     hold_pause,
-    keep_leader_out,
     select_pause,
     tag_pause,
     write_pause,
@@ -41,6 +40,7 @@ from actions.posting.revisions import (
 )
 from actions.read_rules import find_problem
 from models.database.engine import read_clock
+from models.database.leader_lock import keep_leader_out
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.errors import (
     ConflictError,

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from actions.posting.revisions import change_actions
 from models.database.engine import read_clock
-from models.database.tables import installation, leases, scheduled_actions, small_apps
+from models.database.tables import installation, scheduled_actions, small_apps
 from models.errors import UsageError
 from models.fields.instants import format_instant
 from models.operation_state import Queue
@@ -277,13 +277,3 @@ def begin_pause(
         )
         raise UsageError(msg)
     return Pause(now, until, by, note, scope)
-
-
-def keep_leader_out(connection: sa.Connection) -> None:
-    """
-    Wait for the leader's transaction, and make its next one wait until our commit.
-
-    Each of its transactions locks the lease first, and then many actions in an order of
-    its own; without this lock, the two could deadlock.
-    """
-    connection.execute(sa.select(leases.c.name).with_for_update())

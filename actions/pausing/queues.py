@@ -20,11 +20,11 @@ from actions.pausing.pause_state import (
     PauseJson,
     begin_pause,
     get_pause,
-    keep_leader_out,
     tag_pause,
 )
 from models.database.engine import db_now
 from models.database.journal import note_change
+from models.database.leader_lock import keep_leader_out
 from models.database.tables import PENDING, UNDER_WAY, operations, queue_pauses
 from models.errors import ConflictError, StaleError
 from models.operation_state import OperationState, Queue

@@ -23,9 +23,9 @@ from actions.pausing.pause_state import (
     fetch_app_pauses,
     fetch_pauses,
     get_pause,
-    keep_leader_out,
     tag_pause,
 )
+from models.database.leader_lock import keep_leader_out
 from models.errors import StaleError
 
 

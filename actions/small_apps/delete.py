@@ -8,11 +8,12 @@ import sqlalchemy as sa
 from typing_extensions import TypedDict
 
 from actions.lookup import SYSTEM_APP, refuse_app
-from actions.pausing.pause_state import UNPAUSED, keep_leader_out
+from actions.pausing.pause_state import UNPAUSED
 from actions.posting.revisions import change_actions
 from actions.small_apps.app_row import lock_app, refuse_stale
 from models.database.engine import read_clock
 from models.database.journal import note_change
+from models.database.leader_lock import keep_leader_out
 from models.database.tables import (
     LIVE_OR_CLAIMED,
     api_keys,

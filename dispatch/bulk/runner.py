@@ -41,6 +41,7 @@ from models.database.engine import (
     writing,
 )
 from models.database.journal import note_change
+from models.database.leader_lock import keep_leader_out
 from models.database.tables import OPEN_BULK_CHANGES, bulk_changes
 from models.errors import (
     ConflictError,
@@ -53,7 +54,7 @@ from models.requests.bulk_changes import (
     BulkKind,
     OperationFilterModel,
 )
-from operations.bulk import Changed, change_page, keep_leader_out
+from operations.bulk import Changed, change_page
 from operations.selecting import Change, Selection, fetch_page
 from telemetry import Event
 
