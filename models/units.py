@@ -48,12 +48,12 @@ def format_bytes(size: int) -> str:
     """
     Return *size* (bytes) with a unit.
 
-    >>> format_bytes(3 * 1024**3 // 2)
-    '1.5 GiB'
+    >>> format_bytes(3 * 1024**3 // 2), format_bytes(4 << 30), format_bytes(12)
+    ('1.5 GiB', '4 GiB', '12 B')
     """
     amount, unit = float(size), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if amount < 1024:
             break
         amount, unit = amount / 1024, larger
-    return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+    return f"{f'{amount:.1f}'.removesuffix('.0')} {unit}"

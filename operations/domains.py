@@ -252,19 +252,6 @@ class Limits:
     time: timedelta = timedelta(minutes=30)
 
 
-def format_bytes(count: int) -> str:
-    """
-    Return *count* in the largest unit in which it is a short number.
-
-    >>> format_bytes(4 << 30), format_bytes(1_500_000), format_bytes(12)
-    ('4 GiB', '1.43 MiB', '12 bytes')
-    """
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if count >= 1 << power:
-            return f"{count / (1 << power):.3g} {unit}"
-    return f"{count} bytes"
-
-
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Data that was read, but to which no pointer refers yet."""

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from models.errors import StepError
+from models.units import format_bytes
 from operations.adapters.sources.json_records import JsonRecordsError, iterate_records
-from operations.domains import Column, Limits, Reached, Tell, format_bytes
+from operations.domains import Column, Limits, Reached, Tell
 
 if TYPE_CHECKING:
     import polars as pl

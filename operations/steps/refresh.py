@@ -15,7 +15,8 @@ from pydantic import JsonValue
 
 from models.errors import StepError
 from models.operation import RefreshModel
-from operations.domains import Domain, Draft, Drift, Reading, Tell, format_bytes
+from models.units import format_bytes
+from operations.domains import Domain, Draft, Drift, Reading, Tell
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.platform_errors import blaming_platform

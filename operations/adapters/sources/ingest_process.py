@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import operations
 from models.errors import StepError
+from models.units import format_bytes
 from operations.domains import (
     Drift,
     Fingerprint,
@@ -24,7 +25,6 @@ from operations.domains import (
     Reached,
     Reading,
     Tell,
-    format_bytes,
 )
 
 #: Finds our packages where this one is, whether they are installed or not.
