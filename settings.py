@@ -689,10 +689,10 @@ def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]
     return mistakes
 
 
-def read_child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def read_child_environment() -> dict[str, str]:
     """Return the environment for a process that needs no setting, and no secret."""
-    given = os.environ if environ is None else environ
-    kept = {name: given[name] for name in given if not name.startswith(PREFIX)}
+    given = os.environ.items()
+    kept = {name: value for name, value in given if not name.startswith(PREFIX)}
     # A reader takes more memory with each thread, and several slots read at a time.
     return {"POLARS_MAX_THREADS": _READER_THREADS, **kept, **_ALLOCATOR}
 

@@ -38,6 +38,9 @@ REPORTED = timedelta(days=366)
 #: one that is due every minute, follows the clock, so they do not move.
 _LOOKED_AT = 2000
 
+#: The most that doctor is told of.
+_MOST = 100
+
 #: The timings that the last change of the reading moves: intervals with a date part.
 MOVED = re.compile(r'"every":"P[^T"]')
 
@@ -67,7 +70,7 @@ class Unreadable:
 
 
 def find_moved(
-    connection: sa.Connection, *, now: datetime, limit: int = 100
+    connection: sa.Connection, *, now: datetime, limit: int = _MOST
 ) -> list[MovedInstant]:
     """
     Return occurrences of the coming year that the time zone database in use moves.
@@ -92,7 +95,7 @@ def find_moved(
     return moved
 
 
-def find_unreadable(connection: sa.Connection, *, limit: int = 100) -> list[Unreadable]:
+def find_unreadable(connection: sa.Connection) -> list[Unreadable]:
     """
     Return actions that cannot be read with the time zone database in use.
 
@@ -107,14 +110,12 @@ def find_unreadable(connection: sa.Connection, *, limit: int = 100) -> list[Unre
             reason = parse_or_explain(row.timing)
             if isinstance(reason, str) and is_ahead(row):
                 found.append(Unreadable(row.uid, name, reason))
-                if len(found) >= limit:
+                if len(found) >= _MOST:
                     return found
     return found
 
 
-def find_reread(
-    connection: sa.Connection, *, now: datetime, limit: int = 100
-) -> list[tuple[str, str]]:
+def find_reread(connection: sa.Connection, *, now: datetime) -> list[tuple[str, str]]:
     """
     Return the actions, and their zones, that the next leader reads in another way.
 
@@ -129,7 +130,7 @@ def find_reread(
         for row in fetch_users_of(connection, name, _kept.timing.contains(_BY_DATE))
         if MOVED.search(row.timing)
     )
-    return list(islice(found, limit))
+    return list(islice(found, _MOST))
 
 
 def _changes_clocks(zone: ZoneInfo, now: datetime) -> bool:

@@ -64,10 +64,9 @@ def answer(
     )
 
 
-def answer_nothing(*, etag: object = None) -> Response:
+def answer_nothing() -> Response:
     """Answer that it was done, and that there is nothing to show."""
-    headers = {} if etag is None else {"ETag": f'"{etag}"'}
-    return Response(status_code=HTTPStatus.NO_CONTENT.value, headers=headers)
+    return Response(status_code=HTTPStatus.NO_CONTENT.value)
 
 
 def answer_list(

@@ -40,14 +40,10 @@ from models.operation_state import FINAL_STATES, OperationState, Reason
 from operations.claiming.claim import claim_operation
 from operations.running.attempt import Attempt
 from operations.running.worker import Worker
-from operations.state import get_operation_state
 from settings import read_settings
 from telemetry import OPERATIONS_FINISHED, Event
 
 log = structlog.get_logger()
-
-__all__ = ["get_operation_state"]
-
 
 #: Seconds before a message goes back because the database is away.
 PAUSE_S = 1.0

@@ -249,15 +249,10 @@ def _find_least_widths(columns: Mapping[str, Sequence[Text]]) -> list[int]:
     ]
 
 
-def make_table(columns: Sequence[str], *, title: str | None = None) -> Table:
+def make_table(columns: Sequence[str]) -> Table:
     """Return an empty table in our style."""
     table = Table(
-        box=None,
-        pad_edge=False,
-        header_style="bold",
-        title=title,
-        title_justify="left",
-        padding=(0, _GAP, 0, 0),
+        box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0)
     )
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)

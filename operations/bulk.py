@@ -117,7 +117,6 @@ def cancel_selected(
     selection: Selection,
     *,
     at: datetime,
-    reason: str = Reason.CANCELED,
     author: Author | None = None,
     batch: int = BATCH,
 ) -> Changed:
@@ -131,8 +130,6 @@ def cancel_selected(
 
         at: From ``count_selected``: operations recorded later stay as they are.
 
-        reason: Stored with each operation.
-
         author: Who does it, for the record of changes.
 
         batch: Operations in one transaction.
@@ -141,13 +138,11 @@ def cancel_selected(
     for page in _turn_pages(engine, selection, Change.CANCEL, at, batch):
         with writing(engine, author=author) as connection:
             keep_leader_out(connection)
-            changed += _cancel(connection, page, reason)
+            changed += _cancel(connection, page)
     return changed
 
 
-def _cancel(
-    connection: sa.Connection, page: Sequence[sa.Row[Any]], reason: str
-) -> Changed:
+def _cancel(connection: sa.Connection, page: Sequence[sa.Row[Any]]) -> Changed:
     ids = [row.id for row in page]
     former = _lock(connection, ids)
     canceled = _update(
@@ -155,7 +150,7 @@ def _cancel(
         ids,
         LIVE.of(),
         state=OperationState.CANCELED,
-        reason=reason,
+        reason=Reason.CANCELED,
         finished_at=db_now(),
     )
     skip_steps_of(connection, canceled)
@@ -215,7 +210,7 @@ def change_page(
     """
     match change:
         case Change.CANCEL:
-            return _cancel(connection, page, Reason.CANCELED)
+            return _cancel(connection, page)
         case Change.RETRY:
             return _retry(connection, page)
     assert_never(change)

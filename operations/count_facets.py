@@ -76,7 +76,6 @@ def count_facets(
     wanted: OperationFilter,
     *,
     most: int = LOOKED_AT,
-    most_of_app: int = LOOKED_AT_OF_APP,
 ) -> Facets:
     """
     Count the operations that match *wanted*, by what each filter might ask.
@@ -86,9 +85,8 @@ def count_facets(
 
         wanted: The filters in force.
 
-        most: How many operations to look at; the latest.
-
-        most_of_app: The same, if they are of one small app.
+        most: How many operations to look at, the latest, unless they are of one small
+            app: of these it is ``LOOKED_AT_OF_APP``.
     """
     at = read_clock(connection)
     free = replace(
@@ -100,7 +98,7 @@ def count_facets(
         is_retrying=False,
         is_uncertain=False,
     )
-    bound = most if wanted.app is None else most_of_app
+    bound = most if wanted.app is None else LOOKED_AT_OF_APP
     rows = _count_groups(connection, free, bound)
     looked_at = sum(row.looked_at for row in rows)
     groups = [_Group(row) for row in rows if row.matching]

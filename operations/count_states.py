@@ -59,7 +59,6 @@ def count_states(
     action_uid: str | None = None,
     since: datetime | None = None,
     most: int = COUNTED,
-    most_of_app: int = COUNTED_OF_APP,
 ) -> StateCounts:
     """
     Count operations by state, within bounds that keep it cheap.
@@ -74,11 +73,10 @@ def count_states(
         since: Final operations count if they were recorded at or after it, aware. None:
             ``COUNTED_WITHIN`` ago.
 
-        most: How many to count, live ones and final ones each.
-
-        most_of_app: How many final ones to count if *app* is given.
+        most: How many to count, live ones and final ones each; but at most
+            ``COUNTED_OF_APP`` final ones if *app* is given.
     """
-    bound = most if app is None else most_of_app
+    bound = most if app is None else COUNTED_OF_APP
     at = read_clock(connection)
     since = at - COUNTED_WITHIN if since is None else since
     live_counts = _count_live(connection, app, action_uid, most)

@@ -51,6 +51,9 @@ from operations.operation_filter import (
 )
 from operations.running.taken import seconds_taken
 
+#: Operations that are not final, of one action and user, of which a preview tells.
+_MOST_LIVE = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -317,16 +320,16 @@ def fetch_latest(
 
 
 def fetch_live_ids(
-    connection: sa.Connection, action_uid: str, user_id: str | None, *, limit: int = 10
+    connection: sa.Connection, action_uid: str, user_id: str | None
 ) -> tuple[UUID, ...]:
-    """Return operations of an action, and user, that are not final; *limit* at most."""
+    """Return operations of an action, and user, that are not final; ten at most."""
     kept = operations.c
     query = sa.select(kept.id).where(
         LIVE.of(),
         kept.action_uid == action_uid,
         kept.user_id.is_not_distinct_from(user_id),
     )
-    return tuple(connection.execute(query.limit(limit)).scalars())
+    return tuple(connection.execute(query.limit(_MOST_LIVE)).scalars())
 
 
 def fetch_stuck(

@@ -104,7 +104,6 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
     may_prune: Collection[str] | None = None,
     lookback: timedelta,
     by: str | None = None,
-    note: str | None = None,
     dry_run: bool = False,
 ) -> AppliedActions:
     """
@@ -127,8 +126,6 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
         lookback: As for ``post_action``.
 
         by: Who applies them.
-
-        note: Why, in their words.
 
         dry_run: Whether to roll everything back in the end.
 
@@ -157,9 +154,9 @@ def apply_actions(  # noqa: PLR0913 - all but three have a default
         gone = [row for row in stored if row.uid not in plan.claimed]
         if prune:
             _refuse_others(gone, may_prune)
-            gone = [row for row in gone if _prune(connection, row.uid, by, note)]
+            gone = [row for row in gone if _prune(connection, row.uid, by)]
         _make_room(connection, plan)
-        posted = _post(connection, app, plan, lookback=lookback, by=by, note=note)
+        posted = _post(connection, app, plan, lookback=lookback, by=by)
         rows = fetch_rows(connection, [each.uid for each in posted.values()])
     entries = [
         _make_entry(each, plan, posted, rows, is_stored=not dry_run)
@@ -260,12 +257,10 @@ def _refuse_others(
         raise ConflictError(msg)
 
 
-def _prune(
-    connection: sa.Connection, uid: str, by: str | None, note: str | None
-) -> bool:
+def _prune(connection: sa.Connection, uid: str, by: str | None) -> bool:
     """Delete an action; tell whether it was still there."""
     try:
-        delete_action(connection, uid, by=by, note=note)
+        delete_action(connection, uid, by=by)
     except NotFoundError:
         return False  # somebody else was faster, which is as well
     return True
@@ -293,7 +288,6 @@ def _post(
     *,
     lookback: timedelta,
     by: str | None,
-    note: str | None,
 ) -> dict[str, Posted]:
     """Store the documents that differ, and return what became of each, by file."""
     actions = [each.action for each in plan.changed]
@@ -309,7 +303,7 @@ def _post(
         raise ConflictError("\n".join(conflicts[:MOST_PROBLEMS]))
     with _naming(plan.changed):
         posted = post_actions(
-            connection, app, actions, replace=True, lookback=lookback, by=by, note=note
+            connection, app, actions, replace=True, lookback=lookback, by=by
         )
     sources = (each.source for each in plan.changed)
     return dict(zip(sources, posted, strict=True))

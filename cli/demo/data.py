@@ -26,7 +26,6 @@ SLEEPER = "sleepy@example.com"
 ABSENCE = timedelta(days=7, seconds=30)
 
 EVERY_MINUTE = "every-minute"
-WEEKLY_UPDATE = "weekly-update"
 
 #: The document of the action that runs each minute.
 EVERY_MINUTE_ACTION = {

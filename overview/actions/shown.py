@@ -266,10 +266,9 @@ def fetch_listed_actions(
     *,
     app: str | None = None,
     deleted: bool = False,
-    count: int = 1,
 ) -> list[ListedAction]:
     """
-    Return scheduled actions, the next due first.
+    Return scheduled actions, the next due first, each with its next occurrence.
 
     Args:
         connection: Any.
@@ -278,15 +277,13 @@ def fetch_listed_actions(
 
         deleted: Whether to include deleted actions.
 
-        count: The most occurrences to return for each.
-
     Raises:
         NotFoundError: No such small app.
     """
     if app is not None:
         fetch_app(connection, app)
     rows = fetch_actions(connection, app=app, deleted=deleted)
-    return _list(connection, rows, {row.uid: row.document for row in rows}, count)
+    return _list(connection, rows, {row.uid: row.document for row in rows}, count=1)
 
 
 def fetch_action_part(

@@ -166,9 +166,9 @@ class Trouble:
 
 
 def fetch_troubles(
-    connection: sa.Connection, *, within: timedelta = LATELY, app: str | None = None
+    connection: sa.Connection, *, app: str | None = None
 ) -> list[Trouble]:
-    """Return what went wrong (in *app*) *within* that time, by reason, most first."""
+    """Return what went wrong lately (in *app*), by reason, the most first."""
     failed = sa.select(
         operations.c.app,
         operations.c.state,
@@ -177,7 +177,7 @@ def fetch_troubles(
         sa.func.max(operations.c.finished_at, type_=operations.c.finished_at.type),
     ).where(
         TROUBLED.of(),
-        operations.c.finished_at >= db_now(-within),
+        operations.c.finished_at >= db_now(-LATELY),
         *_of(app),
     )
     uncertain = (
@@ -191,7 +191,7 @@ def fetch_troubles(
         .join(operations, operations.c.id == deliveries.c.operation_id)
         .where(
             UNCERTAIN.of("deliveries"),
-            deliveries.c.updated_at >= db_now(-within),
+            deliveries.c.updated_at >= db_now(-LATELY),
             *_of(app),
         )
     )
@@ -361,21 +361,21 @@ def fetch_spread(
 
 
 def count_finished(
-    connection: sa.Connection, *, within: timedelta = LATELY
+    connection: sa.Connection,
 ) -> dict[tuple[OperationState, str], int]:
     """
-    Return how many operations became final *within* that time, by state and reason.
+    Return how many operations became final lately, by state and reason.
 
     Failed and missed operations count by when they became final. All others count only
-    if they were also recorded within that time: an index over every end would cost each
+    if they were also recorded lately: an index over every end would cost each
     operation. Reasons are cut at the first colon.
     """
     kept = operations.c
     others = sorted(FINAL_STATES - TROUBLED_STATES)
     counted: Counter[tuple[OperationState, str]] = Counter()
     for where in (
-        (TROUBLED.of(), kept.finished_at >= db_now(-within)),
-        (kept.state.in_(others), kept.recorded_at >= db_now(-within)),
+        (TROUBLED.of(), kept.finished_at >= db_now(-LATELY)),
+        (kept.state.in_(others), kept.recorded_at >= db_now(-LATELY)),
     ):
         query = sa.select(kept.state, kept.reason, sa.func.count()).where(*where)
         for state, reason, count in connection.execute(

@@ -69,7 +69,6 @@ def fetch_late(
     *,
     since: datetime,
     app: str | None = None,
-    most: int | None = None,
 ) -> tuple[list[Late], bool]:
     """
     Return what began more than LATE_AFTER after it was due, the latest first.
@@ -84,12 +83,10 @@ def fetch_late(
 
         app: Uid of the only small app that counts. None: all.
 
-        most: The most operations to look at. None: LOOKED_AT, or LOOKED_AT_OF_APP.
-
     Returns:
         Also whether all were looked at.
     """
-    bound = most or (LOOKED_AT if app is None else LOOKED_AT_OF_APP)
+    bound = LOOKED_AT if app is None else LOOKED_AT_OF_APP
     kept, revisions = operations.c, scheduled_action_revisions.c
     looked_at = (
         sa.select(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -39,7 +38,6 @@ def foresee_minutes(
     since: datetime,
     until: datetime,
     app: str | None = None,
-    monotonic: Callable[[], float] = time.monotonic,
 ) -> tuple[Counter[datetime], bool]:
     """
     Return how many occurrences each minute has, and whether all were counted.
@@ -52,8 +50,6 @@ def foresee_minutes(
         until: The end of the last one.
 
         app: Uid of the only small app that counts. None: all.
-
-        monotonic: Returns seconds that never jump.
     """
     # With jitter each action has its own minutes; without it, all of a rule the same.
     uid = sa.case((_HAS_JITTER, _kept.uid))
@@ -71,10 +67,10 @@ def foresee_minutes(
         .group_by(_kept.timing, _kept.next_due_at, uid)
         .limit(_LOOKED_AT + 1)
     ).all()
-    deadline = monotonic() + PATIENCE.total_seconds()
+    deadline = time.monotonic() + PATIENCE.total_seconds()
     counts: Counter[datetime] = Counter()
     for timing, next_due_at, spread_uid, count in islice(rows, _LOOKED_AT):
-        if monotonic() >= deadline:
+        if time.monotonic() >= deadline:
             return counts, False
         try:
             schedule = parse_timing(timing)

@@ -99,7 +99,6 @@ def count_same_cause(
     cause: Cause,
     *,
     app: str | None = None,
-    most: int = _LOOKED_AT,
 ) -> SameCause:
     """
     Count the failures of *cause* within a week.
@@ -110,8 +109,6 @@ def count_same_cause(
         cause: From ``read_cause``.
 
         app: Uid of the small app whose operations count. None: of all.
-
-        most: How many operations to look at.
     """
     now = read_clock(connection)
     kept = operations.c
@@ -119,7 +116,7 @@ def count_same_cause(
         sa.select(kept.state, kept.reason, kept.error, kept.finished_at)
         .where(TROUBLED.of(), kept.finished_at >= now - WEEK, *belongs_to(app))
         .order_by(kept.finished_at.desc())
-        .limit(most)
+        .limit(_LOOKED_AT)
         .subquery("latest")
     )
     at = latest.c.finished_at
@@ -143,5 +140,5 @@ def count_same_cause(
         week=row.week or 0,
         first_at=row.first_at,
         last_at=row.last_at,
-        since=now - WEEK if row.looked_at < most else row.oldest,
+        since=now - WEEK if row.looked_at < _LOOKED_AT else row.oldest,
     )

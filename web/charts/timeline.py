@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 from models.operation_state import LIVE_STATES, OperationState
 from overview.timeline.fetching import Run, Stretch
 
-#: Units of a lane from its beginning to its end, and its height.
-WIDE, HIGH = 1000, 26
+#: Units of a lane from its beginning to its end.
+WIDE = 1000
 
 #: The narrowest that a run is drawn.
 _NARROW = 2

@@ -18,7 +18,7 @@ from models.fields.server_url import hide_sign_in
 _CHILD = Path(__file__).with_name("celery_module_child.py")
 
 #: Importing a large project, with a cold disk, takes its time.
-TIMEOUT_S = 120
+_TIMEOUT_S = 120
 
 #: Letters of what the project said before it failed.
 _LONGEST_SAID = 300
@@ -27,7 +27,7 @@ _URL = re.compile(r"\w+://\S+")
 
 
 def read_beat_schedule(
-    module: str, *, python: str | None = None, timeout: float = TIMEOUT_S
+    module: str, *, python: str | None = None
 ) -> tuple[BeatEntry, ...]:
     """
     Return the entries of the application in *module*, in their order.
@@ -38,12 +38,10 @@ def read_beat_schedule(
 
         python: Of the project's environment. None: our own.
 
-        timeout: Seconds that importing may take.
-
     Raises:
         UsageError: If it is not there, is not an application, or fails.
 
-        UnreachableError: If it takes longer than *timeout*.
+        UnreachableError: If importing it takes too long.
     """
     if module.endswith(".py") or os.sep in module:
         name = module.removesuffix(".py").strip(f".{os.sep}").replace(os.sep, ".")
@@ -52,7 +50,7 @@ def read_beat_schedule(
             f" mean {name!r}?"
         )
         raise UsageError(msg)
-    answer = _run([python or sys.executable, "-B", str(_CHILD), module], timeout)
+    answer = _run([python or sys.executable, "-B", str(_CHILD), module])
     try:
         found = json.loads(answer)
     except ValueError:
@@ -74,7 +72,7 @@ def _make_entry(found: dict[str, Any], timezone: str | None) -> BeatEntry:
     )
 
 
-def _run(command: list[str], timeout: float) -> str:
+def _run(command: list[str]) -> str:
     """Return what *command* printed; end it, and what it started, when time is up."""
     module = command[-1]
     try:
@@ -91,11 +89,11 @@ def _run(command: list[str], timeout: float) -> str:
         msg = f"{command[0]} cannot be run: {error.strerror}. Name a Python (--python)."
         raise UsageError(msg) from None
     try:
-        answer, said = process.communicate(timeout=timeout)
+        answer, said = process.communicate(timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         msg = (
-            f"{module}: importing it took longer than {timeout:g} s. Does it wait for a"
-            " server while it is imported?"
+            f"{module}: importing it took longer than {_TIMEOUT_S} s. Does it wait for"
+            " a server while it is imported?"
         )
         raise UnreachableError(msg) from None
     finally:

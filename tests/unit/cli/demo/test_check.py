@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli.demo.check import check, find_minutes
-from cli.demo.data import EVERY_MINUTE, MISSED, REPORT, WEEKLY_UPDATE
+from cli.demo.data import EVERY_MINUTE, MISSED, REPORT
 from models.operation_state import OperationState, StepState, Trigger
 from overview.operations.shown import ShownOperation, ShownStep
 from tests.shown import make_shown_operation
@@ -41,7 +41,7 @@ def _make(
     )
 
 
-MANUAL = _make(START, uid=WEEKLY_UPDATE, trigger="manual")
+MANUAL = _make(START, uid="weekly-update", trigger="manual")
 EVENT = _make(FIRST, uid="bring-back", trigger="event")
 KILLED = _make(START, uid=REPORT, trigger="manual", attempt=2, sent=0)
 OUTAGE = _make(START, uid=MISSED, state="missed", sent=0)

@@ -67,12 +67,6 @@ def read_rows(path: Path) -> list[tuple[object, ...]]:
     return pl.read_parquet(path).rows()
 
 
-def make_parquet(folder: Path) -> bytes:
-    path = folder / "made.parquet"
-    pl.DataFrame({"a": [1, 2]}).write_parquet(path)
-    return path.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "rows"),
     [
