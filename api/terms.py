@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from actions.posting.edit import Editor, Terms
+from actions.posting.edit import Signature, Terms
 from models.errors import UsageError
 from models.requests.actions import Note
 from serving.context import Context
@@ -24,9 +24,9 @@ def make_terms(context: Context) -> Terms:
     return Terms(services.timezone, services.task_rules, services.lookback)
 
 
-def make_editor(context: Context, note: str | None) -> Editor:
+def make_signature(context: Context, note: str | None) -> Signature:
     """Return who edits, and why."""
-    return Editor(context.caller.name, note)
+    return Signature(context.caller.name, note)
 
 
 def need_app(context: Context, app: str | None) -> str:

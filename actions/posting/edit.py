@@ -58,9 +58,9 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Editor:
+class Signature:
     """
-    Who edits, and why.
+    Who posts or edits an action, and why.
 
     Args:
         by: Such as ``root@host``, or the name of an API key.
@@ -78,7 +78,7 @@ def post_text(
     text: str | bytes,
     *,
     terms: Terms,
-    editor: Editor,
+    signed: Signature,
 ) -> OneOutcome:
     """
     Store the action that *text* describes as a new one of *app*.
@@ -98,8 +98,8 @@ def post_text(
         action,
         replace=False,
         lookback=terms.lookback,
-        by=editor.by,
-        note=editor.note,
+        by=signed.by,
+        note=signed.note,
     )
 
 
@@ -109,7 +109,7 @@ def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads w
     text: str | bytes,
     *,
     terms: Terms,
-    editor: Editor,
+    signed: Signature,
     author: Author,
     dry_run: bool = False,
 ) -> ListOutcome:
@@ -128,7 +128,7 @@ def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads w
 
         terms: Of the installation.
 
-        editor: Who posts them.
+        signed: Who posts them.
 
         author: The same, for the record of changes.
 
@@ -151,8 +151,8 @@ def post_all_text(  # noqa: PLR0913 - those of post_actions, and what it reads w
             read if isinstance(read, tuple) else (read,),
             replace=False,
             lookback=terms.lookback,
-            by=editor.by,
-            note=editor.note,
+            by=signed.by,
+            note=signed.note,
             dry_run=dry_run,
         )
 
@@ -165,7 +165,7 @@ def replace_text(  # noqa: PLR0913 - those of replace_action
     app: str | None,
     expected_revision: int | None,
     terms: Terms,
-    editor: Editor,
+    signed: Signature,
 ) -> OneOutcome:
     """
     Store the action that *text* describes in place of the one whose uid is *uid*.
@@ -183,7 +183,7 @@ def replace_text(  # noqa: PLR0913 - those of replace_action
 
         terms: Of the installation.
 
-        editor: Who replaces it.
+        signed: Who replaces it.
 
     Raises:
         NotFoundError, ConflictError, StaleError, InvalidDocumentError: As
@@ -196,7 +196,7 @@ def replace_text(  # noqa: PLR0913 - those of replace_action
         task_rules=terms.task_rules,
     )
     return _replace(
-        connection, uid, action, owner, expected_revision, terms=terms, editor=editor
+        connection, uid, action, owner, expected_revision, terms=terms, signed=signed
     )
 
 
@@ -208,7 +208,7 @@ def patch_text(  # noqa: PLR0913 - those of replace_text
     app: str | None,
     expected_revision: int | None,
     terms: Terms,
-    editor: Editor,
+    signed: Signature,
 ) -> OneOutcome:
     """
     Change some members of a stored action: a JSON Merge Patch (RFC 7396).
@@ -229,7 +229,7 @@ def patch_text(  # noqa: PLR0913 - those of replace_text
 
         terms: The same.
 
-        editor: The same.
+        signed: The same.
 
     Raises:
         NotFoundError, ConflictError, StaleError, InvalidDocumentError: As
@@ -249,7 +249,7 @@ def patch_text(  # noqa: PLR0913 - those of replace_text
         default_timezone=_get_zone(connection, owner, terms),
         task_rules=terms.task_rules,
     )
-    return _replace(connection, uid, action, owner, None, terms=terms, editor=editor)
+    return _replace(connection, uid, action, owner, None, terms=terms, signed=signed)
 
 
 def roll_back(  # noqa: PLR0913 - those of replace_text
@@ -260,7 +260,7 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
     app: str | None,
     expected_revision: int | None,
     terms: Terms,
-    editor: Editor,
+    signed: Signature,
 ) -> OneOutcome:
     """
     Give an action the document of one of its earlier revisions, as a new revision.
@@ -278,7 +278,7 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
 
         terms: The same. What it says now counts, not what it said at that time.
 
-        editor: Who rolls it back.
+        signed: Who rolls it back.
 
     Raises:
         NotFoundError: There is no such action, or no such revision of it.
@@ -292,8 +292,8 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
         task_rules=terms.task_rules,
     )
     note = f"to revision {revision}"
-    if editor.note:
-        note = f"{note}; {editor.note}"
+    if signed.note:
+        note = f"{note}; {signed.note}"
     return _replace(
         connection,
         uid,
@@ -301,7 +301,7 @@ def roll_back(  # noqa: PLR0913 - those of replace_text
         owner,
         expected_revision,
         terms=terms,
-        editor=Editor(editor.by, note),
+        signed=Signature(signed.by, note),
         change=Change.ROLLED_BACK,
     )
 
@@ -350,7 +350,7 @@ def _replace(  # noqa: PLR0913 - those of replace_text
     expected_revision: int | None,
     *,
     terms: Terms,
-    editor: Editor,
+    signed: Signature,
     change: Change = Change.REPLACED,
 ) -> OneOutcome:
     posted = replace_action(
@@ -360,8 +360,8 @@ def _replace(  # noqa: PLR0913 - those of replace_text
         app=app,
         expected_revision=expected_revision,
         lookback=terms.lookback,
-        by=editor.by,
-        note=editor.note,
+        by=signed.by,
+        note=signed.note,
         change=change,
     )
     return make_outcome(connection, posted, action)

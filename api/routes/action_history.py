@@ -14,7 +14,7 @@ from actions.posting.foretell import PostedJson
 from actions.read_actions import RevisionJson, RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from api.terms import NoteQuery, make_editor, make_terms
+from api.terms import NoteQuery, make_signature, make_terms
 from models.fields.field_types import Instant
 from overview.actions.explaining import explain_instant
 from overview.actions.occurrences import (
@@ -114,7 +114,7 @@ def restore_revision(
             app=context.app,
             expected_revision=expected,
             terms=make_terms(context),
-            editor=make_editor(context, note),
+            signed=make_signature(context, note),
         )
     return answer(
         outcome.as_json_with_warnings(count=10), etag=outcome.document_revision

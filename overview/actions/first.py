@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.posting.edit import Editor, Terms, post_text
+from actions.posting.edit import Signature, Terms, post_text
 from actions.posting.foretell import Outcome
 from actions.small_apps.apply import apply_small_app
 from models.database.engine import read_clock
@@ -66,7 +66,7 @@ def make_app_document(
 
 
 def post_first_action(
-    connection: sa.Connection, email: str, *, zone: str, terms: Terms, editor: Editor
+    connection: sa.Connection, email: str, *, zone: str, terms: Terms, signed: Signature
 ) -> Outcome:
     """
     Make the small app APP and post an action in it that mails *email*.
@@ -80,7 +80,7 @@ def post_first_action(
 
         terms: Of the installation.
 
-        editor: Who asks for it.
+        signed: Who asks for it.
 
     Raises:
         InvalidDocumentError: *email* is no address, or *zone* no zone.
@@ -91,6 +91,6 @@ def post_first_action(
     since = read_clock(connection) - timedelta(seconds=1)
     document = make_app_document(email, zone, since=since.isoformat(timespec="seconds"))
     app = read_small_app(json.dumps(document).encode(), uid=APP)
-    apply_small_app(connection, app, by=editor.by, expected_revision=0)
+    apply_small_app(connection, app, by=signed.by, expected_revision=0)
     action = {**ACTION, "recipients": {"users": [email]}}
-    return post_text(connection, APP, json.dumps(action), terms=terms, editor=editor)
+    return post_text(connection, APP, json.dumps(action), terms=terms, signed=signed)

@@ -9,8 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.posting.edit import Editor as Author
-from actions.posting.edit import Terms
+from actions.posting.edit import Signature, Terms
 from models.errors import InvalidDocumentError, Problem, StaleError
 from overview.access.roles import Role
 from overview.actions.first import APP, post_first_action
@@ -45,7 +44,7 @@ def begin(context: Editor) -> Response:
                 form.get("email"),
                 zone=find_zone_name(context),
                 terms=Terms(services.timezone, services.task_rules, services.lookback),
-                editor=Author(context.caller.name, "the first action"),
+                signed=Signature(context.caller.name, "the first action"),
             )
     except StaleError:
         told = (

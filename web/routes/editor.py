@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.posting.edit import Editor as Author
-from actions.posting.edit import post_text, replace_text
+from actions.posting.edit import Signature, post_text, replace_text
 from actions.posting.foretell import OneOutcome
 from actions.read_actions import ActionState
 from actions.small_apps.apply import apply_small_app
@@ -175,7 +174,7 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
     Raises:
         MinutehandError: As ``post_text`` and ``replace_text``; nothing is stored.
     """
-    terms, author = make_terms(context), Author(context.caller.name, note)
+    terms, signed = make_terms(context), Signature(context.caller.name, note)
     text = draft.text.encode()
     with context.writing() as connection:
         if draft.uid is not None:
@@ -186,13 +185,13 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
                 app=context.app,
                 expected_revision=draft.revision,
                 terms=terms,
-                editor=author,
+                signed=signed,
             )
         app = draft.app or _FIRST_APP
         if context.app is None and not fetch_app_part(connection, Page(1)).entries:
             first = read_small_app(b"{}", uid=app)
             apply_small_app(connection, first, by=context.caller.name)
-        return post_text(connection, app, text, terms=terms, editor=author)
+        return post_text(connection, app, text, terms=terms, signed=signed)
 
 
 def _go_on(context: Context, outcome: OneOutcome, *, is_run: bool) -> Response:

@@ -9,8 +9,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.posting.edit import Editor as Author
-from actions.posting.edit import roll_back
+from actions.posting.edit import Signature, roll_back
 from actions.read_actions import ActionState, RevisionNote
 from models.errors import MinutehandError, NotFoundError
 from models.paging import Page, Part
@@ -106,7 +105,7 @@ def restore(context: Editor, uid: str, revision: int) -> Response:
                 app=context.app,
                 expected_revision=_read_number(form.get("current")) or 0,
                 terms=make_terms(context),
-                editor=Author(context.caller.name, form.get("note") or None),
+                signed=Signature(context.caller.name, form.get("note") or None),
             )
     except NotFoundError:
         raise

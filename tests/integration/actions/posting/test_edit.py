@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.edit import (
-    Editor,
+    Signature,
     Terms,
     patch_text,
     post_all_text,
@@ -35,7 +35,7 @@ from tests.scheduling import add_app, fetch_action, make_document, post
 from tests.servers import wait_until
 
 TERMS = Terms()
-ANN = Editor("ann", "because")
+ANN = Signature("ann", "because")
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def replace(
             app=app,
             expected_revision=expected,
             terms=TERMS,
-            editor=ANN,
+            signed=ANN,
         )
 
 
@@ -77,7 +77,7 @@ def patch(
             app=None,
             expected_revision=expected,
             terms=TERMS,
-            editor=ANN,
+            signed=ANN,
         )
 
 
@@ -143,7 +143,7 @@ def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None
             app="app",
             expected_revision=expected,
             terms=TERMS,
-            editor=ANN,
+            signed=ANN,
         )
 
 
@@ -208,7 +208,7 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
             app=None,
             expected_revision=1,
             terms=TERMS,
-            editor=ANN,
+            signed=ANN,
         )
         thread = threading.Thread(target=edit)
         thread.start()
@@ -308,7 +308,7 @@ def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
                 app=app,
                 expected_revision=None,
                 terms=TERMS,
-                editor=ANN,
+                signed=ANN,
             )
 
 
@@ -364,7 +364,7 @@ def test_every_change_is_noted(engine: sa.Engine):
     """
     with writing(engine, author=Author("ann")) as connection:
         text = json.dumps(make_document(uid="x"))
-        post_text(connection, "app", text, terms=TERMS, editor=ANN)
+        post_text(connection, "app", text, terms=TERMS, signed=ANN)
     replace(engine, "x", name="renamed")
     patch(engine, "x", {"active": False})
     pause(engine, "x")
@@ -375,7 +375,7 @@ def test_every_change_is_noted(engine: sa.Engine):
         "app",
         json.dumps([make_document(name=f"n{i}") for i in range(3)]),
         terms=TERMS,
-        editor=ANN,
+        signed=ANN,
         author=Author("ann"),
         dry_run=True,
     )

@@ -7,7 +7,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.edit import Editor, Terms, patch_text, roll_back
+from actions.posting.edit import Signature, Terms, patch_text, roll_back
 from models.database.engine import writing
 from models.fields.task_rules import TaskRules
 from tests.scheduling import add_app, fetch_action, post
@@ -33,7 +33,7 @@ def test_change_of_something_else_does_not_make_it_wait(
             app=None,
             expected_revision=None,
             terms=TERMS,
-            editor=Editor(),
+            signed=Signature(),
         )
     patched = fetch_action(engine, uid).document["operations"]["run_task"]
     with writing(engine) as connection:
@@ -44,7 +44,7 @@ def test_change_of_something_else_does_not_make_it_wait(
             app=None,
             expected_revision=None,
             terms=TERMS,
-            editor=Editor(),
+            signed=Signature(),
         )
     rolled_back = fetch_action(engine, uid).document["operations"]["run_task"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.edit import Editor, Terms
+from actions.posting.edit import Signature, Terms
 from actions.posting.foretell import Outcome
 from models.database.engine import reading, writing
 from models.errors import InvalidDocumentError, StaleError
@@ -21,7 +21,7 @@ ME = "ada@example.com"
 def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> Outcome:
     with writing(engine) as connection:
         return post_first_action(
-            connection, email, zone=zone, terms=Terms(), editor=Editor("ada")
+            connection, email, zone=zone, terms=Terms(), signed=Signature("ada")
         )
 
 
