@@ -64,6 +64,7 @@ from operations.running.step_records import (
     end_resend,
     finish_last_step,
     finish_step,
+    has_succeeded,
     prepare_steps,
     remember,
     skip_open_steps,
@@ -316,12 +317,17 @@ class Attempt:
                 OperationState.SKIPPED, f"{Reason.NO_LONGER_TRUE}: {error}"
             )
         ended = (step.name, following, dict(result))
+        spoken = self._spoken.copy()
         try:
             self._end_step(*ended)
         except UnreachableError:
             # Perhaps it is this session alone that is gone, for the database was
             # restarted: what the step did is not to be done again for that.
-            self._end_step(*ended)
+            with reading(self.engine) as connection:
+                is_written = has_succeeded(connection, self.claim, step.name)
+            if not is_written:  # else it was only the answer to the commit that is gone
+                self._spoken = spoken
+                self._end_step(*ended)
         return None
 
     def check_time(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -49,6 +49,10 @@ class SpokenLines:
     _count: int = 0
     _has_written: bool = False
 
+    def copy(self) -> SpokenLines:
+        """Return them as they are now, to be written again if a commit fails."""
+        return replace(self)
+
     def __bool__(self) -> bool:
         """Return whether there is something to write."""
         return self._count > 0
@@ -87,8 +91,9 @@ class SpokenLines:
 
     def forget(self) -> None:
         """Drop what was said."""
+        # new lists, for a copy has the old ones
         self._first, self._count = [], 0
-        self._last.clear()
+        self._last = deque(maxlen=LAST_KEPT)
 
 
 def describe_crash(error: BaseException) -> str:

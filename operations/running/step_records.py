@@ -204,6 +204,16 @@ def _last_step_statement() -> ReturningUpdate[Any]:
     )
 
 
+def has_succeeded(connection: sa.Connection, claim: Claim, name: str) -> bool:
+    """Tell whether a step is recorded as succeeded in this attempt."""
+    query = sa.select(operation_steps.c.state).where(
+        operation_steps.c.operation_id == claim.operation_id,
+        operation_steps.c.name == name,
+        operation_steps.c.attempt == claim.attempt,
+    )
+    return connection.scalar(query) == StepState.SUCCEEDED
+
+
 def end_resend(connection: sa.Connection, claim: Claim) -> None:
     """
     Return steps and operation to the state before mails were sent again.

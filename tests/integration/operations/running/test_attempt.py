@@ -14,7 +14,7 @@ from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, postpone
 from operations.list_operations import fetch_steps
-from operations.operation_log import LONGEST_ERROR
+from operations.operation_log import LONGEST_ERROR, fetch_log
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import BACK_OFF, reclaim_lost_workers
 from operations.running.attempt import (
@@ -196,6 +196,50 @@ def test_database_that_restarts_meanwhile_costs_no_second_run(
 
     assert "succeeded" == done.run()
     assert [DAILY.id] == ran
+
+
+def talk_and_lose_a_commit(
+    engine: sa.Engine, ports: Ports, *, is_answer_alone: bool
+) -> list[str]:
+    """
+    Return the log of two steps, of which each talks and then loses a commit.
+
+    If *is_answer_alone*, the commit is done, and what is lost is its answer.
+    """
+    add_revision(engine, operations={"refresh": True, "publish": True})
+    record_all(engine, DAILY)
+
+    def talk(context: StepContext, _arguments: object) -> StepResult:
+        def lose(connection: sa.Connection) -> None:
+            if is_answer_alone:
+                connection.connection.commit()
+            msg = "the session is gone"
+            raise UnreachableError(msg)
+
+        context.say("one")
+        context.say("two")
+        sa.event.listen(engine, "commit", lose, once=True)
+        return {}
+
+    claim = claim_operation(engine, DAILY.id, worker="w")
+    assert claim is not None
+    done = Attempt(engine, claim, ports, steps={"refresh": talk, "publish": talk})
+
+    assert "succeeded" == done.run()
+    with reading(engine) as connection:
+        return [f"{each.step} {each.text}" for each in fetch_log(connection, DAILY.id)]
+
+
+@pytest.mark.parametrize("is_answer_alone", [False, True])
+def test_lines_outlast_a_commit_that_fails(
+    engine: sa.Engine, ports: Ports, is_answer_alone: bool
+):
+    """
+    The second writing has them too, unless they were written after all.
+    """
+    told = talk_and_lose_a_commit(engine, ports, is_answer_alone=is_answer_alone)
+
+    assert ["refresh one", "refresh two", "publish one", "publish two"] == told
 
 
 def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
