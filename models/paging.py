@@ -16,7 +16,7 @@ Position = tuple[str | int | datetime | UUID, ...]
 _Entry = TypeVar("_Entry")
 
 #: The largest number that every column of the database takes.
-_LARGEST = 2**31 - 1
+LARGEST_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,14 @@ class Page:
     limit: int = 50
     after: Position | None = None
 
-    def read_after(self, *kinds: type) -> Any:
+    def read_after(self, *kinds: type, largest: int = LARGEST_NUMBER) -> Any:
         """
         Return ``after``, whose parts are of *kinds*; None if there is none.
+
+        Args:
+            kinds: Of each part, in their order.
+
+            largest: The bound of numbers; none is below 0.
 
         Raises:
             UsageError: They are not. Cursors are not signed, so that a caller may have
@@ -45,7 +50,7 @@ class Page:
             return None
         fits = len(self.after) == len(kinds) and all(
             isinstance(part, kind)
-            and not (isinstance(part, int) and not 0 <= part <= _LARGEST)
+            and not (isinstance(part, int) and not 0 <= part <= largest)
             for part, kind in zip(self.after, kinds, strict=True)
         )
         if not fits:

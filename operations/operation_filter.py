@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.database.engine import Identifier, UtcDateTime
+from models.database.latest_first import comes_after
 from models.database.tables import (
     RECORDED_APART,
     RECORDED_WITHIN,
@@ -110,17 +110,8 @@ def find_place(wanted: OperationFilter, page: Page | None = None) -> Conditions:
         place.append(columns.recorded_at >= wanted.recorded_since)
     if wanted.recorded_until is not None:
         place.append(columns.recorded_at < wanted.recorded_until)
-    after = None if page is None else page.read_after(datetime, datetime, UUID)
-    if after is not None:
-        recorded_at, occurrence, operation_id = after
-        place.append(
-            sa.tuple_(columns.recorded_at, columns.occurrence, columns.id)
-            < sa.tuple_(
-                sa.literal(recorded_at, UtcDateTime),
-                sa.literal(occurrence, UtcDateTime),
-                sa.literal(operation_id, Identifier),
-            )
-        )
+    if page is not None:
+        place += comes_after(page, (columns.recorded_at, columns.occurrence, columns.id))
     return place
 
 

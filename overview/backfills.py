@@ -15,7 +15,8 @@ from typing_extensions import TypedDict
 
 from dispatch.backfills.outcomes import LEFT, TAKEN
 from dispatch.backfills.waiting import find_wait
-from models.database.engine import Identifier, UtcDateTime
+from models.database.engine import UtcDateTime
+from models.database.latest_first import fetch_latest
 from models.database.tables import (
     backfill_occurrences,
     backfills,
@@ -222,27 +223,14 @@ def fetch_shown_backfills(
 
         action_uid: Only those of this action. None: of all.
     """
-    key = (backfills.c.created_at, backfills.c.id)
-    query = (
-        sa.select(backfills)
-        .order_by(*(column.desc() for column in key))
-        .limit(page.limit + 1)
-    )
+    query = sa.select(backfills)
     if app is not None:
         query = query.where(backfills.c.app == app)
     if action_uid is not None:
         query = query.where(backfills.c.action_uid == action_uid)
-    if page.after is not None:
-        at, backfill_id = page.after
-        last = sa.tuple_(
-            sa.literal(at, UtcDateTime), sa.literal(backfill_id, Identifier)
-        )
-        query = query.where(sa.tuple_(*key) < last)
-    rows = connection.execute(query).all()
-    shown = [_make_shown(row) for row in rows[: page.limit]]
-    if len(rows) <= page.limit:
-        return Part(shown, None)
-    return Part(shown, (shown[-1].created_at, shown[-1].id))
+    key = (backfills.c.created_at, backfills.c.id)
+    part = fetch_latest(connection, query, page, key)
+    return Part([_make_shown(row) for row in part.entries], part.following)
 
 
 def _make_shown(row: sa.Row[Any]) -> ShownBackfill:
@@ -350,9 +338,9 @@ def fetch_backfilled_occurrences(
         .order_by(noted.occurrence)
         .limit(page.limit + 1)
     )
-    if page.after is not None:
-        (after,) = page.after
-        query = query.where(noted.occurrence > sa.literal(after, UtcDateTime))
+    after = page.read_after(datetime)
+    if after is not None:
+        query = query.where(noted.occurrence > sa.literal(after[0], UtcDateTime))
     found = [BackfilledOccurrence(*row) for row in connection.execute(query)]
     entries = found[: page.limit]
     following = (entries[-1].occurrence,) if len(found) > page.limit else None

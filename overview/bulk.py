@@ -12,7 +12,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from models.database.engine import Identifier, UtcDateTime
+from models.database.latest_first import fetch_latest
 from models.database.tables import bulk_changes
 from models.errors import NotFoundError
 from models.paging import Page, Part
@@ -175,23 +175,12 @@ def fetch_shown_bulks(
 
         app: Only those of this small app. None: all.
     """
-    key = (bulk_changes.c.created_at, bulk_changes.c.id)
-    query = (
-        sa.select(bulk_changes)
-        .order_by(*(column.desc() for column in key))
-        .limit(page.limit + 1)
-    )
+    query = sa.select(bulk_changes)
     if app is not None:
         query = query.where(bulk_changes.c.app == app)
-    if page.after is not None:
-        at, id_ = page.after
-        last = sa.tuple_(sa.literal(at, UtcDateTime), sa.literal(id_, Identifier))
-        query = query.where(sa.tuple_(*key) < last)
-    rows = connection.execute(query).all()
-    shown = [_make_shown(row) for row in rows[: page.limit]]
-    if len(rows) <= page.limit:
-        return Part(shown, None)
-    return Part(shown, (shown[-1].created_at, shown[-1].id))
+    key = (bulk_changes.c.created_at, bulk_changes.c.id)
+    part = fetch_latest(connection, query, page, key)
+    return Part([_make_shown(row) for row in part.entries], part.following)
 
 
 def _make_shown(row: sa.Row[Any]) -> ShownBulk:

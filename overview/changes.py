@@ -17,15 +17,12 @@ from typing_extensions import TypedDict
 
 from models.database.engine import reading
 from models.database.journal import GENESIS, compute_hash
+from models.database.latest_first import fetch_latest
 from models.database.tables import change_head, changes
-from models.errors import UsageError
-from models.paging import Page, Part, Position
+from models.paging import Page, Part
 
 #: Rows that are read at a time where all are.
 _BATCH = 500
-
-#: No number of a change is as large, in any database.
-_BEYOND = 2**63
 
 _row = changes.c
 
@@ -257,31 +254,8 @@ def fetch_changes(
         page: Which part; positions are (at, number).
     """
     query = wanted.apply(sa.select(*_COLUMNS))
-    if page.after is not None:
-        at, number = _read_position(page.after)
-        query = query.where(
-            sa.tuple_(_row.at, _row.number)
-            < sa.tuple_(sa.literal(at, _row.at.type), sa.literal(number))
-        )
-    query = query.order_by(_row.at.desc(), _row.number.desc())
-    rows = connection.execute(query.limit(page.limit + 1)).all()
-    found = [Change(*row) for row in rows[: page.limit]]
-    last = found[-1] if len(rows) > page.limit else None
-    return Part(found, None if last is None else (last.at, last.number))
-
-
-def _read_position(after: Position) -> tuple[datetime, int]:
-    """
-    Return instant and number, of a position that callers could have made up.
-
-    Raises:
-        UsageError: It is not a position of this list.
-    """
-    match after:
-        case (datetime() as at, int() as number) if abs(number) < _BEYOND:
-            return at, number
-    msg = "this is not a position in the record of changes. Begin at its first part."
-    raise UsageError(msg)
+    part = fetch_latest(connection, query, page, (_row.at, _row.number))
+    return Part([Change(*row) for row in part.entries], part.following)
 
 
 def export_changes(engine: sa.Engine, wanted: ChangeFilter) -> Iterator[Change]:

@@ -17,7 +17,8 @@ from actions.leader import get_last_tick_at
 from actions.lookup import fetch_app
 from actions.replay_event import refuse_event
 from actions.when.event import event_due_at, event_occurrence
-from models.database.engine import Identifier, UtcDateTime, read_clock
+from models.database.engine import read_clock
+from models.database.latest_first import fetch_latest
 from models.database.tables import events, operations, scheduled_actions
 from models.errors import RuleError
 from models.event import find_replayed
@@ -250,22 +251,9 @@ def fetch_event_part(
         query = query.where(kept.recorded_at >= wanted.since)
     if wanted.until is not None:
         query = query.where(kept.recorded_at < wanted.until)
-    after = page.read_after(datetime, UUID)
-    if after is not None:
-        recorded_at, event_id = after
-        last = sa.tuple_(
-            sa.literal(recorded_at, UtcDateTime), sa.literal(event_id, Identifier)
-        )
-        query = query.where(sa.tuple_(kept.recorded_at, kept.id) < last)
-    rows = connection.execute(
-        query.order_by(kept.recorded_at.desc(), kept.id.desc()).limit(page.limit + 1)
-    ).all()
-    found = [ReceivedEvent(*row) for row in rows[: page.limit]]
-    more = len(rows) > page.limit
-    return Part(
-        _list(connection, found),
-        (found[-1].recorded_at, found[-1].id) if more else None,
-    )
+    part = fetch_latest(connection, query, page, (kept.recorded_at, kept.id))
+    found = [ReceivedEvent(*row) for row in part.entries]
+    return Part(_list(connection, found), part.following)
 
 
 def _list(

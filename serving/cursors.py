@@ -89,13 +89,18 @@ def _untag(kind: str, value: str | int) -> str | int | datetime | UUID:
             return at
         case "u", str():
             return UUID(value)
-        case "i", int() if abs(value) <= LARGEST_INTEGER:
+        case "i", int() if _is_number(value):
             return value
         case "s", str() if "\0" not in value:
             value.encode()  # refuses half a character, which no database takes
             return value
     msg = f"{kind!r} is no kind of position"
     raise ValueError(msg)
+
+
+def _is_number(value: int) -> bool:
+    # In Python, true is a number; in PostgreSQL it is not.
+    return not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER
 
 
 # It waits for nothing: see serving/context.py.

@@ -12,6 +12,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
+from models.database.latest_first import cut_part, select_latest
 from models.database.tables import (
     FAILED_MAILS,
     UNCERTAIN,
@@ -264,23 +265,18 @@ def fetch_mails(
     connection: sa.Connection, wanted: MailSelection, page: Page
 ) -> Part[Mail]:
     """Return a part of the mails, the latest change first."""
-    conditions = [*match_mails(wanted)]
-    if page.after is not None:
-        conditions.append(sa.tuple_(*_ORDER) < sa.tuple_(*map(_bind, page.after)))
+    query = (
+        sa.select(*_SHOWN)
+        .join_from(deliveries, operations)
+        .where(*match_mails(wanted))
+    )
     found: list[sa.Row[Any]] = []
     for owned in own_mails(wanted.app):
-        query = (
-            sa.select(*_SHOWN)
-            .join_from(deliveries, operations)
-            .where(*conditions, *owned)
-            .order_by(*(column.desc() for column in _ORDER))
-            .limit(page.limit + 1)
-        )
-        found += connection.execute(query)
+        latest = select_latest(query.where(*owned), page, _ORDER)
+        found += connection.execute(latest)
     found.sort(key=_position, reverse=True)
-    shown = found[: page.limit]
-    following = _position(shown[-1]) if len(found) > page.limit else None
-    return Part([_make_mail(row) for row in shown], following)
+    part = cut_part(found, page, _ORDER)
+    return Part([_make_mail(row) for row in part.entries], part.following)
 
 
 def own_mails(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:
@@ -299,11 +295,6 @@ def own_mails(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:
 
 def _position(row: sa.Row[Any]) -> tuple[datetime, UUID, str, str]:
     return row.updated_at, row.operation_id, row.step, row.recipient
-
-
-def _bind(value: object) -> sa.ColumnElement[Any]:
-    kinds = {datetime: _MARKS.updated_at.type, UUID: _MARKS.operation_id.type}
-    return sa.literal(value, kinds.get(type(value), sa.Text()))
 
 
 def fetch_mail(

@@ -18,8 +18,9 @@ from actions.lookup import fetch_app
 from actions.small_apps.app_row import lock_app
 from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
+from models.database.latest_first import fetch_latest
 from models.database.tables import api_keys
-from models.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
+from models.errors import ConflictError, ForbiddenError, NotFoundError
 from models.fields.duration import Duration
 from models.paging import Page, Part
 from overview.access.callers import Caller
@@ -118,22 +119,9 @@ def fetch_keys(
     query = sa.select(*_SHOWN)
     if app is not None:
         query = query.where(api_keys.c.app == app)
-    if page.after is not None:
-        match page.after:
-            case (datetime() as at, str() as key_id):
-                pass
-            case _:
-                msg = "this is not a position in the list of keys. Begin anew."
-                raise UsageError(msg)
-        query = query.where(
-            sa.tuple_(api_keys.c.created_at, api_keys.c.id)
-            < sa.tuple_(sa.literal(at, api_keys.c.created_at.type), sa.literal(key_id))
-        )
-    query = query.order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
-    rows = connection.execute(query.limit(page.limit + 1)).all()
-    shown = [_make_shown(row) for row in rows[: page.limit]]
-    last = shown[-1] if len(rows) > page.limit else None
-    return Part(shown, None if last is None else (last.created_at, last.id))
+    key = (api_keys.c.created_at, api_keys.c.id)
+    part = fetch_latest(connection, query, page, key)
+    return Part([_make_shown(row) for row in part.entries], part.following)
 
 
 def fetch_key(

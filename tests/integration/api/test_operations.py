@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import json
 from typing import Any
 from uuid import UUID, uuid4
@@ -29,6 +27,7 @@ from overview.json_form import write_json
 from overview.operations.shown import fetch_shown_operation
 from serving.services import Services
 from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.api.made_up import make_cursor
 from tests.scheduling import MONDAY, edit, get, make_operation, post, record_all
 
 STEPS = {"refresh": True, "publish": True, "send_email": {"template": "t"}}
@@ -171,9 +170,7 @@ def test_cursor_that_was_made_up_is_refused(
     Whoever knows how a cursor is made cannot break anything with one.
     """
     path = path.replace("{id}", str(add(web)))
-    digest = hashlib.sha256(json.dumps([f"{ROOT}{path}", []]).encode()).hexdigest()
-    text = json.dumps([digest[:12], *position])
-    cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    cursor = make_cursor(f"{ROOT}{path}", {}, position)
 
     answer = web.get(f"{path}?cursor={cursor}")
 

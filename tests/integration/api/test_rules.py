@@ -13,6 +13,7 @@ import pytest
 from overview.access.roles import Role
 from tests.integration.api.conftest import Web
 from tests.integration.api.documented import Route, find_routes
+from tests.integration.api.made_up import POSITIONS, make_cursor
 from tests.integration.api.prepared import Prepared, digest_tables, prepare
 from tests.integration.api.test_examples import find_ids, send
 
@@ -156,6 +157,26 @@ def test_lists_refuse_what_they_do_not_take(
     if faults := [
         f"{key}: {each}" for key, each in found.items() if each != (422, name)
     ]:
+        pytest.fail("\n".join(faults))
+
+
+@pytest.mark.slow
+def test_cursor_that_was_made_up_breaks_no_list(free_web: Web, prepared: Prepared):
+    """
+    It is refused, or says where to go on: cursors are not signed.
+    """
+    faults = []
+    for route in LISTS:
+        sample = next(iter(route.make_samples(find_ids(route, prepared))))
+        for position in POSITIONS:
+            cursor = make_cursor(sample.path, sample.query, position)
+            answer = ask(free_web, route, prepared, query={"cursor": cursor})
+            if answer.status_code not in {200, 400, 422}:
+                faults.append(f"{route}: {position}: {answer.status_code}")
+            elif answer.status_code != 200 and "cursor" not in answer.json()["detail"]:
+                faults.append(f"{route}: {position}: {answer.text}")
+
+    if faults:
         pytest.fail("\n".join(faults))
 
 

@@ -131,6 +131,18 @@ def test_list_goes_on_where_it_ended(noted: sa.Engine):
     assert [5, 4, 3, 2, 1] == seen
 
 
+def test_numbers_may_take_eight_bytes(noted: sa.Engine):
+    """
+    A list goes on after them, too.
+    """
+    for number in range(1, 6):
+        place(noted, number, at=NOON)
+
+    found = read(noted, Page(9, (NOON, 2**40)))
+
+    assert [5, 4, 3, 2, 1] == [change.number for change in found]
+
+
 def test_export_has_what_it_takes_to_verify_it(engine: sa.Engine):
     """
     Each line has the hash of the one before, and all that its own hash covers.

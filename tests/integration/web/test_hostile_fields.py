@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from overview.access.roles import Role
+from tests.integration.api.made_up import POSITIONS, make_cursor
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN
 from tests.integration.web.people import Person, sign_in
 
 #: More digits than Python makes a number of; and one that is a digit, but no number.
 NUMBERS = ("9" * 5000, "٣" * 5000, "²", "-1", "1e400")
+
+#: The pages that have a list with parts.
+LISTS = (
+    *("/actions", "/apps", "/apps/shop/users", "/events", "/mails", "/operations"),
+    *("/settings", "/settings/changes", "/mails/{operation_id}"),
+    *("/backfills/{backfill_id}", "/actions/{uid}/recipients"),
+)
+
+#: Each page that has one asks for its part once.
+ASKING = "query.page("
+
+WEB = Path(__file__).parents[3] / "web"
 
 
 @pytest.fixture
@@ -91,3 +105,30 @@ def test_mails_of_a_step_that_is_none_are_told(admin: Person):
     text = admin.look(f"/mails/{admin.shop.ids['operation_id']}?step=lost")
 
     assert "No mails" in text
+
+
+def test_lists_are_those_that_have_parts():
+    """
+    A page that gets such a list is tried with made-up cursors, too.
+    """
+    asking = sum(path.read_text().count(ASKING) for path in WEB.rglob("*.py"))
+
+    assert len(LISTS) == asking
+
+
+@pytest.mark.slow
+def test_cursor_that_was_made_up_breaks_no_page(admin: Person):
+    """
+    The page says so, begins anew, or goes on where the cursor says.
+    """
+    faults = []
+    for each in LISTS:
+        path = each.format(**admin.shop.ids)
+        for position in POSITIONS:
+            cursor = make_cursor(path, {}, position)
+            answer = admin.client.get(path, params={"cursor": cursor})
+            if answer.status_code not in {200, 400}:
+                faults.append(f"{path}: {position}: {answer.status_code}")
+
+    if faults:
+        pytest.fail("\n".join(faults))
