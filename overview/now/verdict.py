@@ -180,7 +180,8 @@ class Verdict:
 
 def judge(figures: Figures) -> Verdict:
     """Return what *figures* mean."""
-    alarms = list(_find_alarms(figures))
+    stuck = _find_stuck(figures)
+    alarms = list(_find_alarms(figures, stuck))
     troubles = list(_list_troubles(figures))
     unread = figures.failed is None or figures.missed is None
     kinds = {each.kind for each in alarms}
@@ -192,7 +193,7 @@ def judge(figures: Figures) -> Verdict:
         health = Health.GOOD
     return Verdict(
         health,
-        _make_headline(figures, alarms, troubles),
+        _make_headline(figures, alarms, stuck, troubles),
         _make_text(figures, alarms, troubles),
         alarms,
     )
@@ -203,7 +204,36 @@ _LEADER, _TICK, _BROKER, _QUEUE, _PAUSE = "leader", "tick", "broker", "queue", "
 _SAFE = "Nothing is lost: each is recorded, and is sent again under the same id."
 
 
-def _find_alarms(figures: Figures) -> Iterator[Alarm]:
+@dataclass(frozen=True, slots=True)
+class _Stuck:
+    """
+    The queues in which something waits for too long.
+
+    Args:
+        still: No worker takes from them: they stand still.
+
+        behind: Workers do, but not enough.
+    """
+
+    still: Sequence[QueueFigures]
+    behind: Sequence[QueueFigures]
+
+
+def _find_stuck(figures: Figures) -> _Stuck:
+    """Judge the queues, once for alarms and headline."""
+    still, behind = [], []
+    for each in figures.queues:
+        if each.since is None or not each.waiting:
+            continue
+        waits = figures.now - each.since
+        if not each.workers and waits >= STANDS_AFTER:
+            still.append(each)
+        elif waits >= BEHIND_AFTER:
+            behind.append(each)
+    return _Stuck(still, behind)
+
+
+def _find_alarms(figures: Figures, stuck: _Stuck) -> Iterator[Alarm]:
     if not figures.is_led:
         yield Alarm(
             _LEADER,
@@ -228,30 +258,8 @@ def _find_alarms(figures: Figures) -> Iterator[Alarm]:
             "What falls due is recorded and sent as soon as the broker answers.",
             figures.send_failing_since,
         )
-    for each in figures.queues:
-        if each.since is None or not each.waiting:
-            continue
-        many = "1 operation waits" if each.waiting == 1 else f"{each.waiting} wait"
-        waits = figures.now - each.since
-        age = format_age(waits)
-        if not each.workers and waits >= STANDS_AFTER:
-            yield Alarm(
-                _QUEUE,
-                f"No worker takes anything from {each.queue.value}",
-                f"{many}, the oldest for {age}. {_SAFE}",
-                each.since,
-                each.queue,
-            )
-        elif waits >= BEHIND_AFTER:
-            workers = "1 worker" if each.workers == 1 else f"{each.workers} workers"
-            yield Alarm(
-                _QUEUE,
-                f"{each.queue.value} is behind",
-                f"{many}, the oldest for {age}, although {workers} take from it:"
-                " too few, or busy with something long.",
-                each.since,
-                each.queue,
-            )
+    yield from (_make_still(each, figures.now) for each in stuck.still)
+    yield from (_make_behind(each, figures.now) for each in stuck.behind)
     if figures.paused_since is not None:
         yield Alarm(
             _PAUSE,
@@ -259,6 +267,34 @@ def _find_alarms(figures: Figures) -> Iterator[Alarm]:
             "Nothing new is recorded. What runs goes on, and runs by hand start.",
             figures.paused_since,
         )
+
+
+def _make_still(queue: QueueFigures, now: datetime) -> Alarm:
+    return Alarm(
+        _QUEUE,
+        f"No worker takes anything from {queue.queue.value}",
+        f"{_tell_waiting(queue, now)}. {_SAFE}",
+        queue.since,
+        queue.queue,
+    )
+
+
+def _make_behind(queue: QueueFigures, now: datetime) -> Alarm:
+    workers = "1 worker" if queue.workers == 1 else f"{queue.workers} workers"
+    return Alarm(
+        _QUEUE,
+        f"{queue.queue.value} is behind",
+        f"{_tell_waiting(queue, now)}, although {workers} take from it:"
+        " too few, or busy with something long.",
+        queue.since,
+        queue.queue,
+    )
+
+
+def _tell_waiting(queue: QueueFigures, now: datetime) -> str:
+    assert queue.since is not None  # something waits in it
+    many = "1 operation waits" if queue.waiting == 1 else f"{queue.waiting} wait"
+    return f"{many}, the oldest for {format_age(now - queue.since)}"
 
 
 def is_tick_late(figures: Figures) -> bool:
@@ -271,20 +307,19 @@ def is_tick_late(figures: Figures) -> bool:
 
 
 def _make_headline(
-    figures: Figures, alarms: Sequence[Alarm], troubles: Sequence[str]
+    figures: Figures, alarms: Sequence[Alarm], stuck: _Stuck, troubles: Sequence[str]
 ) -> str:
     """Name the gravest thing alone: the rest of the page has the others."""
     kinds = {each.kind for each in alarms}
     for kind, headline in _GRAVEST:
         if kind in kinds:
             return headline
-    stand, behind = _split_queues(figures)
-    if stand:
-        verb = "stands" if len(stand) == 1 else "stand"
-        return f"On time, but {_join(stand)} {verb} still."
-    if behind:
-        verb = "is" if len(behind) == 1 else "are"
-        return f"On time, but {_join(behind)} {verb} behind."
+    if stuck.still:
+        verb = "stands" if len(stuck.still) == 1 else "stand"
+        return f"On time, but {_join(stuck.still)} {verb} still."
+    if stuck.behind:
+        verb = "is" if len(stuck.behind) == 1 else "are"
+        return f"On time, but {_join(stuck.behind)} {verb} behind."
     if _PAUSE in kinds:
         return "Everything is paused."
     return _make_calm_headline(figures, troubles)
@@ -309,20 +344,6 @@ def _make_calm_headline(figures: Figures, troubles: Sequence[str]) -> str:
         workers = "1 worker is" if figures.silent == 1 else f"{figures.silent} are"
         return f"On time, but {workers} silent."
     return "On time, and nothing went wrong since yesterday."
-
-
-def _split_queues(figures: Figures) -> tuple[list[str], list[str]]:
-    """Return the queues that stand still, and those that are behind."""
-    stand, behind = [], []
-    for each in figures.queues:
-        waits = timedelta() if each.since is None else figures.now - each.since
-        if not each.waiting:
-            continue
-        if not each.workers and waits >= STANDS_AFTER:
-            stand.append(each.queue.value)
-        elif waits >= BEHIND_AFTER:
-            behind.append(each.queue.value)
-    return stand, behind
 
 
 def _list_troubles(figures: Figures) -> Iterator[str]:
@@ -370,7 +391,8 @@ def _count(number: int, one: str, many: str) -> str:
     return f"1 {one}" if number == 1 else f"{number:,} {many}"
 
 
-def _join(names: Sequence[str]) -> str:
+def _join(queues: Sequence[QueueFigures]) -> str:
+    names = [each.queue.value for each in queues]
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -119,6 +119,17 @@ def test_alarm_of_a_queue_says_how_much_waits():
     assert alarm.text.startswith("14 wait, the oldest for 4 min. Nothing is lost")
 
 
+def test_queue_that_stands_still_comes_before_one_that_is_behind():
+    """
+    In the headline and in the alarms, whatever the order of the queues.
+    """
+    slow, stuck = replace(SLOW, queue=Queue.QUICK), replace(STUCK, queue=Queue.HEAVY)
+    verdict = judge(replace(CALM, queues=[slow, stuck]))
+
+    assert "On time, but heavy stands still." == verdict.headline
+    assert [Queue.HEAVY, Queue.QUICK] == [each.queue for each in verdict.alarms]
+
+
 def test_new_leader_is_given_time_to_tick():
     """
     The last tick was that of the one before it.
