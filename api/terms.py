@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from actions.posting.edit import Signature, Terms
+from actions.posting.edit import Signature
 from models.errors import UsageError
 from models.requests.actions import Note
 from serving.context import Context
@@ -16,12 +16,6 @@ NoteQuery = Annotated[
     Note | None,
     Query(description="Why; kept with the revision, and in the record of changes."),
 ]
-
-
-def make_terms(context: Context) -> Terms:
-    """Return what the installation says about actions that are posted to it."""
-    services = context.services
-    return Terms(services.timezone, services.task_rules, services.lookback)
 
 
 def make_signature(context: Context, note: str | None) -> Signature:

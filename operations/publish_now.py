@@ -25,6 +25,7 @@ from models.database.tables import (
     small_apps,
 )
 from models.errors import ConflictError, NotFoundError
+from models.requests.apps import MoveRequestModel
 from operations.adapters.workspace.pointers import (
     publish_data,
     publish_document,
@@ -32,9 +33,6 @@ from operations.adapters.workspace.pointers import (
     roll_back_document,
 )
 from operations.domains import Move
-
-#: What can be published, as the fields of PublishModel.
-KINDS = ("data", "design", "permissions")
 
 
 class MoveJson(TypedDict):
@@ -81,47 +79,37 @@ def _as_json(move: Move) -> MoveJson:
 
 
 def publish_now(
-    connection: sa.Connection,
-    app: str,
-    kinds: Sequence[str],
-    *,
-    workspace: Path,
-    names: Sequence[str] | None = None,
-    expected: Mapping[str, int] | None = None,
+    connection: sa.Connection, app: str, wanted: MoveRequestModel, *, workspace: Path
 ) -> Moved:
     """
-    Make what is staged live, for all of *kinds* or none; mails nobody.
+    Make what is staged live, all that is wanted or none; mails nobody.
 
     Args:
         connection: Of ``writing``.
 
         app: Uid of a small app.
 
-        kinds: Of KINDS.
+        wanted: Data and documents, and which versions the caller has seen.
 
         workspace: Folder that all workers share, whose files must be there.
 
-        names: The domains whose data are meant. None: all.
-
-        expected: The versions that the caller has seen, by domain. None: any.
-
     Raises:
         ConflictError: A heavy operation of the app is under way; nothing is staged for
-            one of *kinds*; the file of a staged version is gone; or versions would
+            one of the kinds; the file of a staged version is gone; or versions would
             become live that are not *expected*.
 
         NotFoundError: No such small app, or it has no such domain.
     """
-    staged = _hold(connection, app, names, "staged_version")
+    staged = _hold(connection, app, wanted.domains, "staged_version")
     now = read_clock(connection)
     moves: list[Move] = []
-    for kind in kinds:
+    for kind in wanted.kinds:
         if kind == "data":
             if not staged:
                 _refuse_nothing(app, kind, "staged", "Refresh the data first.")
-            _refuse_unseen(staged, expected)
+            _refuse_unseen(staged, wanted.expected)
             _check_files(connection, app, staged, workspace)
-            moves += publish_data(connection, app, now, names)
+            moves += publish_data(connection, app, now, wanted.domains)
         else:
             if not _has_document(connection, app, kind, "staged"):
                 hint = f"Apply a document {kind!r} first."
@@ -132,31 +120,25 @@ def publish_now(
 
 
 def roll_back_now(
-    connection: sa.Connection,
-    app: str,
-    kinds: Sequence[str],
-    *,
-    workspace: Path,
-    names: Sequence[str] | None = None,
-    expected: Mapping[str, int] | None = None,
+    connection: sa.Connection, app: str, wanted: MoveRequestModel, *, workspace: Path
 ) -> Moved:
     """
-    Make what was live before live again, for all of *kinds* or none.
+    Make what was live before live again, all that is wanted or none.
 
     To roll back once more brings back what was live. The arguments and errors are those
     of ``publish_now``; there is nothing to go back to before the second publish.
     """
-    former = _hold(connection, app, names, "previous_version")
+    former = _hold(connection, app, wanted.domains, "previous_version")
     now = read_clock(connection)
     moves: list[Move] = []
     hint = "It was published once at most, so there is nothing to go back to."
-    for kind in kinds:
+    for kind in wanted.kinds:
         if kind == "data":
             if not former:
                 _refuse_nothing(app, kind, "to go back to", hint)
-            _refuse_unseen(former, expected)
+            _refuse_unseen(former, wanted.expected)
             _check_files(connection, app, former, workspace)
-            moves += roll_back_data(connection, app, now, names)
+            moves += roll_back_data(connection, app, now, wanted.domains)
         else:
             if not _has_document(connection, app, kind, "previous"):
                 _refuse_nothing(app, kind, "to go back to", hint)

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from fastapi import Depends, Request
 
 from models.door.documents import read_model
-from models.errors import NotFoundError
+from models.errors import ForbiddenError, NotFoundError
 from models.fields.strict_model import DocumentModel
 from overview.access.callers import Caller
 from overview.access.roles import Role
@@ -94,6 +94,17 @@ class Context:
         if self.app not in {None, app}:
             refuse_app(app)
         return app
+
+    def demand_installation(self, what: str) -> None:
+        """
+        Refuse whoever may see one small app alone: *what* is there for all of them.
+
+        Raises:
+            ForbiddenError: *what* exists, and that is no secret.
+        """
+        if self.app is not None:
+            msg = f"a key of the installation is needed for {what}"
+            raise ForbiddenError(msg)
 
     def read(self, model: type[_Model], noun: str) -> _Model:
         """

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from anyio import CapacityLimiter
 from prometheus_client import CollectorRegistry, generate_latest
 
+from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
 from models.fields.task_rules import TaskRules
 from operations.adapters.app_users import RealDirectory
@@ -168,9 +169,10 @@ class Services:
         return self.settings.task_rules
 
     @property
-    def lookback(self) -> timedelta:
-        """How old a due date may be that is posted."""
-        return self.settings.lookback
+    def terms(self) -> Terms:
+        """What the installation says about actions that are posted to it."""
+        settings = self.settings
+        return Terms(settings.timezone, settings.task_rules, settings.lookback)
 
 
 def make_services(settings: Settings) -> Services:

@@ -307,9 +307,3 @@ def take_proposal(draft: Draft, judged: Judged | Unread, number: str) -> Draft:
             place = (each.line, each.column)
             return replace(draft, text=replace_token(draft.text, place, each.instead))
     return draft
-
-
-def make_terms(context: Context) -> Terms:
-    """Return what the installation says about actions that are posted to it."""
-    services = context.services
-    return Terms(services.timezone, services.task_rules, services.lookback)

@@ -14,7 +14,7 @@ from actions.posting.foretell import PostedJson
 from actions.read_actions import RevisionJson, RevisionNote
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from api.terms import NoteQuery, make_signature, make_terms
+from api.terms import NoteQuery, make_signature
 from models.fields.field_types import Instant
 from overview.actions.explaining import explain_instant
 from overview.actions.occurrences import (
@@ -113,7 +113,7 @@ def restore_revision(
             revision,
             app=context.app,
             expected_revision=expected,
-            terms=make_terms(context),
+            terms=context.services.terms,
             signed=make_signature(context, note),
         )
     return answer(

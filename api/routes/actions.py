@@ -27,7 +27,7 @@ from actions.read_actions import ActionState
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute, takes
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
-from api.terms import NoteQuery, make_signature, make_terms, need_app
+from api.terms import NoteQuery, make_signature, need_app
 from models.door.documents import LARGEST_BULK
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
@@ -144,7 +144,7 @@ def create_action(
             connection,
             need_app(context, app),
             context.body,
-            terms=make_terms(context),
+            terms=context.services.terms,
             signed=make_signature(context, note),
         )
     return _answer_posted(outcome, HTTPStatus.CREATED)
@@ -179,7 +179,7 @@ def create_actions(
         context.services.engine,
         need_app(context, app),
         context.body,
-        terms=make_terms(context),
+        terms=context.services.terms,
         signed=make_signature(context, note),
         author=context.caller.as_author(context.request_id),
         dry_run=dry_run,
@@ -224,7 +224,7 @@ def replace_action(context: Editor, uid: str, note: NoteQuery = None) -> Respons
             context.body,
             app=context.app,
             expected_revision=expected,
-            terms=make_terms(context),
+            terms=context.services.terms,
             signed=make_signature(context, note),
         )
     return _answer_posted(outcome)
@@ -251,7 +251,7 @@ def patch_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
             context.body,
             app=context.app,
             expected_revision=expected,
-            terms=make_terms(context),
+            terms=context.services.terms,
             signed=make_signature(context, note),
         )
     return _answer_posted(outcome)

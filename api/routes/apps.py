@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.lookup import fetch_app
@@ -18,17 +17,17 @@ from actions.pausing.targets import (
     pause_target,
     resume_target,
 )
-from actions.small_apps.apply import AppliedJson, apply_small_app
+from actions.small_apps.apply import AppliedJson
 from actions.small_apps.connections import check_connections
 from actions.small_apps.delete import DeletedAppJson, delete_small_app
-from actions.small_apps.differences import AppDifferenceJson, foresee_apply
+from actions.small_apps.differences import AppDifference, AppDifferenceJson
 from actions.small_apps.export import fetch_document
 from actions.small_apps.senders import find_sender_doubts
 from api.answers import ROOT, ListJson, answer, answer_list
+from api.applying import DryRun, RaiseEvents, apply_or_foresee
 from api.guarding import ApiRoute, takes
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
-from models.errors import ForbiddenError
 from models.requests.actions import PauseModel
 from models.requests.apps import SmallAppBodyModel
 from models.small_app import SmallAppModel
@@ -45,17 +44,6 @@ from serving.guarding import heavy
 from serving.preconditions import read_revision
 
 router = APIRouter(prefix=ROOT, tags=["apps"], route_class=ApiRoute)
-
-DryRun = Annotated[
-    bool, Query(description="Change nothing; answer with what would change.")
-]
-RaiseEvents = Annotated[
-    bool,
-    Query(
-        description="Record events of users who are new, newly activated or seen more"
-        " recently. Without it, nobody is mailed because users were imported."
-    ),
-]
 
 _EXAMPLE = {
     "name": "Shop",
@@ -118,25 +106,16 @@ def apply_app(
         *check_connections(model, known.sql_connections),
         *find_sender_doubts(model, known.mail_sender_hosts),
     ]
-    may_create = context.app is None
-    if dry_run:
-        difference = foresee_apply(
-            context.services.engine,
-            model,
-            raise_events=events,
-            expected_revision=expected,
-            may_create=may_create,
-        )
-        return answer(difference.as_json(), etag=difference.revision)
-    with context.writing() as connection:
-        applied = apply_small_app(
-            connection,
-            model,
-            raise_events=events,
-            by=context.caller.name,
-            expected_revision=expected,
-            may_create=may_create,
-        )
+    applied = apply_or_foresee(
+        context,
+        model,
+        expected,
+        may_create=context.app is None,
+        dry_run=dry_run,
+        events=events,
+    )
+    if isinstance(applied, AppDifference):
+        return answer(applied.as_json(), etag=applied.revision)
     return answer(
         {**applied.as_json(), "warnings": [str(doubt) for doubt in doubts]},
         status=HTTPStatus.CREATED if applied.created else HTTPStatus.OK,
@@ -208,21 +187,15 @@ def read_pause_of_all(context: Viewer) -> Response:
 @takes(PauseModel, examples={"until": _PAUSE}, required=False)
 def pause_all(context: Operator) -> Response:
     """Pause the whole installation, but for its own maintenance."""
-    _refuse_tenant(context)
+    context.demand_installation("a pause of all apps")
     return _pause(context, None)
 
 
 @router.delete("/pause", response_model=ResumedTargetJson)
 def resume_all(context: Operator) -> Response:
     """Resume the whole installation; what is paused on its own stays so."""
-    _refuse_tenant(context)
+    context.demand_installation("a pause of all apps")
     return _resume(context, None)
-
-
-def _refuse_tenant(context: Context) -> None:
-    if context.app is not None:
-        msg = "the whole installation is paused and resumed with a key of all apps"
-        raise ForbiddenError(msg)
 
 
 def _read_pause(context: Context, app: str | None) -> Response:

@@ -11,7 +11,6 @@ from starlette.responses import Response, StreamingResponse
 
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from models.errors import ForbiddenError
 from models.fields.field_types import Instant
 from overview.changes import (
     Anchor,
@@ -101,9 +100,7 @@ def verify(
 
     The chain is one for all small apps, so this needs a key of the installation.
     """
-    if context.app is not None:
-        msg = "the chain of changes is that of the installation: a key of it is needed"
-        raise ForbiddenError(msg)
+    context.demand_installation("the chain of changes")
     known = None
     if anchor is not None:
         number, _, digest = anchor.partition(":")

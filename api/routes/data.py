@@ -96,15 +96,9 @@ def publish_data(context: Editor, app: str) -> Response:
     """
     context.own(app)
     asked = context.read(MoveRequestModel, "publish")
+    workspace = context.services.settings.workspace
     with context.writing() as connection:
-        moved = publish_now(
-            connection,
-            app,
-            asked.kinds,
-            workspace=context.services.settings.workspace,
-            names=asked.domains,
-            expected=asked.expected,
-        )
+        moved = publish_now(connection, app, asked, workspace=workspace)
     return answer(moved.as_json())
 
 
@@ -118,13 +112,7 @@ def roll_back_data(context: Editor, app: str) -> Response:
     """
     context.own(app)
     asked = context.read(MoveRequestModel, "roll back")
+    workspace = context.services.settings.workspace
     with context.writing() as connection:
-        moved = roll_back_now(
-            connection,
-            app,
-            asked.kinds,
-            workspace=context.services.settings.workspace,
-            names=asked.domains,
-            expected=asked.expected,
-        )
+        moved = roll_back_now(connection, app, asked, workspace=workspace)
     return answer(moved.as_json())

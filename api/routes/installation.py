@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute
-from models.errors import ForbiddenError
 from overview.doctor.finding import Finding
 from overview.installation.installed import InstallationJson, fetch_installation
 from overview.installation.support_bundle import BundleJson, make_bundle
@@ -18,12 +17,6 @@ from serving.guarding import heavy
 router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
 
 
-def _refuse_tenant(context: Context) -> None:
-    if context.app is not None:
-        msg = "what is installed is no app's own: a key of the installation is needed"
-        raise ForbiddenError(msg)
-
-
 @router.get("/installation", response_model=InstallationJson)
 def read_installation(context: Admin) -> Response:
     """
@@ -31,7 +24,7 @@ def read_installation(context: Admin) -> Response:
 
     This needs a key of the installation.
     """
-    _refuse_tenant(context)
+    context.demand_installation("what is installed")
     with context.reading() as connection:
         found = fetch_installation(connection, context.services.settings)
     return answer(found.as_json())
@@ -45,7 +38,7 @@ async def read_support_bundle(context: Admin) -> Response:
 
     This needs a key of the installation.
     """
-    _refuse_tenant(context)
+    context.demand_installation("a support bundle")
     findings, _age = await context.services.doctor.ask()
     response = await run_in_threadpool(_make, context, findings)
     name = 'attachment; filename="minutehand-support.json"'

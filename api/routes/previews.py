@@ -10,7 +10,6 @@ from starlette.responses import Response
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute, takes
 from api.routes.action_examples import PREVIEWS
-from api.terms import make_terms
 from models.fields.field_types import Instant, ZoneName
 from models.fields.zone import load_zone
 from overview.previews.new import MOST_SHOWN, Asked, FullPreviewJson, preview_text
@@ -66,7 +65,7 @@ def preview(  # noqa: PLR0913 - what of it is asked for
             connection,
             context.narrow(app),
             context.body,
-            terms=make_terms(context),
+            terms=context.services.terms,
             asked=asked,
         )
     return answer(found.as_json())

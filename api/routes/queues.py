@@ -18,7 +18,6 @@ from actions.pausing.queues import (
 from actions.pausing.targets import TargetPauseJson
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute, takes
-from models.errors import ForbiddenError
 from models.operation_state import Queue
 from models.paging import Part
 from models.requests.actions import NoteModel, PauseModel
@@ -28,12 +27,8 @@ from serving.context import Context, Operator, Viewer
 
 router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
 
-
-def _refuse_tenant(context: Context) -> None:
-    """Refuse keys of one small app: queues and workers are there for all apps."""
-    if context.app is not None:
-        msg = "queues and workers are those of the installation: a key of it is needed"
-        raise ForbiddenError(msg)
+#: What all small apps share.
+_SHARED = "queues and workers"
 
 
 @router.get("/queues", response_model=ListJson[ShownQueueJson])
@@ -43,7 +38,7 @@ def list_queues(context: Viewer) -> Response:
 
     This needs a key of the installation.
     """
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     with context.reading() as connection:
         found = fetch_queues(connection)
     return answer_list(context, Part(found, None), ShownQueue.as_json)
@@ -72,7 +67,7 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
 
     Occurrences are recorded as before, and wait. This needs a key of the installation.
     """
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     asked = context.read(PauseModel, "pause")
     with context.writing() as connection:
         paused = pause_queue(
@@ -89,7 +84,7 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
 @router.delete("/queues/{queue}/pause", response_model=ResumedQueueJson)
 def resume_one_queue(context: Operator, queue: Queue) -> Response:
     """Resume a queue: what waits is sent within a second, the oldest first."""
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     with context.writing() as connection:
         resumed = resume_queue(connection, queue, expected=context.expected)
     return answer(resumed.as_json(), etag=tag_pause(None))
@@ -106,7 +101,7 @@ def drain_one_worker(context: Operator, worker_id: UUID) -> Response:
     It does so within 20 seconds, until it is resumed or started again; its state says
     when it is drained. This needs a key of the installation.
     """
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     return _set_drained(context, worker_id, drained=True)
 
 
@@ -118,7 +113,7 @@ def resume_one_worker(context: Operator, worker_id: UUID) -> Response:
 
     This needs a key of the installation.
     """
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     return _set_drained(context, worker_id, drained=False)
 
 

@@ -14,7 +14,6 @@ from starlette.responses import PlainTextResponse, Response
 
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
-from models.errors import ForbiddenError
 from models.fields.field_types import Instant
 from models.paging import Part
 from overview.actions.auditing import AuditJson, audit_all
@@ -22,7 +21,7 @@ from overview.apps.status import AppStatusJson, fetch_app_status
 from overview.doctor.finding import DoctorJson, make_doctor_json
 from overview.installation.status import StatusJson, fetch_status
 from overview.installation.workers import WorkerAtWork, WorkerJson, fetch_workers
-from serving.context import Context, Viewer
+from serving.context import Viewer
 from serving.guarding import heavy
 from serving.refusals import HttpError
 
@@ -30,13 +29,6 @@ router = APIRouter(tags=["system"], route_class=ApiRoute)
 
 #: How long an audit may take; clients and proxies wait no longer.
 _AUDIT_WITHIN = timedelta(seconds=25)
-
-
-def _demand_installation(context: Context, what: str) -> None:
-    """Refuse keys of one small app; what they ask for exists, and is no secret."""
-    if context.app is not None:
-        msg = f"{what} is that of the installation: a key of it is needed"
-        raise ForbiddenError(msg)
 
 
 @router.get(f"{ROOT}/status", response_model=StatusJson | AppStatusJson)
@@ -63,7 +55,7 @@ def list_workers(context: Viewer) -> Response:
 
     This needs a key of the installation.
     """
-    _demand_installation(context, "the list of workers")
+    context.demand_installation("the list of workers")
     with context.reading() as connection:
         found = fetch_workers(connection)
     return answer_list(context, Part(found, None), WorkerAtWork.as_json)
@@ -77,7 +69,7 @@ async def examine(context: Viewer) -> Response:
 
     At most once in ten seconds, however many ask. This needs a key of the installation.
     """
-    _demand_installation(context, "what doctor finds")
+    context.demand_installation("what doctor finds")
     findings, age_s = await context.services.doctor.ask()
     return answer(make_doctor_json(findings, age_s))
 
@@ -107,7 +99,7 @@ async def audit(
         since=since,
         until=until,
         app=context.narrow(app),
-        lookback=services.lookback,
+        lookback=services.settings.lookback,
         at_most=_AUDIT_WITHIN,
     )
     if not services.auditing.available_tokens:
@@ -130,6 +122,6 @@ async def read_metrics(context: Viewer) -> Response:
 
     This needs a key of the installation.
     """
-    _demand_installation(context, "what is measured")
+    context.demand_installation("what is measured")
     metrics, _ = await context.services.metrics.ask()
     return Response(metrics, media_type=CONTENT_TYPE_LATEST)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from actions.small_apps.apply import AppliedJson, apply_small_app
+from actions.small_apps.apply import AppliedJson
 from actions.small_apps.change_users import (
     add_member,
     delete_user,
@@ -17,7 +17,7 @@ from actions.small_apps.change_users import (
     remove_member,
     replace_user,
 )
-from actions.small_apps.differences import AppDifferenceJson, foresee_apply
+from actions.small_apps.differences import AppDifferenceJson
 from actions.small_apps.known_users import (
     GroupJson,
     KnownGroup,
@@ -29,8 +29,8 @@ from actions.small_apps.known_users import (
     fetch_user_part,
 )
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
+from api.applying import DryRun, RaiseEvents, apply_or_foresee
 from api.guarding import ApiRoute, takes
-from api.routes.apps import DryRun, RaiseEvents
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
 from models.requests.apps import UserBodyModel
@@ -102,25 +102,10 @@ def put_directory(
     context.own(app)
     expected = read_revision(context.expected)
     model = read_directory(context.body, app=app)
-    if dry_run:
-        difference = foresee_apply(
-            context.services.engine,
-            model,
-            raise_events=events,
-            expected_revision=expected,
-            may_create=False,
-        )
-        return answer(difference.as_json(), etag=difference.revision)
-    with context.writing() as connection:
-        applied = apply_small_app(
-            connection,
-            model,
-            raise_events=events,
-            by=context.caller.name,
-            expected_revision=expected,
-            may_create=False,
-        )
-    return answer(applied.as_json(), etag=applied.revision)
+    found = apply_or_foresee(
+        context, model, expected, may_create=False, dry_run=dry_run, events=events
+    )
+    return answer(found.as_json(), etag=found.revision)
 
 
 @router.get("/users/{user:path}", response_model=UserJson)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from actions.posting.edit import Signature, Terms
+from actions.posting.edit import Signature
 from models.errors import InvalidDocumentError, Problem, StaleError
 from overview.access.roles import Role
 from overview.actions.first import APP, post_first_action
@@ -34,7 +34,6 @@ def show_beginning(context: Viewer) -> Response:
 def begin(context: Editor) -> Response:
     """Post a first action in a small app made for it, and lead to it."""
     form = read_form(context.body)
-    services = context.services
     try:
         if context.app is not None:
             _refuse_app(context.app)
@@ -43,7 +42,7 @@ def begin(context: Editor) -> Response:
                 connection,
                 form.get("email"),
                 zone=find_zone_name(context),
-                terms=Terms(services.timezone, services.task_rules, services.lookback),
+                terms=context.services.terms,
                 signed=Signature(context.caller.name, "the first action"),
             )
     except StaleError:

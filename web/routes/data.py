@@ -148,15 +148,9 @@ def _move(
             "expected": {name: read_number(number) for name, _, number in pairs},
         }
         asked = form.read(MoveRequestModel, act, values)
+        workspace = context.services.settings.workspace
         with context.writing() as connection:
-            moved = move(
-                connection,
-                app,
-                asked.kinds,
-                workspace=context.services.settings.workspace,
-                names=asked.domains,
-                expected=asked.expected,
-            )
+            moved = move(connection, app, asked, workspace=workspace)
     except MinutehandError as error:
         return _ask(context, app, act, names, error)
     told = ", ".join(f"{each.name} (version {each.after})" for each in moved.moves)

@@ -38,7 +38,6 @@ from web.editing import (
     Draft,
     digest_form,
     judge,
-    make_terms,
     read_draft,
     take_proposal,
 )
@@ -141,7 +140,7 @@ def _answer(
     draft, left_out = read_draft(form, draft, field)
     if form.has("fix"):
         judged = judge(
-            context, draft, terms=make_terms(context), viewer_zone=_find_zone(context)
+            context, draft, terms=context.services.terms, viewer_zone=_find_zone(context)
         )
         return _show(context, take_proposal(draft, judged, form.get("fix")), action)
     asked = form.get("do")
@@ -174,7 +173,7 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
     Raises:
         MinutehandError: As ``post_text`` and ``replace_text``; nothing is stored.
     """
-    terms, signed = make_terms(context), Signature(context.caller.name, note)
+    terms, signed = context.services.terms, Signature(context.caller.name, note)
     text = draft.text.encode()
     with context.writing() as connection:
         if draft.uid is not None:
@@ -234,7 +233,7 @@ def _show(
     apps = [] if is_part or action else _list_apps(context)
     if draft.app is None and isinstance(apps, list) and apps:
         draft = replace(draft, app=apps[0])  # the one that the page offers first
-    judged = judge(context, draft, terms=make_terms(context), viewer_zone=viewer_zone)
+    judged = judge(context, draft, terms=context.services.terms, viewer_zone=viewer_zone)
     values: dict[str, Any] = {
         "action": action,
         "apps": apps,

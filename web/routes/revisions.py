@@ -27,7 +27,7 @@ from serving.context import Context, Editor, Viewer
 from serving.refusals import find_status
 from web.clocks import find_zone
 from web.document_text import write_text
-from web.editing import Draft, Judged, judge, make_terms
+from web.editing import Draft, Judged, judge
 from web.forms import make_refused, read_form
 from web.guarding import PageRoute, takes_form
 from web.messages import go_to
@@ -104,7 +104,7 @@ def restore(context: Editor, uid: str, revision: int) -> Response:
                 _check_number(revision),
                 app=context.app,
                 expected_revision=_read_number(form.get("current")) or 0,
-                terms=make_terms(context),
+                terms=context.services.terms,
                 signed=Signature(context.caller.name, form.get("note") or None),
             )
     except NotFoundError:
@@ -131,7 +131,7 @@ def _ask(
     zone = find_zone(context.services.timezone)
     assert zone is not None  # the settings were checked at the start
     draft = Draft(compared.new_text, action.app, uid, current)
-    judged = judge(context, draft, terms=make_terms(context), viewer_zone=zone)
+    judged = judge(context, draft, terms=context.services.terms, viewer_zone=zone)
     found: FullPreview | None = judged.found if isinstance(judged, Judged) else None
     values = {
         "action": action,

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from models.errors import ForbiddenError, UnreachableError
+from models.errors import UnreachableError
 from models.paging import Page, Part
 from overview.access.key_json import ShownKey
 from overview.access.manage_keys import fetch_keys
@@ -93,7 +93,7 @@ def show_changes(context: Admin) -> Response:
 @heavy
 def verify(context: Admin) -> Response:
     """Follow the chain of the record of changes, and tell whether it is whole."""
-    _refuse_tenant(context)
+    context.demand_installation("the chain of changes")
     found = read_part(context, verify_changes)
     return render(context, "settings_verified.html", {"found": found})
 
@@ -102,7 +102,7 @@ def verify(context: Admin) -> Response:
 @heavy
 async def show_doctor(context: Viewer) -> Response:
     """Tell what doctor finds; it looks at most once in ten seconds."""
-    _refuse_tenant(context)
+    context.demand_installation("what doctor finds")
     findings: list[Finding] | Unread
     try:
         findings, age_s = await context.services.doctor.ask()
@@ -126,13 +126,7 @@ def _render_doctor(
 @router.get("/installation")
 def show_installation(context: Admin) -> Response:
     """Tell versions, settings in effect, and how long what is kept."""
-    _refuse_tenant(context)
+    context.demand_installation("what is installed")
     settings = context.services.settings
     found = read_part(context, lambda each: fetch_installation(each, settings))
     return render(context, "settings_installation.html", {"found": found})
-
-
-def _refuse_tenant(context: Context) -> None:
-    if context.app is not None:
-        msg = "this is about the installation: a key of it is needed"
-        raise ForbiddenError(msg)

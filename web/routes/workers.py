@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from actions.pausing.queues import pause_queue, resume_queue
-from models.errors import ForbiddenError, InvalidDocumentError, UsageError
+from models.errors import InvalidDocumentError, UsageError
 from models.operation_state import Queue
 from models.requests.actions import NoteModel, PauseModel
 from operations.fleet.processes import RENEW_EVERY
@@ -28,6 +28,9 @@ from web.rendering import render
 from web.worker_words import tell_commands, tell_verdict
 
 router = APIRouter(prefix="/workers", include_in_schema=False, route_class=PageRoute)
+
+#: What all small apps share.
+_SHARED = "queues and workers"
 
 
 @router.get("")
@@ -74,7 +77,7 @@ def ask_pause(context: Operator, queue: Queue) -> Response:
 @takes_form
 def pause(context: Operator, queue: Queue) -> Response:
     """Pause a queue, or give its pause another note and end."""
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     form = read_form(context.body)
     try:
         asked = form.read(PauseModel, "pause")
@@ -100,7 +103,7 @@ def pause(context: Operator, queue: Queue) -> Response:
 @takes_form
 def resume(context: Operator, queue: Queue) -> Response:
     """Resume a queue."""
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     with context.writing() as connection:
         resumed = resume_queue(connection, queue)
     waiting = _count(resumed.waiting, "is", "are")
@@ -117,7 +120,7 @@ def ask_drain(context: Operator, worker_id: UUID) -> Response:
 @takes_form
 def drain(context: Operator, worker_id: UUID) -> Response:
     """Drain a worker."""
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     form = read_form(context.body)
     try:
         asked = form.read(NoteModel, "note")
@@ -143,7 +146,7 @@ def drain(context: Operator, worker_id: UUID) -> Response:
 @takes_form
 def take_again(context: Operator, worker_id: UUID) -> Response:
     """Let a drained worker take work again."""
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     with context.writing() as connection:
         found = set_drained(
             connection, worker_id, drained=False, by=context.caller.name
@@ -158,7 +161,7 @@ _WITHIN = f"{RENEW_EVERY.total_seconds():.0f} seconds"
 def _ask_pause(
     context: Context, queue: Queue, form: Form | None = None, of: Refused | None = None
 ) -> Response:
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     with context.reading() as connection:
         found = next(e for e in fetch_queues(connection) if e.queue is queue)
     return render(
@@ -181,7 +184,7 @@ def _ask_drain(
     form: Form | None = None,
     of: Refused | None = None,
 ) -> Response:
-    _refuse_tenant(context)
+    context.demand_installation(_SHARED)
     with context.reading() as connection:
         found = fetch_worker(connection, worker_id)
         queues = fetch_queues(connection)
@@ -202,13 +205,6 @@ def _ask_drain(
         },
         refused=of,
     )
-
-
-def _refuse_tenant(context: Context) -> None:
-    """Refuse somebody of one small app: queues and workers are there for all apps."""
-    if context.app is not None:
-        msg = "queues and workers are those of the installation: a key of it is needed"
-        raise ForbiddenError(msg)
 
 
 def _count(number: int, one: str, more: str) -> str:

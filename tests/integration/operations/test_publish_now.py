@@ -11,7 +11,8 @@ from models.database.engine import Author, reading, writing
 from models.database.tables import changes
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import Queue
-from operations.publish_now import KINDS, Moved, publish_now, roll_back_now
+from models.requests.apps import MoveRequestModel
+from operations.publish_now import Moved, publish_now, roll_back_now
 from tests.integration.operations.staging import (
     add_domains,
     apply_document,
@@ -35,6 +36,14 @@ def _app(engine: sa.Engine, tmp_path: Path) -> None:
     apply_document(engine, "design", "first")
 
 
+def _want(
+    kinds: tuple[str, ...], names: list[str] | None, expected: dict[str, int] | None
+) -> MoveRequestModel:
+    asked = dict.fromkeys(kinds, True)
+    given = {**asked, "domains": names, "expected": expected}
+    return MoveRequestModel.model_validate(given)
+
+
 def _publish(
     engine: sa.Engine,
     root: Path,
@@ -42,10 +51,9 @@ def _publish(
     names: list[str] | None = None,
     expected: dict[str, int] | None = None,
 ) -> Moved:
+    wanted = _want(kinds, names, expected)
     with writing(engine, author=Author("ann")) as connection:
-        return publish_now(
-            connection, "app", kinds, workspace=root, names=names, expected=expected
-        )
+        return publish_now(connection, "app", wanted, workspace=root)
 
 
 def _roll_back(
@@ -55,10 +63,9 @@ def _roll_back(
     names: list[str] | None = None,
     expected: dict[str, int] | None = None,
 ) -> Moved:
+    wanted = _want(kinds, names, expected)
     with writing(engine, author=Author("ann")) as connection:
-        return roll_back_now(
-            connection, "app", kinds, workspace=root, names=names, expected=expected
-        )
+        return roll_back_now(connection, "app", wanted, workspace=root)
 
 
 def test_what_is_staged_becomes_live(engine: sa.Engine, tmp_path: Path):
@@ -135,7 +142,7 @@ def test_all_kinds_move_or_none(engine: sa.Engine, tmp_path: Path):
     One of which nothing is staged, or to go back to, keeps the others.
     """
     with pytest.raises(ConflictError, match="nothing staged for permissions"):
-        _publish(engine, tmp_path, *KINDS)
+        _publish(engine, tmp_path, "data", "design", "permissions")
     with pytest.raises(ConflictError, match="nothing to go back to for data"):
         _roll_back(engine, tmp_path, "data")
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.errors import NotFoundError
 from models.paging import Page
+from models.requests.apps import MoveRequestModel
 from operations.publish_now import publish_now
 from overview.apps.data import DetailedDomain, fetch_detailed_domain, fetch_domain_part
 from tests.integration.operations.staging import READ_AT, add_domains, stage
@@ -23,7 +24,7 @@ def _app(engine: sa.Engine) -> None:
 
 def _publish(engine: sa.Engine, root: Path) -> None:
     with writing(engine) as connection:
-        publish_now(connection, "app", ["data"], workspace=root)
+        publish_now(connection, "app", MoveRequestModel(data=True), workspace=root)
 
 
 def _fetch(engine: sa.Engine, root: Path, name: str = "a") -> DetailedDomain:
