@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from actions.lookup import find_filtered
 from cli.connection import read_database
@@ -32,7 +33,7 @@ from cli.output import (
     style_state,
 )
 from models.decision import get_action_name
-from models.operation_state import OperationState, Reason, Trigger
+from models.operation_state import LIVE_STATES, OperationState, Reason, Trigger
 from operations.operation_filter import OperationFilter
 from overview.operations.shown import (
     MissedRange,
@@ -40,7 +41,7 @@ from overview.operations.shown import (
     fetch_shown_operation,
     fetch_shown_operations,
 )
-from overview.reasons import read_reason
+from overview.reasons import explain_state, read_reason
 
 
 def list_operations(  # noqa: PLR0913 - the options of the command
@@ -142,7 +143,7 @@ def print_operation(shown: ShownOperation) -> None:
             ("user", shown.user_id),
             ("trigger", shown.trigger),
             ("occurrence", format_both(shown.occurrence)),
-            ("state", style_state(shown.state)),
+            ("state", _explain_state(shown.state)),
             ("reason", _explain_reason(shown)),
             ("missed", _describe_missed(shown.missed)),
             ("queue", shown.queue),
@@ -159,6 +160,14 @@ def print_operation(shown: ShownOperation) -> None:
     if shown.steps:
         out().print()
         out().print(make_steps_table(shown.steps))
+
+
+def _explain_state(state: OperationState) -> Text:
+    """Return a state, and below it, while the operation is live, what that means."""
+    text = style_state(state)
+    if state in LIVE_STATES:
+        return Text.assemble(text, f"\n{explain_state(state)}")
+    return text
 
 
 def _explain_reason(shown: ShownOperation) -> str | None:

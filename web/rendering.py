@@ -16,9 +16,11 @@ from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
 from models.errors import MinutehandError, UnreachableError
+from models.operation_state import OperationState
 from models.units import format_age, format_bytes
 from overview.access.roles import Role
 from overview.json_form import write_json
+from overview.reasons import explain_state
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
@@ -223,6 +225,7 @@ def make_environment() -> jinja2.Environment:
         "bytes": format_bytes,
         "iso": format_iso,
         "lag": _tell_lag,
+        "meaning": _tell_meaning,
         "json": lambda value: write_json(value, indent=2),
         "path": lambda text: quote(str(text), safe=""),
         "thousands": lambda number: f"{number:,}",
@@ -237,6 +240,11 @@ def _tell_age(age: timedelta | float) -> str:
     if timedelta(0) < length < timedelta(seconds=10):
         return f"{length.total_seconds():.1f} s"
     return format_age(length)
+
+
+def _tell_meaning(state: str) -> str | None:
+    """Return what the state of an operation means. None: it is none, but a mark."""
+    return explain_state(OperationState(state)) if state in set(OperationState) else None
 
 
 def _tell_lag(lag: timedelta | float) -> str:

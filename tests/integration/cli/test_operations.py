@@ -58,7 +58,9 @@ def test_manual_run_shows_the_steps_to_come(call: Call):
     assert ["refresh", "publish", "send_execsum"] == [s["name"] for s in shown["steps"]]
     assert all(STEP_KEYS <= set(step) for step in shown["steps"])
     assert {"pending"} == {step["state"] for step in shown["steps"]}
-    assert shown["id"] in call("operations", "show", shown["id"]).out
+    told = call("operations", "show", shown["id"]).out
+    assert shown["id"] in told
+    assert "recorded; waiting for its time, for the broker," in told
 
 
 @pytest.mark.usefixtures("shop")

@@ -17,6 +17,7 @@ from models.database.engine import writing
 from models.database.tables import operation_log
 from models.operation_state import OperationState
 from overview.access.roles import Role
+from overview.reasons import explain_state
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.people import OWN, Person, sign_in
 from tests.scheduling import edit, get
@@ -43,7 +44,7 @@ def test_list_shows_every_state_with_its_reason(admin: Person):
 
     assert set(admin.shop.operations.values()) <= find_rows(text)
     for state in OperationState:
-        assert f"s-{state}" in text
+        assert f's-{state}" title="{explain_state(state)}"' in text
     for link in ("same failures", "others like it", "retry…", "cancel…"):
         assert f">{link}</a>" in text
     assert len(text.encode()) < 200_000
@@ -101,7 +102,8 @@ def test_each_operation_has_a_page(admin: Person):
     for state, id_ in admin.shop.operations.items():
         text = admin.look(f"/operations/{id_}")
         assert str(id_) in text
-        assert f"s-{state}" in text
+        meaning = explain_state(OperationState(state))
+        assert f's-{state} pill pill-big" title="{meaning}"' in text
         assert "UUID 5 of" in text
         assert len(text.encode()) < 200_000
     admin.look(f"/operations/{uuid4()}", 404)
