@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
 
+from models.operation_state import OperationState
+from operations.operation_log import LogLevel
+from overview.calendar.counted import HourKind
+from overview.operations.why_not import Mark
 from web.static_files import STATIC
 
-TEMPLATES = Path(__file__).parents[3] / "web" / "templates"
+WEB = Path(__file__).parents[3] / "web"
+TEMPLATES = WEB / "templates"
+
+#: Classes that templates put together: how each begins, and what follows.
+COMPOSED: Mapping[str, Collection[str]] = {
+    "s-": {*OperationState, *Mark, "planned", "paused", "inactive", "quarantined"},
+    "h-": {*HourKind} - {HourKind.EMPTY},  # has no link, and is h-none
+    "lv-": {*LogLevel},
+    # what is shaded on the line of minutes: web/charts/minute_rail.py
+    "t-": {"bad", "lost"},
+    "f-": {"bad-tint", "lost-tint"},
+}
 
 
 def test_script_is_short():
@@ -17,6 +33,23 @@ def test_script_is_short():
     It is ours, and read by whoever mends it at night.
     """
     assert STATIC["script.js"].content.count(b"\n") < 400
+
+
+def test_every_class_of_the_style_is_used():
+    """
+    By a template, the script, or what hands words to them.
+    """
+    style = STATIC["style.css"].content.decode()
+    style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
+    selectors = re.findall(r"([^{}]+){", style)
+    classes = set(re.findall(r"\.([a-zA-Z][\w-]*)", " ".join(selectors)))
+    files = [path for path in WEB.rglob("*") if path.suffix in {".html", ".js", ".py"}]
+    text = "\n".join(path.read_text() for path in files)
+    words = set(re.findall(r"[\w-]+", text))
+    composed = {f"{begin}{end}" for begin, ends in COMPOSED.items() for end in ends}
+
+    assert [begin for begin in COMPOSED if f"{begin}{{{{" not in text] == []
+    assert sorted(classes - words - composed) == []
 
 
 def test_nothing_is_loaded_from_elsewhere():
