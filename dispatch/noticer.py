@@ -44,7 +44,7 @@ from operations.notices.stored import (
     OVERLAP,
     close_notice,
     fetch_open,
-    fetch_troubles,
+    fetch_unreported,
     find_succeeded,
     forget_old_notices,
     is_stale,
@@ -149,7 +149,7 @@ class Noticer:
         everybody = any(scope.app == INSTALLATION for scope in scopes)
         # A clock that was set back must not hide failures until it has caught up.
         since = min(watch.noticed_until or watch.now, watch.now)
-        troubles = fetch_troubles(
+        troubles = fetch_unreported(
             connection,
             since=since,
             apps=None if everybody else [scope.app for scope in scopes],

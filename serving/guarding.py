@@ -146,9 +146,9 @@ class GuardedRoute(APIRoute):
         request.state.limit_headers = {}
         caller = await run_in_threadpool(authenticate, services, request)
         request.state.caller = caller
-        verdict = services.limits.take(caller.owner, self.kind)
-        request.state.limit_headers = verdict.make_headers()
-        refuse_too_many(verdict)
+        allowance = services.limits.take(caller.owner, self.kind)
+        request.state.limit_headers = allowance.make_headers()
+        refuse_too_many(allowance)
         caller.demand(self.role)
         self.check_parameters(request)
         body = await _read_body(request, self.takes)

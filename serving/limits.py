@@ -68,7 +68,7 @@ DEFAULT_RATES: Mapping[Kind, Rate] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Allowance:
     """
     Whether a request may be served.
 
@@ -152,7 +152,7 @@ class Limits:
             kind: OrderedDict() for kind in rates
         }
 
-    def take(self, caller: str, kind: Kind) -> Verdict:
+    def take(self, caller: str, kind: Kind) -> Allowance:
         """
         Take one token of *caller*, if there is one.
 
@@ -173,7 +173,7 @@ class Limits:
             if is_allowed:
                 bucket.tokens -= 1
             left = bucket.tokens
-        return Verdict(
+        return Allowance(
             kind=kind,
             limit=rate.amount,
             per=rate.per,

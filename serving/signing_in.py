@@ -20,7 +20,7 @@ from overview.access.callers import Caller
 from overview.access.keys import Refused, recognize
 from overview.access.roles import Role
 from overview.access.sign_ins import recognize_session
-from serving.limits import Kind, Verdict, name_address
+from serving.limits import Allowance, Kind, name_address
 from serving.refusals import HttpError
 from serving.services import Services
 from settings import Settings
@@ -106,21 +106,21 @@ def count_attempt(services: Services, request: Request) -> None:
     refuse_too_many(services.limits.take(address, Kind.ANONYMOUS))
 
 
-def refuse_too_many(verdict: Verdict) -> None:
+def refuse_too_many(allowance: Allowance) -> None:
     """
     Refuse a caller who asks too often.
 
     Raises:
         HttpError: 429, which says when to ask again.
     """
-    if verdict.is_allowed:
+    if allowance.is_allowed:
         return
     raise HttpError(
         HTTPStatus.TOO_MANY_REQUESTS,
-        f"too many requests of the class {verdict.kind}: {verdict.limit} in"
-        f" {verdict.per.total_seconds():g} s are allowed. Ask again in"
-        f" {verdict.retry_after_s} s.",
-        headers=verdict.make_headers(),
+        f"too many requests of the class {allowance.kind}: {allowance.limit} in"
+        f" {allowance.per.total_seconds():g} s are allowed. Ask again in"
+        f" {allowance.retry_after_s} s.",
+        headers=allowance.make_headers(),
     )
 
 

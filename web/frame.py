@@ -39,9 +39,9 @@ SECTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class Leadership:
     """
-    Whether the installation ticks.
+    Who leads the installation, and whether it ticks.
 
     Args:
         now: By the clock of the database, aware UTC.
@@ -65,12 +65,12 @@ class Pulse:
         )
 
 
-def fetch_pulse(connection: sa.Connection) -> Pulse:
-    """Return whether the installation ticks."""
+def fetch_leadership(connection: sa.Connection) -> Leadership:
+    """Return who leads the installation, and whether it ticks."""
     holder = fetch_holder(connection)
     leads = holder is not None and not holder.is_stale
     ticked_at = holder.last_tick_at if holder else get_last_tick_at(connection)
-    return Pulse(
+    return Leadership(
         now=read_clock(connection),
         leader=holder.hostname if holder is not None and leads else None,
         ticked_at=ticked_at,

@@ -25,7 +25,7 @@ from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
 from web.clocks import Clock, Clocks, find_zone, format_iso
-from web.frame import SECTIONS, Pulse, fetch_pulse, find_section
+from web.frame import SECTIONS, Leadership, fetch_leadership, find_section
 from web.messages import Told, forget_told, take_told
 from web.preferences import Preferences, Theme, read_preferences
 from web.reading import Unread, read_part
@@ -79,8 +79,8 @@ def render(
     """
     if refused is not None:
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-    pulse = read_part(context, fetch_pulse)
-    shown = _Shown(context.request, context, pulse)
+    leadership = read_part(context, fetch_leadership)
+    shown = _Shown(context.request, context, leadership)
     told = take_told(context.request)
     # A part that is read anew must not take the message of the next page.
     is_part = "x-part" in context.request.headers
@@ -104,12 +104,13 @@ def render_error(
         context: Of the request. None: nobody was let in.
     """
     away = isinstance(error, UnreachableError)
-    pulse: Pulse | Unread = Unread(str(error))
+    leadership: Leadership | Unread = Unread(str(error))
     if context is not None and not away:
-        pulse = read_part(context, fetch_pulse)
+        leadership = read_part(context, fetch_leadership)
     status = find_status(error)
     values = {"problem": str(error), "status": status}
-    response = _Shown(request, context, pulse).make("error.html", values, status, None)
+    shown = _Shown(request, context, leadership)
+    response = shown.make("error.html", values, status, None)
     headers = getattr(error, "headers", {})
     response.headers.update({"Retry-After": "5"} if away else headers)
     return response
@@ -143,7 +144,7 @@ class _Shown:
 
     request: Request
     context: Context | None
-    pulse: Pulse | Unread
+    leadership: Leadership | Unread
 
     def make(
         self,
@@ -163,7 +164,7 @@ class _Shown:
                     "glyphs": Glyphs(),
                     "path": self.request.url.path,
                     "preferences": preferences,
-                    "pulse": self.pulse,
+                    "leadership": self.leadership,
                     "section": find_section(self.request.url.path),
                     "told": told,
                     "with_query": self._with_query,
@@ -175,7 +176,8 @@ class _Shown:
 
     def _make_clocks(self, preferences: Preferences) -> Clocks:
         services: Services = self.request.app.state.services
-        now = datetime.now(UTC) if isinstance(self.pulse, Unread) else self.pulse.now
+        known = self.leadership
+        now = datetime.now(UTC) if isinstance(known, Unread) else known.now
         return make_clocks(services, preferences, now)
 
     def _with_query(self, **changes: Any) -> str:

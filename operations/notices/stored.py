@@ -64,7 +64,7 @@ _READ = (
 )
 
 
-def fetch_troubles(
+def fetch_unreported(
     connection: sa.Connection,
     *,
     since: datetime,

@@ -74,7 +74,7 @@ class SeenStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class UsualRun:
     """How long runs took before: in all, and each step; of how many runs."""
 
     run: timedelta | None = None
@@ -128,7 +128,7 @@ class UnderWay:
     step_count: int
     progress: ProgressJson | None
     estimate: Estimate | None
-    usual: Usual
+    usual: UsualRun
 
     def as_json(self) -> UnderWayJson:
         """Return the documented object; keys are only added."""
@@ -192,13 +192,13 @@ def fetch_under_way(
     steps = fetch_steps(connection, [row.id for row in rows])
     usual = fetch_usual(connection, {row.action_uid for row in rows})
     return [
-        _make(row, steps.get(row.id, []), usual.get(row.action_uid, Usual()), now)
+        _make(row, steps.get(row.id, []), usual.get(row.action_uid, UsualRun()), now)
         for row in rows
     ]
 
 
 def _make(
-    row: sa.Row[Any], steps: Sequence[sa.Row[Any]], usual: Usual, now: datetime
+    row: sa.Row[Any], steps: Sequence[sa.Row[Any]], usual: UsualRun, now: datetime
 ) -> UnderWay:
     seen = [_see(each) for each in steps if each.state != StepState.SKIPPED]
     at_work = next((e for e in seen if e.state is StepState.RUNNING), None)
@@ -282,7 +282,7 @@ def estimate_end(
 
 def fetch_usual(
     connection: sa.Connection, action_uids: Iterable[str]
-) -> dict[str, Usual]:
+) -> dict[str, UsualRun]:
     """
     Return how long runs of each action, and their steps, took: medians.
 
@@ -334,7 +334,7 @@ def fetch_usual(
         took[uid][name].append((finished_at - started_at).total_seconds())
         whole[uid][operation_id] = taken_s
     return {
-        uid: Usual(
+        uid: UsualRun(
             timedelta(seconds=median(whole[uid].values())),
             {name: timedelta(seconds=median(each)) for name, each in steps.items()},
             len(whole[uid]),

@@ -46,9 +46,9 @@ def test_as_many_as_the_limit_may_come_at_once(limits: Limits):
     """
     A page asks several things together, so a bucket begins full.
     """
-    verdicts = [limits.take("a", Kind.READ) for _ in range(3)]
+    allowances = [limits.take("a", Kind.READ) for _ in range(3)]
 
-    assert [each.is_allowed for each in verdicts] == [True, True, False]
+    assert [each.is_allowed for each in allowances] == [True, True, False]
 
 
 def test_refusal_says_when_to_come_again(limits: Limits):
