@@ -46,10 +46,6 @@ CHUNK = 1000
 #: first message of a large tick leaves within a tenth of a second.
 FIRST_CHUNK = 50
 
-
-#: An action that could not be decided or recorded, and why, for its admin.
-Bad = tuple[ActionRevision, str]
-
 #: Errors that are not one action's fault: lost leadership, an unreachable database, a
 #: schema or a statement that is wrong for all actions.
 _NOT_OF_ONE_ACTION = (
@@ -74,14 +70,14 @@ class TickReport:
 
         sent: How many messages the broker took.
 
-        quarantined: Actions put into quarantine, each with the reason.
+        quarantined: Actions put into quarantine, each with the reason for its admin.
     """
 
     now: datetime
     due: int = 0
     recorded: int = 0
     sent: int = 0
-    quarantined: list[Bad] = field(default_factory=list)
+    quarantined: list[tuple[ActionRevision, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +88,6 @@ class Dispatched:
     sent: int
 
 
-Dispatch = Callable[[Sequence[Decision], Sequence[Bad]], Dispatched]
-
-
 class Dispatching(Protocol):
     """
     What becomes of decisions; see dispatch/dispatcher.py.
@@ -103,9 +96,11 @@ class Dispatching(Protocol):
     then the next one is decided meanwhile.
     """
 
-    @property
-    def dispatch(self) -> Dispatch:
-        """Records decisions and quarantines, commits, and sends."""
+    def dispatch(self, decisions: Sequence[Decision]) -> Dispatched:
+        """Record *decisions*, commit, and send."""
+
+    def quarantine(self, action: ActionRevision, reason: str) -> None:
+        """Put *action* where it stops no other, and send what waits."""
 
     def launch(
         self, decisions: Sequence[Decision], *, land: Callable[[], None]
@@ -120,32 +115,6 @@ class Dispatching(Protocol):
 
     def finish(self) -> int:
         """Send what is not sent yet; return how many were sent."""
-
-
-@dataclass(slots=True)
-class NoFlights:
-    """Dispatching by one function that does it all at once."""
-
-    dispatch: Dispatch
-    _landed: Dispatched = Dispatched(0, 0)
-
-    def launch(
-        self, decisions: Sequence[Decision], *, land: Callable[[], None]
-    ) -> None:
-        """Dispatch *decisions*."""
-        land()
-        self._landed = self.dispatch(decisions, ())
-
-    def hand_over(self) -> None:
-        """Do nothing."""
-
-    def land(self) -> Dispatched:
-        """Return what the launch did."""
-        return self._landed
-
-    def finish(self) -> int:
-        """Do nothing."""
-        return 0
 
 
 def run_tick(
@@ -207,7 +176,7 @@ class _Tick:
         """Decide and dispatch *uids*; on an error, by halves to find the culprit."""
         try:
             decisions = self._decide(uids)
-            self._count(len(decisions), self.dispatcher.dispatch(decisions, ()))
+            self._count(len(decisions), self.dispatcher.dispatch(decisions))
         except _NOT_OF_ONE_ACTION:
             raise
         except Exception as error:
@@ -265,8 +234,9 @@ class _Tick:
         ]
 
     def _quarantine(self, action: ActionRevision, reason: str) -> None:
-        self._count(1, self.dispatcher.dispatch((), ((action, reason),)))
+        self.dispatcher.quarantine(action, reason)
         ACTIONS_QUARANTINED.inc()
+        self.report.due += 1
         self.report.quarantined.append((action, reason))
 
     def _count(self, due: int, done: Dispatched) -> None:

@@ -218,7 +218,7 @@ def _show(instant: datetime | None, *, json: bool) -> None:
         lookback=settings.lookback,
         chunk=settings.chunk,
     )
-    for action, reason in foreseen.bad:
+    for action, reason in foreseen.quarantined:
         print_note(f"Would be quarantined: {action.uid}: {reason}")
     if foreseen.maintenance is not None:
         verb = "post" if foreseen.maintenance.created else "replace"

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 import structlog
 
+from actions.due_action import ActionRevision
 from actions.due_rows import ask_advance, quarantine
 from actions.leader import Leader, LeadershipLostError
-from actions.tick import Bad, Dispatched
+from actions.tick import Dispatched
 from dispatch.outbox import NOTHING, Found, Outbox
 from models.database.engine import read_clock, writing
 from models.database.flight import AtOnce, Flight, Transaction, departing
@@ -96,11 +97,9 @@ class Dispatcher:
     _ready: Found = NOTHING
     _sent: int = 0
 
-    def dispatch(
-        self, decisions: Sequence[Decision], bad: Sequence[Bad] = ()
-    ) -> Dispatched:
+    def dispatch(self, decisions: Sequence[Decision]) -> Dispatched:
         """
-        Record *decisions*, put *bad* actions into quarantine, commit, and send.
+        Record *decisions*, commit, and send.
 
         Raises:
             LeadershipLostError: Nothing was written.
@@ -112,10 +111,27 @@ class Dispatcher:
         self._go_on_leading()
         with writing(self.engine) as connection:
             written, _ = self._write(AtOnce(connection), decisions, _find_nothing)
-            for action, reason in bad:
-                quarantine(connection, action, reason, now=read_clock(connection))
         recorded = written.count_recorded()
         return Dispatched(recorded, self._send_all(written.found()))
+
+    def quarantine(self, action: ActionRevision, reason: str) -> None:
+        """
+        Put *action* into quarantine, commit, and send what waits.
+
+        Args:
+            action: As it was read; if it has changed since, it stays as it is.
+
+            reason: For its admin.
+
+        Raises:
+            LeadershipLostError, UnreachableError: As ``dispatch``.
+        """
+        self.drop()
+        self._go_on_leading()
+        with self._leading() as connection:
+            quarantine(connection, action, reason, now=read_clock(connection))
+        # What was dropped when it failed would wait for the next look otherwise.
+        self._sent += self.send_waiting()
 
     def launch(
         self, decisions: Sequence[Decision], *, land: Callable[[], None]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 
 import sqlalchemy as sa
 
 from actions.decide import decide_time
+from actions.due_action import ActionRevision
 from actions.maintenance_action import (
     MAINTENANCE_UID,
     ForeseenMaintenance,
     foresee_maintenance,
 )
-from actions.tick import CHUNK, Bad, Dispatched, NoFlights, run_tick
+from actions.tick import CHUNK, Dispatched, run_tick
 from models.decision import Decision, NewOperation
 from models.occurrence import LOOKBACK
 
@@ -27,14 +28,14 @@ class Foreseen:
     Args:
         operations: The operations that it would record.
 
-        bad: Actions that it would put into quarantine, and why.
+        quarantined: Actions that it would put into quarantine, each with the reason.
 
         maintenance: How the scheduler would change its own maintenance first. None: the
             maintenance is as the settings say.
     """
 
     operations: list[NewOperation] = field(default_factory=list)
-    bad: list[Bad] = field(default_factory=list)
+    quarantined: list[tuple[ActionRevision, str]] = field(default_factory=list)
     maintenance: ForeseenMaintenance | None = None
 
     def as_json(self) -> list[dict[str, object]]:
@@ -56,6 +57,33 @@ def make_foreseen_json(new: NewOperation) -> dict[str, object]:
         "reason": new.reason,
         "details": new.details,
     }
+
+
+@dataclass(slots=True)
+class NoFlights:
+    """Dispatching by functions that do it all at once."""
+
+    dispatch: Callable[[Sequence[Decision]], Dispatched]
+    quarantine: Callable[[ActionRevision, str], None]
+    _landed: Dispatched = Dispatched(0, 0)
+
+    def launch(
+        self, decisions: Sequence[Decision], *, land: Callable[[], None]
+    ) -> None:
+        """Dispatch *decisions*."""
+        land()
+        self._landed = self.dispatch(decisions)
+
+    def hand_over(self) -> None:
+        """Do nothing."""
+
+    def land(self) -> Dispatched:
+        """Return what the launch did."""
+        return self._landed
+
+    def finish(self) -> int:
+        """Do nothing."""
+        return 0
 
 
 def foresee_tick(  # noqa: PLR0913 - the arguments of a tick, and those of its maintenance
@@ -97,7 +125,7 @@ def foresee_tick(  # noqa: PLR0913 - the arguments of a tick, and those of its m
         )
     )
 
-    def keep(decisions: Sequence[Decision], bad: Sequence[Bad] = ()) -> Dispatched:
+    def keep(decisions: Sequence[Decision]) -> Dispatched:
         foreseen.operations.extend(
             each
             for made in decisions
@@ -105,13 +133,15 @@ def foresee_tick(  # noqa: PLR0913 - the arguments of a tick, and those of its m
             if foreseen.maintenance is None or made.action_uid != MAINTENANCE_UID
             for each in made.operations
         )
-        foreseen.bad.extend(bad)
         return Dispatched(0, 0)
+
+    def keep_out(action: ActionRevision, reason: str) -> None:
+        foreseen.quarantined.append((action, reason))
 
     run_tick(
         now,
         engine=engine,
-        dispatcher=NoFlights(keep),
+        dispatcher=NoFlights(keep, keep_out),
         lookback=lookback,
         chunk=chunk,
     )

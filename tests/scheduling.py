@@ -15,9 +15,10 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from actions.due_action import ActionRevision
 from actions.leader import Leader
 from actions.posting.post import Posted, post_action
-from actions.tick import Bad, Dispatched, TickReport, run_tick
+from actions.tick import Dispatched, TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox, Sender
 from models.database.engine import read_clock, reading, writing
@@ -329,10 +330,14 @@ class Hooked:
     before_land: Callable[[], object] = _do_nothing
     launches: int = 0
 
-    def dispatch(self, decisions: Sequence[Decision], bad: Sequence[Bad]) -> Dispatched:
+    def dispatch(self, decisions: Sequence[Decision]) -> Dispatched:
         """Dispatch, which is no flight."""
         self.before_dispatch()
-        return self.real.dispatch(decisions, bad)
+        return self.real.dispatch(decisions)
+
+    def quarantine(self, action: ActionRevision, reason: str) -> None:
+        """Put into quarantine."""
+        self.real.quarantine(action, reason)
 
     def launch(
         self, decisions: Sequence[Decision], *, land: Callable[[], None]

@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader, LeadershipLostError
-from actions.tick import Bad, Dispatched, NoFlights, run_tick
+from actions.tick import Dispatched, run_tick
 from dispatch.dispatcher import Dispatcher
+from dispatch.foresee import NoFlights
 from dispatch.outbox import Outbox
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
@@ -84,18 +85,16 @@ def test_decisions_do_not_outlive_the_leadership_they_were_made_under(
     frozen, other = make_scheduler(engine, clock), make_scheduler(engine, clock)
     assert frozen.leader.hold()
 
-    def freeze_first(
-        decisions: Sequence[Decision],
-        bad: Sequence[Bad] = (),
-    ) -> Dispatched:
+    def freeze_first(decisions: Sequence[Decision]) -> Dispatched:
         clock.now += 10 * MINUTE
         assert other.leader.hold()
         tick(other, clock.now)
         other.leader.release()
-        return frozen.dispatch(decisions, bad)
+        return frozen.dispatch(decisions)
 
+    freezing = NoFlights(freeze_first, frozen.quarantine)
     with pytest.raises(LeadershipLostError):
-        run_tick(clock.now, engine=engine, dispatcher=NoFlights(freeze_first))
+        run_tick(clock.now, engine=engine, dispatcher=freezing)
 
     assert clock.now + MINUTE == fetch_action(engine, uid).next_due_at
 

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from actions.due_action import DueAction
 from actions.due_rows import fetch_due, fetch_events, fetch_first_turns, fetch_turns
-from actions.tick import Bad, Dispatched, NoFlights, run_tick
+from actions.tick import Dispatched, run_tick
 from dispatch.dispatcher import Dispatcher
+from dispatch.foresee import NoFlights
 from models.database.engine import reading
 from models.decision import Decision
 from models.occurrence import make_operation_id
@@ -216,15 +217,15 @@ def test_what_cannot_be_recorded_stops_nobody(engine: sa.Engine):
 
 def refuse(
     dispatcher: Dispatcher, refused: set[str], error: Exception
-) -> Callable[[Sequence[Decision], Sequence[Bad]], Dispatched]:
-    """Return a dispatch that raises *error* for decisions about *refused*."""
+) -> NoFlights:
+    """Return a dispatching that raises *error* for decisions about *refused*."""
 
-    def dispatch(decisions: Sequence[Decision], bad: Sequence[Bad]) -> Dispatched:
+    def dispatch(decisions: Sequence[Decision]) -> Dispatched:
         if any(decision.action_uid in refused for decision in decisions):
             raise error
-        return dispatcher.dispatch(decisions, bad)
+        return dispatcher.dispatch(decisions)
 
-    return dispatch
+    return NoFlights(dispatch, dispatcher.quarantine)
 
 
 def test_values_that_the_database_refuses_stop_nobody(engine: sa.Engine):
@@ -236,7 +237,7 @@ def test_values_that_the_database_refuses_stop_nobody(engine: sa.Engine):
     error = sa.exc.DataError("INSERT ...", {}, ValueError("no \0 in a text"))
     refusing = refuse(make_dispatcher(engine), {uids[3], uids[7]}, error)
 
-    report = run_tick(at("07:00"), engine=engine, dispatcher=NoFlights(refusing))
+    report = run_tick(at("07:00"), engine=engine, dispatcher=refusing)
 
     assert {uids[3], uids[7]} == {action.uid for action, _ in report.quarantined}
     assert (10, 8) == (report.due, report.recorded)
@@ -252,13 +253,14 @@ def test_what_is_too_much_at_once_is_recorded_in_parts(engine: sa.Engine):
     copy_action(engine, first, 9)
     dispatcher = make_dispatcher(engine)
 
-    def dispatch(decisions: Sequence[Decision], bad: Sequence[Bad]) -> Dispatched:
+    def dispatch(decisions: Sequence[Decision]) -> Dispatched:
         if len(decisions) > 3:
             limit = psycopg.errors.ProgramLimitExceeded("too many jsonb elements")
             raise sa.exc.OperationalError("INSERT ...", {}, limit)
-        return dispatcher.dispatch(decisions, bad)
+        return dispatcher.dispatch(decisions)
 
-    report = run_tick(at("07:00"), engine=engine, dispatcher=NoFlights(dispatch))
+    limited = NoFlights(dispatch, dispatcher.quarantine)
+    report = run_tick(at("07:00"), engine=engine, dispatcher=limited)
 
     assert (10, 10, []) == (report.due, report.recorded, report.quarantined)
 
@@ -272,7 +274,7 @@ def test_a_schema_that_is_wrong_for_all_blames_nobody(engine: sa.Engine):
     refusing = refuse(make_dispatcher(engine), {uid}, error)
 
     with pytest.raises(sa.exc.ProgrammingError):
-        run_tick(at("07:00"), engine=engine, dispatcher=NoFlights(refusing))
+        run_tick(at("07:00"), engine=engine, dispatcher=refusing)
 
     assert fetch_action(engine, uid).quarantined_at is None
 

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actions.tick import NoFlights, run_tick
+from actions.tick import run_tick
+from dispatch.foresee import NoFlights
 from dispatch.outbox import SILENCE_S
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
@@ -100,7 +101,7 @@ def tick_all(
     report = run_tick(
         NOW,
         engine=engine,
-        dispatcher=real if flies else NoFlights(real.dispatch),
+        dispatcher=real if flies else NoFlights(real.dispatch, real.quarantine),
         chunk=chunk,
     )
     sender.failures = ()

@@ -10,8 +10,10 @@ import pytest
 import sqlalchemy as sa
 from pydantic import JsonValue
 
+from actions.due_action import ActionRevision
 from actions.leader import Leader
-from actions.tick import Bad, Dispatched, NoFlights, run_tick
+from actions.tick import Dispatched, run_tick
+from dispatch.foresee import NoFlights
 from dispatch.step_check import PART, StepCheck
 from models.decision import Decision
 from models.extending import InstalledStep
@@ -171,14 +173,14 @@ def test_rule_that_is_missing_stops_no_tick(
     decided: list[str] = []
     bad: list[str] = []
 
-    def dispatch(
-        decisions: Sequence[Decision], quarantined: Sequence[Bad]
-    ) -> Dispatched:
+    def dispatch(decisions: Sequence[Decision]) -> Dispatched:
         decided.extend(each.action_uid for each in decisions)
-        bad.extend(reason for _action, reason in quarantined)
         return Dispatched(len(decisions), 0)
 
-    run_tick(MONDAY, engine=engine, dispatcher=NoFlights(dispatch))
+    def quarantine(_action: ActionRevision, reason: str) -> None:
+        bad.append(reason)
+
+    run_tick(MONDAY, engine=engine, dispatcher=NoFlights(dispatch, quarantine))
 
     assert lost not in decided
     assert "other" in decided
