@@ -27,8 +27,8 @@ from models.database.engine import (
     reading,
     stream_kept,
 )
-from models.database.flight import AtOnce, Transaction
 from models.database.tables import DUE_ACTIONS, events, scheduled_actions
+from models.database.transaction import AtOnce, Transaction
 from models.decision import Decision
 from models.fields.delay import Delay
 from models.fields.zone import load_zone

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from models.database.engine import Identifier, db_now, reading, writing
-from models.database.flight import Answer, AtOnce, Transaction
 from models.database.tables import leaderships, leases
+from models.database.transaction import Answer, AtOnce, Transaction
 from models.errors import MinutehandError
 
 #: The name of the only lease.

@@ -18,7 +18,7 @@ import structlog
 
 from actions.leader import clear_send_failure, record_send_failure
 from models.database.engine import SELECT_NOW
-from models.database.flight import Transaction
+from models.database.transaction import Transaction
 from models.errors import BrokerUnreachableError
 from models.operation_state import Queue
 from operations.sending.order import Message, ask_sendable, fetch_share, mark_sent

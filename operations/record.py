@@ -24,8 +24,8 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
-from models.database.flight import Transaction
 from models.database.tables import LIVE, operations
+from models.database.transaction import Transaction
 from models.decision import NewOperation
 from models.operation_state import (
     FINAL_STATES,

@@ -17,94 +17,14 @@ has landed when it departs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import sqlalchemy as sa
 
 from models.database.engine import load_postgresql, translating, writing
-
-
-@dataclass(slots=True)
-class Answer:
-    """
-    What the database answers to a statement; empty until that was waited for.
-
-    Args:
-        rows: Those that the statement returned, by position.
-
-        count: How many rows it has changed, or returned.
-    """
-
-    rows: Sequence[Any] = ()
-    count: int = 0
-
-
-class Transaction(Protocol):
-    """
-    A transaction that is asked statement by statement.
-
-    Args:
-        connection: For whatever asks and waits in one; not to be used between ``ask``
-            and ``wait``.
-    """
-
-    @property
-    def connection(self) -> sa.Connection:
-        """See above."""
-
-    def ask(self, statement: sa.Executable, values: Mapping[str, object]) -> Answer:
-        """
-        Execute *statement* after all that was asked before.
-
-        Args:
-            statement: Rendered once, so pass the same object each time. It must have no
-                lists for IN; see ``postgresql.execute_at_once``.
-
-            values: For its bind parameters.
-        """
-
-    def ask_after(
-        self, statement: sa.Executable, values: Mapping[str, object]
-    ) -> Answer:
-        """
-        Read what *statement* finds when this is committed, or at once.
-
-        For large answers: a server that cannot send one on, since nobody reads it yet,
-        executes nothing more, and would not commit.
-        """
-
-    def wait(self) -> None:
-        """Wait for the answers to all that was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class AtOnce:
-    """A transaction of ``writing`` that has each answer at once."""
-
-    connection: sa.Connection
-
-    def ask(self, statement: sa.Executable, values: Mapping[str, object]) -> Answer:
-        """Execute *statement* and wait."""
-        result = self.connection.execute(statement, values)
-        return Answer(result.all() if result.returns_rows else (), result.rowcount)
-
-    def ask_after(
-        self, statement: sa.Executable, values: Mapping[str, object]
-    ) -> Answer:
-        """Execute *statement*: its answer is read before the commit."""
-        return self.ask(statement, values)
-
-    def wait(self) -> None:
-        """Do nothing: there is nothing to wait for."""
-
-    def land(self) -> None:
-        """Do nothing: it is committed."""
-
-    def abandon(self) -> None:
-        """Do nothing: it is committed, or rolled back."""
+from models.database.transaction import AtOnce, Transaction
 
 
 class Flight(Transaction, Protocol):

@@ -22,13 +22,13 @@ from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
-from models.database.flight import Answer
 from models.database.postgresql_errors import (
     hide_data,
     is_ailing,
     is_beyond_limits,
     make_unreachable,
 )
+from models.database.transaction import Answer
 from models.errors import UnreachableError
 
 #: How long to ask a server to cancel a statement.

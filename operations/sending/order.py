@@ -26,7 +26,6 @@ from models.database.engine import (
     json_rows,
     make_rows_json,
 )
-from models.database.flight import Answer, AtOnce, Transaction
 from models.database.tables import (
     ALIVE_FOR,
     AWAITING,
@@ -41,6 +40,7 @@ from models.database.tables import (
     operations,
     processes,
 )
+from models.database.transaction import Answer, AtOnce, Transaction
 from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
 from operations.fleet.processes import Role
 from operations.paused_queues import PAUSED

@@ -24,7 +24,6 @@ import operations.running.step_records
 from actions.leader import Leader
 from dispatch.outbox import Found, Outbox
 from models.database.engine import Identifier, db_now, read_clock, writing
-from models.database.flight import Answer, Transaction
 from models.database.tables import (
     deliveries,
     leases,
@@ -32,6 +31,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.database.tables import operations as rows
+from models.database.transaction import Answer, Transaction
 from models.decision import Decision
 from models.errors import BrokerUnreachableError
 from models.operation_state import DeliveryState, OperationState, StepState

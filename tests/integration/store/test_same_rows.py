@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import db_now, writing
-from models.database.flight import AtOnce
 from models.database.tables import operation_steps, operations
+from models.database.transaction import AtOnce
 from models.decision import NewOperation
 from models.errors import CanceledError, ClaimLostError
 from models.operation_state import (

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
-from models.database.flight import AtOnce
+from models.database.transaction import AtOnce
 from models.errors import CanceledError, ClaimLostError
 from models.operation_state import OperationState, Queue
 from operations.cancel_and_retry import cancel

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
-from models.database.flight import AtOnce
 from models.database.tables import operation_steps
+from models.database.transaction import AtOnce
 from models.decision import NewOperation
 from models.operation_state import OperationState, Overlap, Queue, StepState
 from operations.cancel_and_retry import cancel, reopen

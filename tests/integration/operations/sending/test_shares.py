@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
-from models.database.flight import AtOnce
 from models.database.tables import processes
+from models.database.transaction import AtOnce
 from models.operation_state import OperationState, Queue, Trigger
 from operations.claiming.claim import claim_operation, finish
 from operations.rescue import LOST_AFTER, resend_lost_messages

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from models.database.flight import Answer
+from models.database.transaction import Answer
 from models.operation_state import Queue
 from operations.sending.order import Message, Sendable, find_back_lane
 from tests.scheduling import MONDAY
