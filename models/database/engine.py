@@ -251,34 +251,6 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
     return engine
 
 
-#: Instructions of SQLite between two checks for a signal: a millisecond or two.
-_LOOK_EVERY = 100_000
-
-
-def make_interruptible(engine: sa.Engine) -> None:
-    """
-    Let a signal end a statement of *engine* while it runs, and not only after it.
-
-    For databases of others, whose statements may take long; engines of ``make_engine``
-    have a bound for each statement. Call it before *engine* connects.
-    """
-    if engine.dialect.driver == "psycopg":
-        driver = load_postgresql()
-
-        @sa.event.listens_for(engine, "do_connect")
-        def _connect(_dialect: object, _record: object, args: Any, values: Any) -> Any:
-            return driver.InterruptibleConnection.connect(*args, **values)
-
-    elif engine.dialect.name == "sqlite":
-
-        @sa.event.listens_for(engine, "connect")
-        def _look(connection: Any, _record: object) -> None:
-            # Python handles signals only while Python code runs, such as this
-            # callback. What the signal's handler raises ends the statement, as an
-            # error of SQLite.
-            connection.set_progress_handler(lambda: 0, _LOOK_EVERY)
-
-
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Give a connection that only reads; on SQLite it does not wait for writers."""

@@ -38,40 +38,16 @@ CANCEL_WITHIN_S = 2.0
 FETCHED_AT_ONCE = 1000
 
 
-class InterruptibleConnection(psycopg.Connection[Any]):
-    """
-    A connection that cancels its running query if anything interrupts it.
-
-    psycopg does so only for Ctrl+C. After any other exception, such as that of a time
-    limit, the server would go on with a query whose result nobody waits for.
-    """
-
-    def wait(
-        self,
-        gen: Generator[Any, Any, Any],
-        interval: float = 0.1,
-        timeout: float | None = None,
-    ) -> Any:
-        """Consume *gen* as psycopg does; cancel the query if that is interrupted."""
-        try:
-            return super().wait(gen, interval, timeout)
-        except psycopg.Error:
-            raise
-        except BaseException:
-            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                with suppress(psycopg.Error):
-                    self.cancel_safe(timeout=CANCEL_WITHIN_S)
-                # An unread answer may still arrive, so the session cannot be reused.
-                self.pgconn.finish()
-            raise
-
-
-class _DeadlineConnection(InterruptibleConnection):
+class _DeadlineConnection(psycopg.Connection[Any]):
     """
     A connection on which no call waits longer than ``deadline_s``.
 
     ``statement_timeout`` is the server's promise, which a stopped server or a network
     that swallows packets does not keep. libpq has no read timeout.
+
+    A call that anything interrupts cancels its query. psycopg does so only for Ctrl+C;
+    after any other exception, such as that of a time limit, the server would go on with
+    a query whose result nobody waits for.
     """
 
     deadline_s: float
@@ -94,6 +70,12 @@ class _DeadlineConnection(InterruptibleConnection):
             self.pgconn.finish()
             msg = f"no answer from the database within {limit_s:g} s"
             raise psycopg.OperationalError(msg) from error
+        except BaseException:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                with suppress(psycopg.Error):
+                    self.cancel_safe(timeout=CANCEL_WITHIN_S)
+                self.pgconn.finish()  # for the same reason
+            raise
 
 
 def make_postgresql_engine(

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
 
 from celery_app.tasks import execute
-from models.database.engine import make_interruptible, reading
+from models.database.engine import make_engine, reading
 from models.errors import StepError
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
@@ -35,11 +35,6 @@ LEASE = timedelta(seconds=60)
 
 #: Far beyond the limit, and far below what a test may take.
 LONG_S = 60
-
-ENDLESS = (
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-    "SELECT max(i) FROM n"
-)
 
 
 @dataclass
@@ -122,17 +117,15 @@ def test_query_of_postgresql_is_canceled(
     """
     The server stops it, too: nobody waits for what it finds.
     """
-    url = sa.make_url(postgres_server_url).set(drivername="postgresql+psycopg")
-    source = sa.create_engine(url, poolclass=sa.NullPool)
-    make_interruptible(source)
+    other = make_engine(postgres_server_url, timeout=timedelta(seconds=LONG_S))
     query = f"SELECT pg_sleep({LONG_S}), '{tmp_path.name}'"
 
     def work() -> None:
-        with source.connect() as connection:
+        with other.connect() as connection:
             connection.exec_driver_sql(query)
 
     def is_running() -> bool:
-        with source.connect() as connection:
+        with other.connect() as connection:
             running = connection.execute(
                 sa.text(
                     "SELECT count(*) FROM pg_stat_activity "
@@ -146,25 +139,7 @@ def test_query_of_postgresql_is_canceled(
 
     assert_told(engine)
     wait_until(lambda: not is_running(), what="the query to end")
-
-
-def test_query_of_sqlite_is_interrupted(engine: sa.Engine, tmp_path: Path):
-    """
-    Python is not at work while it runs, and SQLite makes an error of its own of it.
-    """
-    source = sa.create_engine(f"sqlite:///{tmp_path / 'source'}")
-    make_interruptible(source)
-
-    def work() -> None:
-        try:
-            with source.connect() as connection:
-                connection.exec_driver_sql(ENDLESS)
-        except sa.exc.OperationalError as error:
-            raise StepError(str(error), permanent=True) from error
-
-    run(engine, tmp_path, work)
-
-    assert_told(engine)
+    other.dispose()
 
 
 def test_download_is_interrupted(engine: sa.Engine, tmp_path: Path):
