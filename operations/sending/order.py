@@ -152,17 +152,24 @@ def has_sendable(connection: sa.Connection, queue: Queue) -> bool:
 def fetch_sendable(
     connection: sa.Connection, *, limit: int, share: int | None = None
 ) -> tuple[list[Message], bool]:
+    """Do as ``ask_sendable``, and choose at once."""
+    return ask_sendable(AtOnce(connection), limit=limit, share=share).choose()
+
+
+def ask_sendable(
+    transaction: Transaction, *, limit: int, share: int | None = None
+) -> Sendable:
     """
-    Return what may be sent now, looking at *limit* manual and *limit* scheduled rows.
+    Ask what may be sent now, of *limit* manual and *limit* scheduled rows.
 
     Manual runs come first, then the oldest operations, then what backfills recorded,
-    which also goes to the lanes behind. At most one heavy operation of
-    an app, and one ``overlap: queue`` operation of an action and user, are under way;
-    the others follow when it is final. Among operations that wait equally long, such as
-    those of one tick, the apps take turns.
+    which also goes to the lanes behind. At most one heavy operation of an app, and one
+    ``overlap: queue`` operation of an action and user, are under way; the others follow
+    when it is final. Among operations that wait equally long, such as those of one
+    tick, the apps take turns.
 
     Args:
-        connection: In the transaction of the leader.
+        transaction: Of the leader.
 
         limit: Scheduled operations to look at, and as many manual ones.
 
@@ -171,15 +178,8 @@ def fetch_sendable(
             go to the first lane.
 
     Returns:
-        The messages, and whether another look may find more.
+        What chooses the messages, when *transaction* is over.
     """
-    return ask_sendable(AtOnce(connection), limit=limit, share=share).choose()
-
-
-def ask_sendable(
-    transaction: Transaction, *, limit: int, share: int | None = None
-) -> Sendable:
-    """Do as ``fetch_sendable``, but choose when *transaction* is over."""
     rows = transaction.ask_after(_sendable_statement(), {"limit": limit})
     under_way = None
     if share is not None:
@@ -190,7 +190,7 @@ def ask_sendable(
 @dataclass(frozen=True, slots=True)
 class Sendable:
     """
-    What may be sent, as the database answered; see ``fetch_sendable``.
+    What may be sent, as the database answered; see ``ask_sendable``.
 
     Args:
         under_way: How many quick operations each app has. None: there are no shares.
