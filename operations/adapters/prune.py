@@ -10,6 +10,7 @@ scheduler was down.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -66,20 +67,9 @@ class DatabasePrune:
             .order_by(operations.c.recorded_at)
             .limit(limit)
         )
-        # PostgreSQL may run an uncorrelated subquery more than once, with a different
-        # batch each time; a list of ids does not change.
-        with writing(self._engine) as connection:
-            ids = connection.execute(old).scalars().all()
-            if not ids:
-                return 0
-            deleted = connection.execute(
-                sa.delete(operations).where(
-                    operations.c.id.in_(ids),
-                    # it may have been reopened by a retry since we looked
-                    operations.c.state.in_(sorted(FINAL_STATES)),
-                )
-            )
-        return deleted.rowcount
+        # it may have been reopened by a retry since we looked
+        still = operations.c.state.in_(sorted(FINAL_STATES))
+        return self._delete_found(operations, old, still)
 
     def prune_revisions(self, *, before: datetime, limit: int) -> int:
         """
@@ -107,17 +97,7 @@ class DatabasePrune:
             .order_by(revision.c.uid, revision.c.revision)
             .limit(limit)
         )
-        with writing(self._engine) as connection:
-            found = connection.execute(old).all()
-            if not found:
-                return 0
-            return connection.execute(
-                sa.delete(revision).where(
-                    sa.tuple_(revision.c.uid, revision.c.revision).in_(
-                        [tuple(row) for row in found]
-                    )
-                )
-            ).rowcount
+        return self._delete_found(revision, old)
 
     def prune_events(self, *, before: datetime, limit: int) -> int:
         """
@@ -157,13 +137,7 @@ class DatabasePrune:
             )
             .limit(limit)
         )
-        with writing(self._engine) as connection:
-            ids = connection.execute(old).scalars().all()
-            if not ids:
-                return 0
-            return connection.execute(
-                sa.delete(events).where(events.c.id.in_(ids))
-            ).rowcount
+        return self._delete_found(events, old)
 
     def prune_mail_contents(self, *, before: datetime, limit: int) -> int:
         """
@@ -178,17 +152,9 @@ class DatabasePrune:
             .order_by(mail_contents.c.used_at)
             .limit(limit)
         )
-        with writing(self._engine) as connection:
-            digests = connection.execute(old).scalars().all()
-            if not digests:
-                return 0
-            return connection.execute(
-                sa.delete(mail_contents).where(
-                    mail_contents.c.digest.in_(digests),
-                    # a mail of the same content may have begun since we looked
-                    mail_contents.c.used_at < before,
-                )
-            ).rowcount
+        # a mail of the same content may have begun since we looked
+        still = mail_contents.c.used_at < before
+        return self._delete_found(mail_contents, old, still)
 
     def prune_leases(self, *, before: datetime) -> int:
         """
@@ -216,17 +182,8 @@ class DatabasePrune:
             .order_by(kept.created_at)
             .limit(limit)
         )
-        with writing(self._engine) as connection:
-            found = [tuple(row) for row in connection.execute(old)]
-            if not found:
-                return 0
-            return connection.execute(
-                sa.delete(idempotency_keys).where(
-                    sa.tuple_(kept.caller, kept.key).in_(found),
-                    # the key may have been used again since we looked
-                    kept.created_at < before,
-                )
-            ).rowcount
+        # the key may have been used again since we looked
+        return self._delete_found(idempotency_keys, old, kept.created_at < before)
 
     def prune_sign_ins(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* links and sessions that expired before *before*."""
@@ -236,13 +193,7 @@ class DatabasePrune:
             .order_by(sign_ins.c.expires_at)
             .limit(limit)
         )
-        with writing(self._engine) as connection:
-            digests = connection.execute(old).scalars().all()
-            if not digests:
-                return 0
-            return connection.execute(
-                sa.delete(sign_ins).where(sign_ins.c.digest.in_(digests))
-            ).rowcount
+        return self._delete_found(sign_ins, old)
 
     def prune_bulk_changes(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* bulk changes that ended before *before*."""
@@ -261,8 +212,28 @@ class DatabasePrune:
             .order_by(kept.created_at)
             .limit(limit)
         )
+        return self._delete_found(table, old)
+
+    def _delete_found(
+        self, table: sa.Table, found: sa.Select[Any], *still: sa.ColumnElement[bool]
+    ) -> int:
+        """
+        Delete the rows of *table* that *found* selects the keys of; return how many.
+
+        PostgreSQL may run an uncorrelated subquery more than once, with a different
+        batch each time; a list of keys does not change.
+
+        Args:
+            table: Where they are.
+
+            found: Selects columns of *table* that identify a row.
+
+            still: What must be so of each row at the deletion, too.
+        """
+        key = sa.tuple_(*found.selected_columns)
         with writing(self._engine) as connection:
-            ids = connection.execute(old).scalars().all()
-            if not ids:
+            keys = [tuple(row) for row in connection.execute(found)]
+            if not keys:
                 return 0
-            return connection.execute(sa.delete(table).where(kept.id.in_(ids))).rowcount
+            deletion = sa.delete(table).where(key.in_(keys), *still)
+            return connection.execute(deletion).rowcount
