@@ -65,7 +65,7 @@ class NoFlights:
 
     dispatch: Callable[[Sequence[Decision]], Dispatched]
     quarantine: Callable[[ActionRevision, str], None]
-    _landed: Dispatched = Dispatched(0, 0)
+    _landed: Dispatched = field(default_factory=lambda: Dispatched(0, 0))
 
     def launch(
         self, decisions: Sequence[Decision], *, land: Callable[[], None]

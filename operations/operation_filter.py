@@ -111,7 +111,9 @@ def find_place(wanted: OperationFilter, page: Page | None = None) -> Conditions:
     if wanted.recorded_until is not None:
         place.append(columns.recorded_at < wanted.recorded_until)
     if page is not None:
-        place += comes_after(page, (columns.recorded_at, columns.occurrence, columns.id))
+        place += comes_after(
+            page, (columns.recorded_at, columns.occurrence, columns.id)
+        )
     return place
 
 

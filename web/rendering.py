@@ -246,7 +246,9 @@ def _tell_age(age: timedelta | float) -> str:
 
 def _tell_meaning(state: str) -> str | None:
     """Return what the state of an operation means. None: it is none, but a mark."""
-    return explain_state(OperationState(state)) if state in set(OperationState) else None
+    return (
+        explain_state(OperationState(state)) if state in set(OperationState) else None
+    )
 
 
 def _tell_lag(lag: timedelta | float) -> str:

@@ -1,4 +1,4 @@
-"""Lists with the latest entry first, read part by part: for each, the same few steps."""
+"""Lists with the latest entry first, read part by part: the same steps for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST = 2**63 - 1
 
 def fetch_latest(
     connection: sa.Connection, query: sa.Select[Any], page: Page, key: Key
-) -> Part[sa.Row[Any]]:
+) -> Part[Any]:
     """
     Return a part of the rows of *query*, the latest first.
 
@@ -70,9 +70,7 @@ def comes_after(page: Page, key: Key) -> list[sa.ColumnElement[bool]]:
     return [sa.tuple_(*key) < last]
 
 
-def cut_part(
-    rows: Sequence[sa.Row[Any]], page: Page, key: Key
-) -> Part[sa.Row[Any]]:
+def cut_part(rows: Sequence[sa.Row[Any]], page: Page, key: Key) -> Part[Any]:
     """Return the part of *rows* that was asked for, and where the list goes on."""
     shown = rows[: page.limit]
     if len(rows) <= page.limit:

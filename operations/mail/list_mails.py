@@ -266,9 +266,7 @@ def fetch_mails(
 ) -> Part[Mail]:
     """Return a part of the mails, the latest change first."""
     query = (
-        sa.select(*_SHOWN)
-        .join_from(deliveries, operations)
-        .where(*match_mails(wanted))
+        sa.select(*_SHOWN).join_from(deliveries, operations).where(*match_mails(wanted))
     )
     found: list[sa.Row[Any]] = []
     for owned in own_mails(wanted.app):

@@ -120,6 +120,26 @@ def test_the_action_it_shows_is_the_example() -> None:
     assert (EXAMPLES / "action.json").read_text() == document
 
 
+def test_entry_of_celery_beat_becomes_the_document_beside_it(home: Home) -> None:
+    """
+    An import writes what the README shows, and says that it is the same.
+    """
+    (entries,), (document,) = read_blocks("python"), read_blocks("jsonc")
+    (home.folder / "shop.py").write_text(
+        "from celery import Celery\n"
+        "from celery.schedules import crontab\n"
+        f"{entries}"
+        'app = Celery("shop", broker="redis://localhost")\n'
+        'app.conf.update(timezone="Europe/Paris", beat_schedule=beat_schedule)\n'
+    )
+
+    told = home.run("minutehand import celery-beat shop --out actions")
+
+    written = json.loads((home.folder / "actions" / "report.json").read_text())
+    assert "1 exact, 0 differs, 0 cannot be" in told
+    assert {**json.loads(document), "active": True} == written
+
+
 @pytest.mark.parametrize(
     ("command", "program"),
     [*zip(map(strip_comment, MAKE), ("minutehand", "pytest"), strict=True)],

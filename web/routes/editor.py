@@ -140,7 +140,10 @@ def _answer(
     draft, left_out = read_draft(form, draft, field)
     if form.has("fix"):
         judged = judge(
-            context, draft, terms=context.services.terms, viewer_zone=_find_zone(context)
+            context,
+            draft,
+            terms=context.services.terms,
+            viewer_zone=_find_zone(context),
         )
         return _show(context, take_proposal(draft, judged, form.get("fix")), action)
     asked = form.get("do")
@@ -233,7 +236,9 @@ def _show(
     apps = [] if is_part or action else _list_apps(context)
     if draft.app is None and isinstance(apps, list) and apps:
         draft = replace(draft, app=apps[0])  # the one that the page offers first
-    judged = judge(context, draft, terms=context.services.terms, viewer_zone=viewer_zone)
+    judged = judge(
+        context, draft, terms=context.services.terms, viewer_zone=viewer_zone
+    )
     values: dict[str, Any] = {
         "action": action,
         "apps": apps,

@@ -215,9 +215,7 @@ def test_what_cannot_be_recorded_stops_nobody(engine: sa.Engine):
     assert reason.startswith("'everybody' is not a known key.")
 
 
-def refuse(
-    dispatcher: Dispatcher, refused: set[str], error: Exception
-) -> NoFlights:
+def refuse(dispatcher: Dispatcher, refused: set[str], error: Exception) -> NoFlights:
     """Return a dispatching that raises *error* for decisions about *refused*."""
 
     def dispatch(decisions: Sequence[Decision]) -> Dispatched:

@@ -232,7 +232,7 @@ def talk_and_lose_a_commit(
 
 @pytest.mark.parametrize("is_answer_alone", [False, True])
 def test_lines_outlast_a_commit_that_fails(
-    engine: sa.Engine, ports: Ports, is_answer_alone: bool
+    engine: sa.Engine, ports: Ports, *, is_answer_alone: bool
 ):
     """
     The second writing has them too, unless they were written after all.
