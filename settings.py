@@ -658,7 +658,7 @@ def _describe_text(field: str, text: str) -> str:
     address = hide_sign_in(text)
     if field == "notice_webhook":
         # whoever knows the path may send to it
-        return re.sub(r"(?s)^((?:\w+://)?[^/]*)/.*", r"\1/...", address)
+        return re.sub(r"(?s)^((?:\w+://)?+[^/]*)/.*", r"\1/...", address)
     return address
 
 

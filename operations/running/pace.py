@@ -76,7 +76,7 @@ def describe_part(note: str, reached: Reached, measured: dict[str, JsonValue]) -
 
     >>> half = Reached("download", 6 << 20, 12 << 20, "bytes")
     >>> describe_part("sales", half, {"per_second": 3 << 20, "seconds_left": 2})
-    'sales: download 6.0 MiB of 12.0 MiB, 3.0 MiB/s, 2 s left'
+    'sales: download 6 MiB of 12 MiB, 3 MiB/s, 2 s left'
     """
     done = _count(reached.done, reached.unit)
     if reached.total is not None:

@@ -107,7 +107,7 @@ def test_what_is_of_the_installation_needs_its_key(web: Web, path: str):
     answer = web.get(path, role=Role.ADMIN)
 
     assert 403 == answer.status_code
-    assert "key of it is needed" in answer.json()["detail"]
+    assert "a key of the installation is needed" in answer.json()["detail"]
 
 
 def test_doctor_is_asked_once_for_all(web: Web):
