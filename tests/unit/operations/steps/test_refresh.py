@@ -200,8 +200,8 @@ def test_log_says_what_was_read_and_why(world: World):
 
     assert [
         "a: reused, as the source is unchanged",
-        "b: read 5 rows, 6 bytes; the source has changed since version 1, or may have",
+        "b: read 5 rows, 6 B; the source has changed since version 1, or may have",
         "b: version 2 is staged",
-        "a: read 3 rows, 6 bytes; reading was forced",
+        "a: read 3 rows, 6 B; reading was forced",
         "a: version 2 is staged",
     ] == [text for _level, text in world.log.lines]
