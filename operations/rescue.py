@@ -29,6 +29,10 @@ LOST_AFTER = timedelta(minutes=2)
 #: enough not to flood a queue that is merely slow.
 RESEND_AFTER = timedelta(hours=1)
 
+#: Lost messages that are given back in one transaction: a broker may have lost all of a
+#: million, and a statement must end within the deadline of the database.
+RESENT_AT_ONCE = 20_000
+
 #: An operation fails when this many processes have died while running it; the first may
 #: have died for another reason.
 KILLS_ALLOWED = 2
@@ -262,7 +266,8 @@ def resend_lost_messages(
             was sent to one of them minutes ago is lost.
 
     Returns:
-        How many will be sent again, under the same id.
+        How many will be sent again, under the same id: those that were sent first, and
+        at most ``RESENT_AT_ONCE``. The others follow at the next call.
     """
     found = connection.execute(_newest_running_statement()).all()
     newest = {(queue, lane): sent_at for queue, lane, sent_at in found}
@@ -272,9 +277,8 @@ def resend_lost_messages(
         else None
         for line in _LINES
     }
-    return connection.execute(
-        _lost_statement(), {"empty_queues": sorted(empty_queues), **overtaken}
-    ).rowcount
+    bounds = {"empty_queues": sorted(empty_queues), "at_most": RESENT_AT_ONCE}
+    return connection.execute(_lost_statement(), bounds | overtaken).rowcount
 
 
 #: Each lane of each queue; a lane is first in, first out.
@@ -325,14 +329,20 @@ def _lost_statement() -> sa.Update:
         ),
         operations.c.sent_at <= age,
     )
+    waits = sa.and_(
+        operations.c.state == OperationState.QUEUED,
+        operations.c.sent_at <= db_now(-LOST_AFTER),
+    )
+    found = (
+        sa.select(operations.c.id)
+        .where(UNDER_WAY.of(), waits, lost)
+        .order_by(operations.c.sent_at)
+        .limit(sa.bindparam("at_most", type_=sa.Integer))
+        .subquery("found")
+    )
     return (
         sa.update(operations)
-        .where(
-            UNDER_WAY.of(),
-            operations.c.state == OperationState.QUEUED,
-            operations.c.sent_at <= db_now(-LOST_AFTER),
-            lost,
-        )
+        .where(operations.c.id.in_(sa.select(found.c.id)), waits)
         .values(state=OperationState.PENDING, send_at=db_now())
     )
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
+import operations.rescue
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.database.transaction import AtOnce
@@ -281,6 +282,24 @@ def test_operation_given_back_before_the_mark_is_found_again(engine: sa.Engine):
         resend(engine, Queue.QUICK)
 
     assert [made.id] == fetch_ids(engine)
+
+
+def test_many_lost_messages_are_found_in_parts(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    The longest sent first: each part has to fit into the deadline of a statement.
+    """
+    monkeypatch.setattr(operations.rescue, "RESENT_AT_ONCE", 2)
+    made = [make_operation(number) for number in range(3)]
+    record_all(engine, *made)
+    for number, each in enumerate(made):
+        sent_at = get_now(engine) - 2 * LOST_AFTER - number * SECOND
+        edit(engine, each.id, state="queued", sent_at=sent_at, sends=1)
+
+    assert 2 == resend(engine, Queue.QUICK)
+    assert {made[1].id, made[2].id} == set(fetch_ids(engine))
+    assert [1, 0] == [resend(engine, Queue.QUICK) for _ in range(2)]
 
 
 def reclaim(engine: sa.Engine) -> tuple[int, int]:
