@@ -203,6 +203,14 @@ def test_worker_stops_while_the_database_is_read_only(engine: sa.Engine):
     assert [[str(claim.operation_id)]] == [line["ids"] for line in lines]
 
 
+def test_no_plan_is_compiled(postgres_engine: sa.Engine):
+    """
+    However dear PostgreSQL believes it to be: our statements read few rows by indexes.
+    """
+    with postgres_engine.connect() as connection:
+        assert "off" == connection.execute(sa.text("show jit")).scalar_one()
+
+
 def test_error_holds_no_statement_and_no_values(engine: sa.Engine):
     """
     Whoever shows it, in a log or to a person, shows nothing of a tenant.
