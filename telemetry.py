@@ -110,11 +110,6 @@ class Event(StrEnum):
         "action_quarantined",
         "An action could not be read and is left out until it is edited.",
     )
-    PACKAGE_USED = "package_used", "An installed package adds a kind of its own."
-    PACKAGE_REFUSED = (
-        "package_refused",
-        "What an installed package adds cannot be used; everything else can.",
-    )
     SEND_FAILED = (
         "send_failed",
         "The broker refused messages or did not answer; they are sent again.",

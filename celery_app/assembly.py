@@ -32,7 +32,6 @@ from dispatch.dispatcher import Dispatcher
 from dispatch.leading import Leading
 from dispatch.noticer import Noticer
 from dispatch.outbox import Outbox, Sender
-from dispatch.reporting_packages import report_packages
 from dispatch.upkeep import Upkeep, log_tick
 from migrations.schema_revisions import check_schema
 from models.database.engine import Clock, make_engine, read_host_clock, reading, writing
@@ -67,7 +66,6 @@ def prepare_scheduler(settings: Settings) -> None:
     refuse_memory_broker(settings)
     refuse_cluster(settings)
     configure_scheduler_logs(settings)
-    report_packages()
     if settings.metrics_port is not None:
         serve_metrics(settings.metrics_address, settings.metrics_port)
 
@@ -160,15 +158,12 @@ class SchedulerParts:
         return cls(engine, leader, sender, settings)
 
     def ensure(self) -> bool:
-        """Bring maintenance in line with the settings, and check steps, if we lead."""
-        is_kept = self.upkeep.keep_maintenance(
+        """Bring maintenance in line with the settings, if we lead."""
+        return self.upkeep.keep_maintenance(
             at=self.settings.maintenance_at,
             timezone=self.settings.timezone,
             enabled=self.settings.maintenance_enabled,
         )
-        if is_kept:
-            self.upkeep.check_steps()
-        return is_kept
 
 
 def _read_installation(engine: sa.Engine) -> str | None:

@@ -34,7 +34,6 @@ from celery_app.routing import (
 )
 from celery_app.time_limit import noticing_time_limit
 from celery_app.worker import get_worker, stop_worker
-from dispatch.reporting_packages import report_packages
 from models.errors import TimeLimitError, UnreachableError, UsageError
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from operations.claiming.claim import claim_operation
@@ -182,8 +181,7 @@ def _configure_logging(**_arguments: object) -> None:
 
 @worker_init.connect
 def _spare_what_stays(**_arguments: object) -> None:
-    """Load packages, and exclude what is loaded by now from garbage collection."""
-    report_packages()
+    """Exclude what is loaded by now from garbage collection."""
     gc.freeze()
 
 

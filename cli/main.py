@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ import typer
 from cli.lazy import Entry, Group, LazyGroup, importing
 from cli.output import out, print_error
 from models.errors import InvalidDocumentError, MinutehandError
-from models.installed import INSTALLED, Packages
 
 INTERRUPTED = 130
 
@@ -311,7 +309,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    INSTALLED.find_by(_find_packages)
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except MinutehandError as error:
@@ -324,12 +321,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-
-
-def _find_packages() -> Packages:
-    # Most commands name no kind of a package, and never come here.
-    packages: Packages = import_module("dispatch.packages").find_packages()
-    return packages
 
 
 def _run(arguments: list[str]) -> int:

@@ -6,7 +6,6 @@ import json
 import sys
 
 from models.door.action_schema import make_action_schema
-from models.installed import INSTALLED
 
 
 def schema() -> None:
@@ -15,5 +14,5 @@ def schema() -> None:
 
     A document may name the file that has it: "$schema": "action.schema.json".
     """
-    text = json.dumps(make_action_schema(INSTALLED.get()), ensure_ascii=False, indent=2)
+    text = json.dumps(make_action_schema(), ensure_ascii=False, indent=2)
     sys.stdout.write(f"{text}\n")

@@ -6,7 +6,6 @@ from cli.connection import get_engine, get_settings
 from cli.output import print_note
 from cli.sign_in_links import make_link_here
 from cli.web_app import make_app
-from dispatch.reporting_packages import report_packages
 from migrations.schema_revisions import check_schema
 from models.errors import UsageError
 from serving.server import WebServer
@@ -29,7 +28,6 @@ def web() -> None:
         log_format=settings.log_format,
         color=is_color_wanted(),
     )
-    report_packages()
     check_schema(get_engine())
     server = WebServer(settings, make_app)
     print_note(f"The pages and the HTTP API answer at {server.url}. Ctrl-C stops it.")

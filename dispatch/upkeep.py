@@ -20,7 +20,6 @@ from actions.tick import TickReport
 from dispatch.backfills.progress import Backfiller
 from dispatch.dispatcher import Dispatcher
 from dispatch.noticer import Noticer
-from dispatch.step_check import StepCheck
 from models.database.engine import writing
 from models.errors import UnreachableError
 from telemetry import LAST_TICK, TICK_SECONDS, TICKS, Event
@@ -67,7 +66,6 @@ class Upkeep:
         self.dispatcher = dispatcher
         self.backfiller = Backfiller(engine, leader)
         self.noticer = noticer
-        self._step_check = StepCheck(engine, leader)
         self._engine = engine
         self._leader = leader
         self._monotonic = monotonic
@@ -143,15 +141,6 @@ class Upkeep:
             return False
         self._maintained_as = fence
         return True
-
-    def check_steps(self) -> None:
-        """Look at some more actions for steps that nothing here knows, if we lead."""
-        try:
-            self._step_check.look()
-        except LeadershipLostError:
-            return
-        except UnreachableError as error:
-            log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
 
 
 def log_tick(report: TickReport) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,10 +13,10 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     WrapValidator,
+    model_validator,
 )
 
 from models.errors import RuleError
-from models.extending import ExtensibleModel, InstalledStep
 from models.fields.field_types import (
     MOST_NAMES,
     DomainName,
@@ -25,7 +25,6 @@ from models.fields.field_types import (
 )
 from models.fields.mail_and_web import check_url
 from models.fields.strict_model import OURS, DocumentModel, get_keys, show
-from models.installed import INSTALLED
 from models.operation_state import Queue
 from models.run_task import RunTaskModel
 
@@ -175,12 +174,11 @@ MAILING_STEPS = frozenset({"send_email", "send_execsum"})
 HEAVY_STEPS = frozenset({"refresh", "publish"})
 
 
-class OperationModel(ExtensibleModel):
+class OperationModel(DocumentModel):
     """
     The steps of an action. They run in the order of the fields here, not of the JSON.
 
-    A field that is None is a step that was not requested. The steps of packages follow,
-    by name.
+    A field that is None is a step that was not requested.
     """
 
     refresh: Annotated[RefreshModel | None, WrapValidator(_read_refresh)] = None
@@ -199,44 +197,29 @@ class OperationModel(ExtensibleModel):
     )
     notify: Annotated[Literal[True] | None, OURS, BeforeValidator(_read_notify)] = None
 
-    @classmethod
-    def get_installed(cls) -> Mapping[str, type[InstalledStep]]:
-        """Return the steps that packages add."""
-        return INSTALLED.get().steps
-
-    @classmethod
-    def read_installed(cls, value: object) -> object:
-        """Return {} for true, and None for false: so steps are written."""
-        if isinstance(value, dict | DocumentModel):
-            return value
-        asked = read_boolean(value)
-        return value if asked is None else {} if asked else None
-
-    def check(self) -> None:
-        """Refuse an action without steps: it would run for ever and do nothing."""
+    @model_validator(mode="after")
+    def _refuse_nothing(self) -> Self:
+        # It would run for ever and do nothing.
         if not self.step_names:
             msg = "No step is requested."
             hint = f"Write at least one of: {', '.join(get_keys(type(self)))}."
             raise RuleError(msg, hint)
+        return self
 
     @property
     def step_names(self) -> tuple[str, ...]:
         """The steps that were requested, in the order in which they run."""
-        own = (n for n in type(self).model_fields if getattr(self, n) is not None)
-        return (*own, *self.installed)
+        return tuple(n for n in STEP_NAMES if getattr(self, n) is not None)
 
     @property
     def queue(self) -> Queue:
         """Heavy if there is a refresh or publish; an operation has one queue."""
-        is_heavy = not HEAVY_STEPS.isdisjoint(self.step_names) or any(
-            isinstance(each, InstalledStep) and each.is_heavy
-            for each in self.installed.values()
-        )
+        is_heavy = not HEAVY_STEPS.isdisjoint(self.step_names)
         return Queue.HEAVY if is_heavy else Queue.QUICK
 
-    def arguments_of(self, step: str) -> Any:
-        """Return the model of *step*, which its file in operations/steps takes."""
-        return self.installed[step] if step in self.installed else getattr(self, step)
+
+#: All steps, in the order in which they run.
+STEP_NAMES = tuple(OperationModel.model_fields)
 
 
 def order_steps(asked: Collection[str]) -> tuple[str, ...]:
@@ -245,28 +228,19 @@ def order_steps(asked: Collection[str]) -> tuple[str, ...]:
 
     Args:
         asked: Of ``operations`` in a stored document; what nothing here knows is left
-            out, for a newer version, or a package, may have added it.
+            out, for a newer version may have added it.
     """
-    own = OperationModel.model_fields.keys()
-    if own >= set(asked):
-        return tuple(name for name in own if name in asked)
-    return tuple(name for name in list_steps() if name in asked)
-
-
-def list_steps() -> tuple[str, ...]:
-    """Return all steps there are, in the order in which they run."""
-    return (*OperationModel.model_fields, *sorted(INSTALLED.get().steps))
+    return tuple(name for name in STEP_NAMES if name in asked)
 
 
 def find_unknown_steps(asked: Collection[str]) -> tuple[str, ...]:
     """Return the keys *asked* of ``operations`` that are no steps here."""
-    if OperationModel.model_fields.keys() >= set(asked):
-        return ()
-    return tuple(name for name in asked if name not in list_steps())
+    return tuple(name for name in asked if name not in STEP_NAMES)
 
 
 def explain_unknown_steps(names: Collection[str]) -> str:
     """Return why an action with the steps *names* cannot run, and what to do."""
-    name = min(names)
-    why = INSTALLED.get().explain_missing("step", name)
-    return f"{show(name)} is no step that is built in or installed here. {why}"
+    return (
+        f"{show(min(names))} is no step of this version. A newer one posted it: "
+        "install that here, too."
+    )

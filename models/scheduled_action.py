@@ -41,7 +41,6 @@ from models.fields.strict_model import (
 )
 from models.fields.weekday import WEEKDAYS
 from models.fields.zone import load_zone
-from models.installed import INSTALLED
 from models.operation import MAILING_STEPS, STEP_MODELS, OperationModel
 from models.operation_state import Overlap
 from models.recipients import RecipientFilterModel
@@ -147,9 +146,6 @@ class ScheduledActionModel(DocumentModel):
         *parts, key = path
         if list(parts) == ["operations", "run_task"] and key in CELERY_KEYS:
             return CELERY_KEYS[str(key)]
-        refused = _explain_refused(parts, str(key))
-        if refused:
-            return refused
         if key == "name":
             return ""  # of whatever it stands in
         if parts and key in get_keys(cls):
@@ -285,15 +281,6 @@ class ScheduledActionModel(DocumentModel):
             raise RuleError(msg, "Leave 'jitter' out, or write a longer 'delay'.")
 
         return text
-
-
-def _explain_refused(parts: Sequence[str | int], key: str) -> str:
-    """Return why an installed package cannot add *key*; "" if none wants to."""
-    what = {"operations": "step", "when": "when"}.get(str(parts[0]) if parts else "")
-    is_of_list = parts[:1] == ["when"] and len(parts) == _DEPTH_OF_STEP
-    if what is None or not (len(parts) == 1 or is_of_list):
-        return ""
-    return INSTALLED.get().explain_refused(what, key)
 
 
 def _find_parts() -> Iterator[tuple[tuple[str, ...], Collection[str]]]:

@@ -9,7 +9,6 @@ is absent stays as it is; ``model_fields_set`` tells the two apart.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -25,7 +24,6 @@ from pydantic_core import InitErrorDetails
 
 from models.days_off import DateRangeModel, choose_days
 from models.errors import RuleError
-from models.extending import ExtensibleModel, InstalledSource
 from models.fields.field_types import (
     DomainName,
     Instant,
@@ -45,7 +43,6 @@ from models.fields.strict_model import (
     refuse_all,
     show,
 )
-from models.installed import INSTALLED
 
 #: Users in one document; more can be applied in several.
 MOST_USERS = 100_000
@@ -154,11 +151,9 @@ class UserModel(DocumentModel):
     )
 
 
-class SourceModel(ExtensibleModel):
+class SourceModel(DocumentModel):
     """
     Where the data of a domain comes from: exactly one of file, url and sql.
-
-    A package may add others; each is an object below the name of its kind.
 
     Args:
         file: A path below the folder that an operator gave the app with ``apps apply``.
@@ -203,23 +198,9 @@ class SourceModel(ExtensibleModel):
 
         return source
 
-    @classmethod
-    def get_installed(cls) -> Mapping[str, type[InstalledSource]]:
-        """Return the sources that packages add."""
-        return INSTALLED.get().sources
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """Return the source as it is stored."""
-        more = {
-            key: each.model_dump(mode="json", exclude_none=True, by_alias=True)
-            for key, each in self.installed.items()
-        }
-        return {**self.model_dump(exclude_none=True), **more}
-
-    def check(self) -> None:
-        """Refuse what is not exactly one source, and keys that belong to another."""
+    @model_validator(mode="after")
+    def _refuse_mixtures(self) -> Self:
         given = [name for name in ("file", "url", "sql") if getattr(self, name)]
-        given += self.installed
         if len(given) != 1:
             found = " and ".join(f"'{name}'" for name in given) or "nothing"
             msg = f"A source has exactly one of 'file', 'url' and 'sql'; found {found}."
@@ -231,9 +212,7 @@ class SourceModel(ExtensibleModel):
         if self.sql is not None and self.format is not None:
             msg = f"'format' is {show(self.format)}, but the rows of SQL have none."
             raise RuleError(msg, "Leave 'format' out.")
-        if self.installed and self.format is not None:
-            msg = f"'format' is {show(self.format)}, but '{given[0]}' says it itself."
-            raise RuleError(msg, "Leave 'format' out.")
+        return self
 
 
 class ColumnModel(DocumentModel):
@@ -363,10 +342,6 @@ class AppDocumentsModel(DocumentModel):
 HolidayModel = Annotated[date | DateRangeModel, WrapValidator(choose_days)]
 
 
-#: The path of a key of a source.
-_SOURCE = ("domains", 0, "source", "key")
-
-
 class SmallAppModel(DocumentModel):
     """A small app (tenant): its users, data sources, mails and holidays."""
 
@@ -404,13 +379,6 @@ class SmallAppModel(DocumentModel):
     mail: MailModel | None = Field(
         default=None, examples=[{"from_name": "Shop reports"}]
     )
-
-    @classmethod
-    def say_place(cls, path: Sequence[str | int]) -> str:
-        """Return why an installed package cannot add a source; "" if it is none."""
-        if len(path) != len(_SOURCE) or path[0] != "domains" or path[2] != "source":
-            return ""
-        return INSTALLED.get().explain_refused("source", str(path[3]))
 
     @field_validator("users")
     @classmethod

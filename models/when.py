@@ -9,14 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     TypeAdapter,
     ValidationInfo,
     WrapValidator,
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
 
 from models.days_off import MOST_WORKING_DAYS, Instead
 from models.errors import RuleError
@@ -43,7 +41,6 @@ from models.fields.strict_model import (
     suggest,
 )
 from models.fields.zone import load_zone
-from models.installed import INSTALLED
 
 #: The key of the default zone in the context of a validation.
 DEFAULT_TIMEZONE = "default_timezone"
@@ -193,52 +190,8 @@ class AfterEventModel(_ZonedModel):
         return self.after
 
 
-class InstalledWhen(_ZonedModel):
-    """
-    A rule of time that a package adds, and what people write for it.
-
-    One of its fields has the name of the kind, which tells it from others. Its rules
-    are pure: the same instants give the same answers, on every host.
-    """
-
-    timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
-
-    def next_from(self, local: datetime) -> datetime | None:
-        """
-        Return the first occurrence at or after *local*; None if there is none.
-
-        Args:
-            local: Aware, in the zone of the rule.
-
-        Returns:
-            Aware. It is rounded up to a whole second.
-        """
-        raise NotImplementedError
-
-    def describe(self) -> str:
-        """Return when it is due, in words, for the middle of a sentence."""
-        given = self.model_dump(exclude={"timezone"}, exclude_defaults=True)
-        return ", ".join(f"{key} {value}" for key, value in given.items())
-
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Stand for any of them, in no JSON Schema: that is of what is built in."""
-        if cls.__base__ is _ZonedModel:
-            return core_schema.is_instance_schema(cls)
-        return handler(source)
-
-
 #: Kinds whose occurrences depend on the clock alone. Several may be combined.
-TimeModel = (
-    CronModel
-    | DueDateModel
-    | IntervalModel
-    | CalendarModel
-    | WorkingDayModel
-    | InstalledWhen
-)
+TimeModel = CronModel | DueDateModel | IntervalModel | CalendarModel | WorkingDayModel
 #: Kinds whose occurrences depend on what happens to users.
 EventModel = OnEventModel | AfterEventModel
 #: What ``when`` may be: one kind, or a list of time kinds (their union).
@@ -295,8 +248,6 @@ def choose_kind(
         raise _make_shape_error(value)
 
     found = [key for key in value if key in KINDS]
-    if not found or not value.keys() <= KINDS[found[0]].model_fields.keys():
-        found += _find_installed(value)
     if not found:
         _refuse_unknown_kind(value, is_stored=info.context is None)
     if len(found) > 1:
@@ -306,7 +257,7 @@ def choose_kind(
             hint = "Keep one of them, or write a list with one object for each."
         msg = f"{named} cannot be in one object: each is a kind of its own."
         raise RuleError(msg, hint)
-    kind = KINDS.get(found[0]) or INSTALLED.get().whens[found[0]]
+    kind = KINDS[found[0]]
     for key, say in _OTHERS.items():
         if key in value and key not in kind.model_fields:
             complaint = say(found[0])
@@ -316,14 +267,6 @@ def choose_kind(
         value, context=info.context, by_alias=True, by_name=False
     )
     return made
-
-
-def _find_installed(value: Mapping[str, object]) -> list[str]:
-    """Return the keys that name kinds of packages, which are only looked for now."""
-    if value.keys() <= {"timezone"}:
-        return []
-    whens = INSTALLED.get().whens
-    return [key for key in value if key in whens]
 
 
 def choose_time_kind(value: object, handler: object, info: ValidationInfo) -> TimeModel:
@@ -410,14 +353,14 @@ _OTHERS: Mapping[str, Callable[[str], Complaint]] = {
 def _refuse_unknown_kind(value: dict[str, object], *, is_stored: bool) -> None:
     """Raise a complaint about each key that may have been meant to name a kind."""
     others = [key for key in value if key != "timezone"]
-    known = [*KINDS, *INSTALLED.get().whens]
+    known = list(KINDS)
     if not others:
         msg = f"{show(value)} has no key that names a kind of time or event."
         raise RuleError(msg, f"Add one of: {', '.join(known)}.")
     if is_stored:
         # It was accepted once, by a program that knew its kind.
-        msg = f"No key of {show(value)} is a kind that is built in or installed here."
-        raise RuleError(msg, INSTALLED.get().explain_missing("when", others[0]))
+        msg = f"No key of {show(value)} is a kind of time or event of this version."
+        raise RuleError(msg, "A newer one posted it: install that here, too.")
 
     told = _say_unknown_keys(others, value, known)
     details = [refuse(each, loc=(key,), value=value[key]) for key, each in told]

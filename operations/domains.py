@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from io import RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,43 +140,6 @@ def find_drift(
 
 def _cut(text: str, most: int = 100) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
-
-
-@dataclass(frozen=True, slots=True)
-class SourceRequest:
-    """
-    What a source of a package is asked for.
-
-    Args:
-        app: Uid of the small app whose domain it is. What it wrote is untrusted.
-
-        domain: Name of the domain.
-
-        known: The mark of what is staged. None: there is none, or read in any case.
-
-        file: The data is written to it; it raises StepError beyond the bounds of size
-            and time, and what ends the operation.
-    """
-
-    app: str
-    domain: str
-    known: str | None
-    file: RawIOBase
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """
-    How a source of a package wrote its data.
-
-    Args:
-        format: "csv", "json", "ndjson" or "parquet"; may be compressed with gzip.
-
-        mark: What tells this content from others, such as a version. None: nothing.
-    """
-
-    format: str
-    mark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

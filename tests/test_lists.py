@@ -42,7 +42,6 @@ from models.when import (
     EVENT_KINDS,
     TIME_KINDS,
     EventModel,
-    InstalledWhen,
     TimeModel,
 )
 from operations.cancel_and_retry import RETRIED_STATES
@@ -100,7 +99,7 @@ def find_steps_that_use(name: str) -> set[str]:
         ),
         (
             "models/when.py: TIME_KINDS",
-            {*TIME_KINDS.values(), InstalledWhen},  # stands for those of packages
+            TIME_KINDS.values(),
             get_args(TimeModel),
         ),
         ("models/when.py: EVENT_KINDS", EVENT_KINDS.values(), get_args(EventModel)),

@@ -46,7 +46,6 @@ from models.when import (
     CalendarModel,
     CronModel,
     DueDateModel,
-    InstalledWhen,
     IntervalModel,
     TimeModel,
     TimingModel,
@@ -303,7 +302,7 @@ def _read_rule(
             zone = load_zone(model.timezone)
             for at in read_working_days(model, timing, begin, end):
                 yield at, at.astimezone(zone).replace(tzinfo=None)
-        case IntervalModel() | DueDateModel() | CalendarModel() | InstalledWhen():
+        case IntervalModel() | DueDateModel() | CalendarModel():
             # no other reader here: what is found is only compared with the record
             rule = make_rule(model)
             for at in find_each(rule, begin, end):

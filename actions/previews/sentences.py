@@ -31,7 +31,6 @@ from models.when import (
     CronModel,
     DueDateModel,
     EventModel,
-    InstalledWhen,
     IntervalModel,
     OnEventModel,
     TimeModel,
@@ -106,7 +105,7 @@ def _capitalize(sentence: str) -> str:
 def _describe_rule(rule: TimeModel | EventModel) -> str:
     """Return one rule and its zone, for the middle of a sentence."""
     match rule:
-        case CronModel() | CalendarModel() | WorkingDayModel() | InstalledWhen():
+        case CronModel() | CalendarModel() | WorkingDayModel():
             return _describe_local_rule(rule)
         case IntervalModel():
             return _describe_interval(rule)
@@ -124,14 +123,12 @@ def _describe_rule(rule: TimeModel | EventModel) -> str:
 
 
 def _describe_local_rule(
-    rule: CronModel | CalendarModel | WorkingDayModel | InstalledWhen,
+    rule: CronModel | CalendarModel | WorkingDayModel,
 ) -> str:
     """Return a rule of local times, and its zone."""
     match rule:
         case CronModel():
             return f"{describe_cron(rule.cron_rule)}, {rule.timezone}"
-        case InstalledWhen():
-            return f"{rule.describe()}, {rule.timezone}"
         case CalendarModel():
             words, zone_name = describe_calendar(rule.calendar)
             return f"{words}, {zone_name or rule.timezone}"

@@ -255,7 +255,7 @@ def _apply_domains(
 ) -> PartChange:
     rows = {
         each.name: {
-            "source": each.source.as_json(),
+            "source": each.source.model_dump(exclude_none=True),
             "labels": _get_labels(each),
         }
         for each in wanted

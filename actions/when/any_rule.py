@@ -1,13 +1,12 @@
-"""The rule of any time kind: one of ours, or one that a package adds. Pure."""
+"""The rule of any time kind. Pure."""
 
 from __future__ import annotations
 
 from actions.when import RULES
 from actions.when.excluding import DaysOff
-from actions.when.installed import InstalledRule
 from actions.when.rule import Rule
 from actions.when.working_day import WorkingDayRule
-from models.when import InstalledWhen, TimeModel
+from models.when import TimeModel
 
 
 def make_rule(model: TimeModel, excluded: DaysOff | None = None) -> Rule:
@@ -23,8 +22,6 @@ def make_rule(model: TimeModel, excluded: DaysOff | None = None) -> Rule:
     Raises:
         RuleError: It cannot be read any more: its zone was withdrawn.
     """
-    if isinstance(model, InstalledWhen):
-        return InstalledRule.make(model)
     rule = RULES[type(model)](model)
     if excluded is not None and isinstance(rule, WorkingDayRule):
         return rule.without(excluded)

@@ -12,7 +12,6 @@ from typing_extensions import TypedDict
 from api.answers import answer
 from api.problems import MEDIA_TYPE, RETRY_AFTER, make_problem
 from models.door.action_schema import make_action_schema
-from models.installed import INSTALLED
 from serving.services import Services
 
 router = APIRouter(tags=["meta"])
@@ -89,7 +88,7 @@ async def read_action_schema() -> Response:
 
     For editors; the server judges more than form.
     """
-    return SchemaResponse(make_action_schema(INSTALLED.get()))
+    return SchemaResponse(make_action_schema())
 
 
 @router.get("/version", response_model=VersionJson)

@@ -8,13 +8,11 @@ form. One that is posted well is never refused by the schema.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from models.fields.weekday import DAY_NAMES
-from models.installed import Packages
 from models.operation import EVERY_DOMAIN
 from models.scheduled_action import ScheduledActionModel
 from models.when import MOST_RULES
@@ -175,39 +173,9 @@ _INSTEAD = {
 }
 
 
-def make_action_schema(packages: Packages | None = None) -> dict[str, Any]:
-    """
-    Return the schema: JSON Schema, draft 2020-12.
-
-    Args:
-        packages: What is installed, whose steps and rules are accepted as well. What
-            they look like inside is judged by the door alone. None: nothing is.
-    """
-    made = _make_own_schema()
-    if packages is None:
-        return made
-    made = copy.deepcopy(made)
-    steps, when = made["$defs"]["OperationModel"]["properties"], made["properties"]
-    for name in packages.steps:
-        steps[name] = {"description": _name_origin(packages, "step", name)}
-    for name in packages.whens:
-        rule = {
-            "type": "object",
-            "description": _name_origin(packages, "when", name),
-            "required": [name],
-        }
-        *kinds, several = when["when"]["anyOf"]
-        when["when"]["anyOf"] = [*kinds, rule, several]
-        several["items"]["anyOf"].append(rule)
-    return made
-
-
-def _name_origin(packages: Packages, what: str, name: str) -> str:
-    return f"Of package {packages.origins.get((what, name), 'unknown')}."
-
-
 @cache
-def _make_own_schema() -> dict[str, Any]:
+def make_action_schema() -> dict[str, Any]:
+    """Return the schema: JSON Schema, draft 2020-12. Not to be changed."""
     made = ScheduledActionModel.model_json_schema(mode="validation", by_alias=True)
     for name, part in {"ScheduledActionModel": made, **made["$defs"]}.items():
         # the first paragraph; what follows is for readers of the source

@@ -26,7 +26,6 @@ from models.door.json_text import (
 from models.door.switches import find_loose_switches
 from models.errors import InvalidDocumentError, Problem
 from models.event import CloudEventModel, UserEventModel
-from models.extending import ExtensibleModel
 from models.fields.strict_model import (
     MOST_PROBLEMS,
     DocumentModel,
@@ -411,9 +410,6 @@ def _write_model(model: DocumentModel) -> dict[str, JsonValue]:
 def _write_value(value: object) -> JsonValue:
     if isinstance(value, RefreshModel):
         return _write_refresh(value)
-    if isinstance(value, ExtensibleModel):
-        more = {key: _write_model(each) for key, each in value.installed.items()}
-        return {**_write_model(value), **more}
     if isinstance(value, DocumentModel):
         return _write_model(value)
     if isinstance(value, tuple):

@@ -69,11 +69,6 @@ class DocumentModel(BaseModel):
     )
 
     @classmethod
-    def more_keys(cls) -> tuple[str, ...]:
-        """Return keys that may be written although they are no fields."""
-        return ()
-
-    @classmethod
     def say_place(cls, path: Sequence[str | int]) -> str:
         """
         Return where the key at the end of *path* belongs, as a hint.
@@ -240,12 +235,11 @@ OURS = "ours"
 
 def get_keys(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the keys people may write in *model*, in the order of its fields."""
-    own = tuple(
+    return tuple(
         field.alias or name
         for name, field in model.model_fields.items()
         if OURS not in field.metadata
     )
-    return own + (model.more_keys() if issubclass(model, DocumentModel) else ())
 
 
 def _offer(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:

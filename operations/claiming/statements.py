@@ -19,7 +19,7 @@ from models.database.tables import (
     scheduled_action_revisions,
     scheduled_actions,
 )
-from models.operation import list_steps
+from models.operation import STEP_NAMES
 from models.operation_state import OperationState, Queue, StepState
 from operations.claiming.claimed import CLAIMED
 from operations.claiming.obstacles import nothing_can_stop
@@ -108,7 +108,7 @@ def claim_and_begin_statement(lease: timedelta) -> sa.Select[Any]:
     """
     claimed = claim_statement(lease).cte("claimed")
     asked = sa.cast(claimed.c.document, JSONB)
-    names = sa.literal(list(list_steps()), sa.ARRAY(sa.Text))
+    names = sa.literal(list(STEP_NAMES), sa.ARRAY(sa.Text))
     steps = sa.func.unnest(names).table_valued(
         sa.column("name", sa.Text), with_ordinality="place", name="steps"
     )

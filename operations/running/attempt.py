@@ -31,7 +31,6 @@ from models.errors import (
     TimeLimitError,
     UnreachableError,
 )
-from models.extending import InstalledStep
 from models.fields.strict_model import say
 from models.operation import (
     RefreshModel,
@@ -291,14 +290,11 @@ class Attempt:
             progress=ProgressPoints(self, step.name),
             write_log=self.write_log,
         )
-        arguments = action.operations.arguments_of(step.name)
+        arguments = getattr(action.operations, step.name)
         if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})
         try:
-            if isinstance(arguments, InstalledStep):
-                result = arguments.run(context)
-            else:
-                result = self.steps[step.name](context, arguments)
+            result = self.steps[step.name](context, arguments)
         except (MemoryError, OSError, UnreachableError, StepError) as error:
             self.check_time()
             ours = describe_ours(error)

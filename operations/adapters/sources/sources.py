@@ -27,17 +27,12 @@ from operations.adapters.polars_io import explain_too_large
 from operations.adapters.sources.formats import find_format
 from operations.adapters.sources.http_source import HttpSource, hide_secrets
 from operations.adapters.sources.ingest_process import Written, run_job
-from operations.adapters.sources.package_source import (
-    BoundedFile,
-    fetch_from_package,
-)
 from operations.adapters.sources.source_folder import open_source_file
 from operations.domains import (
     Domain,
     Fingerprint,
     Limits,
     Reading,
-    SourceRequest,
     Tell,
 )
 
@@ -66,7 +61,7 @@ class _Asked:
 
 
 class RealSources:
-    """Reads files, URLs and queries, and lets packages read what they add."""
+    """Reads files, URLs and queries."""
 
     def __init__(
         self,
@@ -126,14 +121,11 @@ class RealSources:
                 return self._read_url(asked, url)
             if isinstance(query, str):
                 return self._read_query(asked, query)
-            name = next((key for key in source if key != "format"), None)
-            if name is not None:
-                return self._read_package(asked, name)
         finally:
             for scratch in target.parent.glob(f"{target.name}.*"):
                 scratch.unlink(missing_ok=True)
 
-        msg = f"domain {domain.name}: its source is empty."
+        msg = f"domain {domain.name}: its source is no file, url or sql."
         raise StepError(msg, permanent=True)
 
     def _read_file(self, asked: _Asked, file: str) -> Reading | None:
@@ -228,31 +220,6 @@ class RealSources:
 
         # Nothing tells cheaply whether a result has changed: the query always runs.
         return written.identified_by(Fingerprint(source=asked.digest))
-
-    def _read_package(self, asked: _Asked, name: str) -> Reading | None:
-        domain = asked.domain
-        shown = f"domain {domain.name}: source {name}"
-        download = asked.target.with_name(f"{asked.target.name}.download")
-        known = asked.known.etag if asked.known else None
-        try:
-            with download.open("wb") as file:
-                bounded = BoundedFile(
-                    file, shown=shown, limits=self._limits, tell=asked.tell
-                )
-                content = fetch_from_package(
-                    name,
-                    domain.source[name],
-                    SourceRequest(asked.app, domain.name, known, bounded),
-                    shown=shown,
-                )
-            if content is None:
-                return None
-            with download.open("rb") as read:
-                written = self._convert(asked, read.fileno(), content.format, shown)
-        except OSError as error:
-            msg = f"{shown}: {error}"
-            raise StepError(msg, permanent=False) from error
-        return written.identified_by(Fingerprint(asked.digest, etag=content.mark))
 
     def _convert(
         self, asked: _Asked, descriptor: int, kind: str, shown: str

@@ -14,7 +14,6 @@ from overview.doctor.checks.hosts import (
     look_at_space,
 )
 from overview.doctor.checks.mail import look_at_mail, look_at_senders
-from overview.doctor.checks.packages import look_at_packages
 from overview.doctor.checks.scheduler import (
     look_at_leader,
     look_at_sending,
@@ -52,6 +51,5 @@ LOOKS: dict[str, Look] = {
     "outbox": look_at_outbox,
     "held": look_at_held,
     "troubles": look_at_troubles,
-    "packages": look_at_packages,
     "tzdata": look_at_zones,
 }

@@ -23,15 +23,12 @@ ROOT = Path(__file__).parents[4]
 VALIDATOR = jsonschema.Draft202012Validator(
     make_action_schema(), format_checker=jsonschema.FormatChecker()
 )
-#: Steps and rules of the package in docs/examples, which is not installed here.
-EXTRAS = {"write_note", "full_moon"}
 
 FIELDS = get_keys(ScheduledActionModel)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLDERS = [
     ROOT / "cli/examples",
     ROOT / "docs/examples",
-    ROOT / "docs/examples/minutehand-extras",
     ROOT / "tests/examples",
 ]
 
@@ -81,9 +78,7 @@ def find_actions() -> list[Any]:
     return [
         pytest.param({**make_document(), **found}, id=place)
         for place, found in find_examples()
-        if isinstance(found, dict)
-        and found.keys() <= {"$schema", *FIELDS}
-        and not any(f'"{name}"' in json.dumps(found) for name in EXTRAS)
+        if isinstance(found, dict) and found.keys() <= {"$schema", *FIELDS}
     ]
 
 

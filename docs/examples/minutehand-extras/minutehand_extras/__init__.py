@@ -1,1 +1,0 @@
-"""An example of a package that extends Minutehand."""
