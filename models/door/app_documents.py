@@ -91,6 +91,6 @@ def read_directory(text: str | bytes, *, app: str) -> SmallAppModel:
         InvalidDocumentError: With every problem, in document order.
     """
     value = decode_json(text, largest=LARGEST_BULK)
-    return SmallAppModel(
-        uid=app, users=read_value(DirectoryModel, value, "directory").users
-    )
+    users = read_value(DirectoryModel, value, "directory").users
+    # The uid comes from an address, so it may be none.
+    return read_small_app_object({"uid": app}).model_copy(update={"users": users})

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from models.database.tables import scheduled_actions
 from overview.access.roles import Role
 from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.api.documented import find_routes
+from tests.integration.api.test_examples import send
 from tests.scheduling import make_document
 
 
@@ -108,6 +110,37 @@ def test_unfit_parameters_are_refused(web: Web, query: str, parameter: str):
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["parameter"] == parameter
+
+
+#: What nothing of ours is called.
+IMPOSSIBLE = (
+    " ",
+    "../..",
+    "a\0b",
+    "%00",
+    "\N{RIGHT-TO-LEFT OVERRIDE}\N{MANTELPIECE CLOCK}\n",
+    "-1",
+    "9" * 40,
+    "a" * 300,
+)
+
+
+def test_impossible_path_is_the_mistake_of_its_caller(free_web: Web):
+    """
+    Each route of the document refuses it, also with the body of its example.
+    """
+    defects = []
+    key = free_web.keys[None, Role.ADMIN]
+    for route in find_routes():
+        for each in route.parameters:
+            for text in IMPOSSIBLE if each["in"] == "path" else ():
+                sample = next(route.make_samples({"app": APP, each["name"]: text}))
+                try:
+                    send(free_web, sample, key)
+                except Exception as error:  # noqa: BLE001 - a defect, which is 500
+                    defects.append(f"{route} {each['name']}={text!r}: {error!r}")
+
+    assert [] == defects
 
 
 def test_body_has_bounds(web: Web):
