@@ -65,6 +65,21 @@ def test_id_of_another_app_is_answered_like_one_that_never_was(web: Web):
     assert known == never
 
 
+def test_taken_uid_of_another_app_tells_nothing_more(web: Web):
+    """
+    Neither whose it is, nor whether its action lives; and it cannot be replaced.
+    """
+    uid = post(web, OTHER)
+    lives = web.post("/actions", make_document(uid=uid))
+    web.delete(f"/actions/{uid}", app=OTHER)
+    was = web.post("/actions", make_document(uid=uid))
+    put = web.put(f"/actions/{uid}", make_document())
+
+    assert (409, 409, 404) == (lives.status_code, was.status_code, put.status_code)
+    assert lives.json()["detail"] == was.json()["detail"]
+    assert OTHER not in lives.text
+
+
 def test_refused_key_is_refused_again(web: Web):
     """
     Nothing was done, and a refusal has no secret: its repeat gets the same answer.
