@@ -8,6 +8,7 @@ that look for due actions are served by an index over ``next_due_at``.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -94,8 +95,9 @@ def stream_turns(engine: sa.Engine, *, now: datetime) -> Generator[str]:
     """
     if engine.dialect.name == "postgresql":
         # Sorted once, and kept by the server.
-        for (uid,) in stream_kept(engine, _turns_statement(), {"now": now}):
-            yield uid
+        with closing(stream_kept(engine, _turns_statement(), {"now": now})) as rows:
+            for (uid,) in rows:
+                yield uid
         return
     offered: set[str] = set()
     while True:

@@ -8,7 +8,7 @@ inside the statement, never by the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -372,9 +372,9 @@ def execute_at_once(
 
 def stream_kept(
     engine: sa.Engine, statement: sa.ClauseElement, values: Mapping[str, object]
-) -> Iterator[Any]:
+) -> Generator[Any]:
     """Yield rows that PostgreSQL keeps for us: see ``postgresql.stream_kept``."""
-    rows: Iterator[Any] = load_postgresql().stream_kept(engine, statement, values)
+    rows: Generator[Any] = load_postgresql().stream_kept(engine, statement, values)
     return rows
 
 

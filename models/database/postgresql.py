@@ -221,12 +221,12 @@ _OPERATIONAL = (psycopg.OperationalError, psycopg.InterfaceError)
 
 def stream_kept(
     engine: sa.Engine, statement: sa.ClauseElement, values: Mapping[str, object]
-) -> Iterator[Any]:
+) -> Generator[Any]:
     """
     Yield the rows of *statement*, which the server keeps until they are fetched.
 
     No transaction is open meanwhile: the rows are as they were at first, and hold up
-    no vacuum.
+    no vacuum. Close it if it is not driven to its end: it holds a connection.
 
     Args:
         engine: Of ``make_postgresql_engine``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -267,6 +268,8 @@ def test_tick_that_fails_holds_no_connection(
     make_due(postgres_engine, 9)
     real = make_dispatcher(postgres_engine)
     pool: Any = postgres_engine.pool
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
 
     with other_process(postgres_url) as other, uncollected():
 
@@ -278,6 +281,7 @@ def test_tick_that_fails_holds_no_connection(
         real.drop()
 
         assert 0 == pool.checkedout()
+        assert [] == unraisable
 
 
 @contextmanager

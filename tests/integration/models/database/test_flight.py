@@ -348,7 +348,7 @@ def test_no_transaction_is_open_while_rows_are_kept(postgres_url: str):
             for number in range(3):
                 flight.ask(ADD, add(str(number)))
         flight.land()
-        with closing(stream_kept(ours, NAMES, {})) as rows:  # type: ignore[type-var]
+        with closing(stream_kept(ours, NAMES, {})) as rows:
             assert ("the app 0",) == next(rows)
             assert 0 == count_open(other)
             rename(other)
@@ -361,7 +361,7 @@ def test_stream_that_is_closed_early_leaves_nothing_behind(postgres_url: str):
     No cursor, no transaction, no connection that nobody gives back.
     """
     with observing(postgres_url) as ours, observing(postgres_url) as other:
-        rows: Any = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
+        rows = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
         assert [(1,), (2,)] == list(islice(rows, 2))
         rows.close()
 
