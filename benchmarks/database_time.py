@@ -20,15 +20,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import timedelta
 from http import HTTPStatus
 
 import psycopg
 
-from benchmarks import api_lists, web_pages
-from benchmarks.api_lists import Facts
+from benchmarks.asked import Facts, make_commands, make_lists, make_pages
 from benchmarks.command import add_operations, make_parser, run_command
-from benchmarks.installation import RARE_WORD, fill_shown
+from benchmarks.installation import fill_shown
 from benchmarks.servers import Servers, empty, run_servers
 from benchmarks.statement_log import LOGGING, StatementLog
 from benchmarks.web import Client, run_web
@@ -72,129 +70,6 @@ class Case:
     def is_over(self) -> bool:
         """Whether it is beyond the goal."""
         return max(self.first_ms, self.median_ms) > GOAL_MS
-
-
-def make_pages(facts: Facts) -> list[tuple[str, list[str]]]:
-    """Return pages of each kind, with their filters."""
-    largest, busy = facts.made.app(1), "report-0"
-    month = facts.made.now - timedelta(days=30)
-    day = f"from={month:%Y-%m-%dT00:00Z}&until={month:%Y-%m-%dT23:59Z}"
-    week = f"{month:%G-W%V}"
-    event = facts.one("select id from events where app = 'app-01' limit 1")
-    bulk = facts.one("select id from bulk_changes limit 1")
-    backfill = facts.one("select id from backfills limit 1")
-    mailing = facts.one("select operation_id from deliveries limit 1")
-    more = {
-        "Operations, of all times": "/operations?range=all",
-        "Operations, failed, of all times": "/operations?range=all&state=failed",
-        "Operations, live": "/operations?state=running",
-        "Operations, of a day": f"/operations?{day}",
-        "Operations, of a day, app": f"/operations?{day}&app={largest}",
-        "Operations, heavy": "/operations?queue=heavy&range=all",
-        "Operations, by text": f"/operations?range=all&text={RARE_WORD}",
-        "Operations, uncertain": "/operations?state=uncertain&range=all",
-        "Operations, to retry": "/operations?state=retrying&range=all",
-        "Operation, log": f"/operations/{mailing}/log",
-        "Actions, in trouble": "/actions?trouble=any",
-        "Actions, paused": "/actions?state=paused",
-        "Actions, deleted": "/actions?state=deleted",
-        "Action, revisions": f"/actions/{busy}/revisions",
-        "Action, recipients": f"/actions/{busy}/recipients",
-        "Action, backfill": f"/actions/{busy}/backfill",
-        "New action": "/actions/new",
-        "Timeline, a day": "/timeline?span=24h",
-        "Timeline, a week": "/timeline?span=7d",
-        "Timeline, a week of an app": f"/timeline?span=7d&app={largest}",
-        "Calendar, a week ago": f"/calendar?week={week}",
-        "Calendar, a week ago, app": f"/calendar?week={week}&app={largest}",
-        "Planned": "/calendar/planned",
-        "Data of an app, users": f"/apps/{largest}/users",
-        "Mails, of an operation": f"/mails/{mailing}",
-        "Mails, of an app": f"/mails?app={largest}",
-        "Mails, uncertain": "/mails?state=uncertain",
-        "Events, of an app": f"/events?app={largest}",
-        "Event": f"/events/{largest}/{event}",
-        "Changes": "/settings/changes",
-        "Changes, of an app": f"/settings/changes?app={largest}",
-        "Bulk change": f"/bulk/{bulk}",
-        "Backfill": f"/backfills/{backfill}",
-        "Search": "/search?q=invoice",
-        "Search, rare": f"/search?q={RARE_WORD}",
-        "Installation": "/settings/installation",
-        "Doctor": "/settings/doctor",
-        "Begin": "/begin",
-        "Pause all?": "/pause",
-        "Pause?": f"/actions/{busy}/pause",
-        "Run?": f"/actions/{busy}/run",
-        "Pause of an app?": f"/apps/{largest}/pause",
-        "Cancel many?": "/operations/bulk?kind=cancel&all=1&state=pending",
-        "Retry many?": "/operations/bulk?kind=retry&all=1&state=failed&range=all",
-    }
-    return [
-        *((each.name, each.paths) for each in web_pages.make_cases(facts)),
-        *((name, [path]) for name, path in more.items()),
-    ]
-
-
-def make_lists(facts: Facts) -> list[tuple[str, list[str]]]:
-    """Return lists of the API, with their filters and from their middle."""
-    root, largest, busy = api_lists.ROOT, facts.made.app(1), "report-0"
-    more = {
-        "operations, facets": "/operations/facets",
-        "operations, facets, app": f"/operations/facets?app={largest}",
-        "operations, facets, text": "/operations/facets?text=stock",
-        "action counts": "/action-counts",
-        "action documents": "/action-documents",
-        "action, runs": f"/actions/{busy}/runs",
-        "action, days": f"/actions/{busy}/days",
-        "action, preview": f"/actions/{busy}/preview",
-        "calendar": "/calendar",
-        "timeline": "/timeline",
-        "planned": "/planned",
-        "queues": "/queues",
-        "installation": "/installation",
-        "support bundle": "/support-bundle",
-        "app, calendar file": f"/apps/{largest}/calendar.ics",
-    }
-    return [
-        *((f"api: {each.name}", each.paths) for each in api_lists.make_cases(facts)),
-        *((f"api: {name}", [f"{root}{path}"]) for name, path in more.items()),
-    ]
-
-
-def make_commands(facts: Facts) -> list[str]:
-    """Return what people type."""
-    operation = facts.one("select id from operations where state = 'failed' limit 1")
-    since = facts.made.now - timedelta(hours=1)
-    day = facts.made.now - timedelta(days=30)
-    return [
-        "status",
-        "doctor",
-        "operations list",
-        "operations list --state failed",
-        "operations list --app app-01",
-        "operations list --app app-20 --state failed",
-        "operations list --action report-0",
-        f"operations list --from {day:%Y-%m-%dT00:00Z} --until {day:%Y-%m-%dT23:59Z}",
-        f"operations show {operation}",
-        f"operations state {operation}",
-        f"operations log {operation}",
-        "operations cancel --all --dry-run",
-        "actions list --app app-20",
-        "actions show report-0",
-        "apps list",
-        "apps show app-01",
-        f"why report-0 --at {since:%Y-%m-%dT%H:00Z}",
-        "load",
-        f"audit --app app-20 --from {since:%Y-%m-%dT%H:%MZ}",
-        "queues list",
-        "workers list",
-        "mails list",
-        "backfills list",
-        "keys list",
-        "changes list",
-        "tick --dry-run",
-    ]
 
 
 def _make_request(client: Client, paths: Sequence[str]) -> Callable[[int], None]:

@@ -18,9 +18,6 @@ from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psutil
-import psycopg
-
 from benchmarks.servers import Servers
 from models.database.engine import Author, make_engine, writing
 from overview.access.manage_keys import create_key
@@ -45,38 +42,11 @@ class Web:
 
     port: int
     keys: tuple[str, ...]
-    process: psutil.Process
-
-    def measure(self) -> tuple[float, float]:
-        """Return its resident memory in MB, and its CPU until now in seconds."""
-        memory = self.process.memory_info().rss / 2**20
-        return memory, cpu_of(self.process)
-
-    def find_backends(self, servers: Servers) -> list[psutil.Process]:
-        """Return the processes of PostgreSQL that work for it at this moment."""
-        with psycopg.connect(servers.dsn) as connection:
-            rows = connection.execute(
-                "select pid from pg_stat_activity where datname = current_database()"
-                " and application_name = 'minutehand'"
-            )
-            return [psutil.Process(pid) for (pid,) in rows]
-
-
-def cpu_of(process: psutil.Process) -> float:
-    """Return the seconds of CPU that *process* has used, to a hundredth."""
-    return float(sum(process.cpu_times()[:2]))
 
 
 @contextmanager
-def run_web(servers: Servers, *, connections: int | None = None) -> Iterator[Web]:
-    """
-    Run ``minutehand web`` for the length of the block.
-
-    Args:
-        servers: Where its database and broker are.
-
-        connections: It may have. None: as many as by default.
-    """
+def run_web(servers: Servers) -> Iterator[Web]:
+    """Run ``minutehand web`` on *servers* for the length of the block."""
     port = find_free_port()
     with tempfile.TemporaryDirectory() as folder:
         environment = {
@@ -86,13 +56,11 @@ def run_web(servers: Servers, *, connections: int | None = None) -> Iterator[Web
             "MINUTEHAND_QUEUE_PREFIX": "none",
             "MINUTEHAND_WEB_ADDRESS": f"127.0.0.1:{port}",
         }
-        if connections is not None:
-            environment["MINUTEHAND_WEB_CONNECTIONS"] = str(connections)
         command = ["nice", "-n", "10", sys.executable, "-m", "cli.main", "web"]
         log = Path(folder) / "web.log"
         with run_process(command, log=log, environ=environment) as process:
             wait_for_port(port, process, log=log)
-            yield Web(port, make_keys(servers), psutil.Process(process.pid))
+            yield Web(port, make_keys(servers))
 
 
 def make_keys(servers: Servers, count: int = KEYS) -> tuple[str, ...]:
