@@ -16,8 +16,8 @@ These are the steps of a wake, what can go wrong at each, and who repairs it:
    same occurrence is decided again, its id already exists, and nothing is added.
 6. Commit, then send to Celery. If we die in between, or the broker is away, the
    recorded operations wait, and step 7 of any leader sends them under the same ids.
-7. Between ticks, once a second: send what waits, rescue operations that lost their
-   worker or their message, and have failures reported.
+7. Until the next minute begins: send what waits, rescue operations that lost their
+   worker or their message, have failures reported. In parts, for the tick comes first.
 
 Beside it, a thread reads what tasks of users' own answer (celery_app/answer_reader.py);
 it decides nothing, and a broker of somebody's that hangs holds up nobody else.
@@ -67,7 +67,7 @@ class Scheduler(SchedulerParts):
 
     def wake(self) -> float:
         """
-        Lead if possible; tick if a minute has begun, otherwise do the upkeep.
+        Lead if possible; tick if a minute has begun; then do the upkeep until the next.
 
         Returns:
             Seconds to sleep: until the next look, or until the next minute if sooner.
@@ -76,12 +76,12 @@ class Scheduler(SchedulerParts):
             if not self.leading.hold():  # step 1
                 self.next_tick_at = None  # if we lead again, the first wake ticks
                 return PAUSE_S
-            now = self.read_clock()  # step 2
+            now, read_at = self.read_clock(), self.monotonic()  # step 2
             if self._is_tick_due(now):
                 self.tick(now)
-                now = self.read_clock()
-            else:
-                self.upkeep.look()  # step 7
+            # Not for longer: a heartbeat may be due by then, or we may have to stop.
+            until = min(self.monotonic() + PAUSE_S, self._find_end(now, read_at))
+            self.upkeep.look(until=until)  # step 7
         except LeadershipLostError:
             self.leading.lose()
             self.next_tick_at = None
@@ -89,8 +89,7 @@ class Scheduler(SchedulerParts):
         except UnreachableError as error:
             log.warning(Event.DATABASE_UNREACHABLE, error=str(error))
             return PAUSE_S
-        assert self.next_tick_at is not None  # a first tick has set it
-        return min(PAUSE_S, max(0.0, (self.next_tick_at - now).total_seconds()))
+        return max(0.0, until - self.monotonic())
 
     def tick(self, now: datetime) -> TickReport:
         """
@@ -102,6 +101,7 @@ class Scheduler(SchedulerParts):
         started = self.monotonic()
         follow_clock_set_back(self.engine, self.leader, now=now)  # step 3
         self.next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
+        minute_ends_at = self._find_end(now, started)
         try:
             end_due_pauses(self.engine, self.leader, now=now)
             report = run_tick(  # step 4
@@ -110,13 +110,14 @@ class Scheduler(SchedulerParts):
                 dispatcher=self.dispatcher,  # steps 5 and 6
                 lookback=self.settings.lookback,
                 chunk=self.settings.chunk,
+                is_over=lambda: self.monotonic() >= minute_ends_at,
             )
         except MinutehandError:
             self.dispatcher.drop()
             TICKS.labels("failed").inc()
             self.next_tick_at = now
             raise
-        self.upkeep.note_tick(now, took_s=self.monotonic() - started)
+        self.upkeep.note_tick(report, took_s=self.monotonic() - started)
         for listener in self.on_tick:
             listener(report)
         return report
@@ -124,6 +125,11 @@ class Scheduler(SchedulerParts):
     def stop(self) -> None:
         """Let a standby lead at once, if we lead."""
         self.leading.end()
+
+    def _find_end(self, now: datetime, read_at: float) -> float:
+        """Return when the minute ends, by the clock that said *read_at* at *now*."""
+        assert self.next_tick_at is not None  # a first tick has set it
+        return read_at + (self.next_tick_at - now).total_seconds()
 
     def _is_tick_due(self, now: datetime) -> bool:
         if self.next_tick_at is None or now >= self.next_tick_at:

@@ -251,7 +251,7 @@ OPERATIONS_FINISHED = Counter(
 )
 
 # Every series exists from the start, so that an alert sees even the first increment.
-for _result in ("done", "failed"):
+for _result in ("done", "cut", "failed"):
     TICKS.labels(_result)
 for _decision in ("dispatched", "skipped", "missed"):
     OCCURRENCES_RECORDED.labels(_decision)

@@ -71,6 +71,8 @@ class TickReport:
         sent: How many messages the broker took.
 
         quarantined: Actions put into quarantine, each with the reason for its admin.
+
+        is_cut: Whether the next tick came before all was decided, and goes on.
     """
 
     now: datetime
@@ -78,6 +80,7 @@ class TickReport:
     recorded: int = 0
     sent: int = 0
     quarantined: list[tuple[ActionRevision, str]] = field(default_factory=list)
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ def run_tick(
     dispatcher: Dispatching,
     lookback: timedelta = LOOKBACK,
     chunk: int = CHUNK,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> TickReport:
     """
     Decide every occurrence that is due by *now*; small apps take turns.
@@ -139,6 +143,9 @@ def run_tick(
 
         chunk: The most actions passed to *dispatcher* at a time.
 
+        is_over: Whether the next tick is due, which finds what this one leaves; asked
+            after each chunk.
+
     Raises:
         LeadershipLostError, UnreachableError: From *dispatcher* or the database. Chunks
             that were dispatched before stay so; the next tick finds the rest.
@@ -149,6 +156,9 @@ def run_tick(
             tick.settle(uids)  # waits, so that the first message leaves at once
         for uids in turns:
             tick.launch(uids)
+            if is_over():
+                tick.report.is_cut = True
+                break
     tick.land()
     tick.report.sent += dispatcher.finish()
     return tick.report

@@ -28,6 +28,7 @@ from cli.output import (
 from dispatch.due_pauses import end_due_pauses
 from dispatch.foresee import foresee_tick
 from dispatch.leading import describe_holder
+from dispatch.upkeep import do_all
 from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock
 from models.decision import get_action_name
@@ -94,10 +95,10 @@ def tick(
         _warn_of_future(instant)
         report = _tick(scheduler, instant)
         # Even if nothing was due: operations may be waiting for a scheduler.
-        sent = report.sent + scheduler.dispatcher.send_waiting()
-        rescued = scheduler.dispatcher.rescue()
-        noticed = scheduler.noticer.look()
-        sent += scheduler.dispatcher.send_waiting() if rescued or noticed else 0
+        sent = report.sent + do_all(scheduler.dispatcher.send_waiting)
+        rescued = do_all(scheduler.dispatcher.rescue)
+        do_all(scheduler.noticer.look)
+        sent += do_all(scheduler.dispatcher.send_waiting)
     finally:
         scheduler.stop()
     _print(report, rescued=rescued, sent=sent, json=json)
@@ -127,6 +128,8 @@ def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
         f"Ticked at {format_both(report.now)}: {report.due:,} {actions} due, "
         f"{report.recorded:,} {operations} recorded, {again}{sent:,} sent."
     )
+    if report.is_cut:
+        print_note("The minute ended before all was decided: tick again.")
     for action, reason in report.quarantined:
         print_note(f"Quarantined {action.uid}: {reason}")
 

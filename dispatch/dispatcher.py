@@ -20,7 +20,7 @@ from actions.due_action import ActionRevision
 from actions.due_rows import ask_advance, quarantine
 from actions.leader import Leader, LeadershipLostError
 from actions.tick import Dispatched
-from dispatch.outbox import NOTHING, Found, Outbox
+from dispatch.outbox import Outbox
 from models.database.engine import read_clock, writing
 from models.database.flight import Flight, departing
 from models.database.tables import scheduled_actions
@@ -32,6 +32,7 @@ from operations.adapters.app_users import fetch_users
 from operations.recipients import keeps_triggering_user
 from operations.record import ask_record
 from operations.rescue import reclaim_lost_workers, resend_lost_messages
+from operations.sending.order import Message
 from telemetry import OCCURRENCES_RECORDED, OPERATIONS_RESCUED, Event
 
 log = structlog.get_logger()
@@ -50,7 +51,7 @@ class _Written:
     """What a transaction recorded and found; to be read when it is committed."""
 
     recorded: Callable[[], Counter[OperationState]]
-    found: Callable[[], Found]
+    found: Callable[[], Sequence[Message]]
 
     def count_recorded(self) -> int:
         """Return how many operations were recorded, and count them by decision."""
@@ -60,8 +61,8 @@ class _Written:
         return recorded.total()
 
 
-def _find_nothing() -> Found:
-    return NOTHING
+def _find_nothing() -> Sequence[Message]:
+    return ()
 
 
 @dataclass(slots=True)
@@ -93,9 +94,9 @@ class Dispatcher:
     #: What is being launched.
     _departing: Flight | None = None
     #: Chooses what to send of the chunk that has landed.
-    _choose_landed: Callable[[], Found] = _find_nothing
+    _choose_landed: Callable[[], Sequence[Message]] = _find_nothing
     #: What is to be handed over while the next chunk flies.
-    _ready: Found = NOTHING
+    _ready: Sequence[Message] = ()
     _sent: int = 0
 
     def dispatch(self, decisions: Sequence[Decision]) -> Dispatched:
@@ -117,7 +118,7 @@ class Dispatcher:
 
     def quarantine(self, action: ActionRevision, reason: str) -> None:
         """
-        Put *action* into quarantine, commit, and send what waits.
+        Put *action* into quarantine, commit, and send some of what waits.
 
         Args:
             action: As it was read; if it has changed since, it stays as it is.
@@ -155,7 +156,7 @@ class Dispatcher:
         with departing(self.engine) as flight:
             self._departing = flight
 
-            def choose_landed() -> Found:
+            def choose_landed() -> Sequence[Message]:
                 land()
                 if self._departing is not flight:
                     msg = "dropped, for the chunk before it did not land"
@@ -170,8 +171,8 @@ class Dispatcher:
 
     def hand_over(self) -> None:
         """Send what landed before the last launch."""
-        ready, self._ready = self._ready, NOTHING
-        self._sent += self.outbox.send(ready.messages)
+        ready, self._ready = self._ready, ()
+        self._sent += self.outbox.send(ready)
 
     def land(self) -> Dispatched:
         """
@@ -193,7 +194,7 @@ class Dispatcher:
 
     def finish(self) -> int:
         """
-        Send and mark what has landed, and all that waits; return how many were sent.
+        Send and mark what has landed; return how many were sent.
 
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
@@ -204,27 +205,25 @@ class Dispatcher:
 
     def send_waiting(self) -> int:
         """
-        Send what waits, oldest first, until nothing more may be sent now.
+        Send a part of what waits, the oldest first, and mark the part before as sent.
 
         Returns:
-            How many messages were handed to the broker.
+            How many messages were handed to the broker; 0: nothing may be sent now, and
+            all that was sent is marked.
 
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
         """
         self.drop()
-        total = 0
-        more = True
-        while more and self._hold():
-            with self._leading() as connection:
-                self.outbox.prepare(connection)
-                look = self.outbox.look(AtOnce(connection))
-            found = look()
-            sent = self.outbox.send(found.messages)
-            total += sent
-            more = found.more and sent > 0
-        self._write_news()
-        return total
+        if not self._hold():
+            return 0
+        with self._leading() as connection:
+            self.outbox.prepare(connection)
+            look = self.outbox.look(AtOnce(connection))
+        sent = self.outbox.send(look())
+        if not sent:
+            self._write_news()  # such as why the broker took nothing
+        return sent
 
     def rescue(self) -> int:
         """
@@ -254,8 +253,8 @@ class Dispatcher:
         self,
         transaction: Transaction,
         decisions: Sequence[Decision],
-        choose_landed: Callable[[], Found],
-    ) -> tuple[_Written, Found]:
+        choose_landed: Callable[[], Sequence[Message]],
+    ) -> tuple[_Written, Sequence[Message]]:
         """
         Record *decisions* under the fence, and look into the outbox.
 
@@ -278,14 +277,14 @@ class Dispatcher:
         wanted = _keep_wanted(transaction.connection, new)
         recorded = ask_record(transaction, wanted, fence=fence)
         # In the same transaction, because the query costs less than a transaction.
-        found = self.outbox.look(transaction, beside=len(ready.messages))
+        found = self.outbox.look(transaction, beside=len(ready))
         return _Written(recorded, found), ready
 
-    def _send_all(self, found: Found) -> int:
-        """Send and mark *found*, and then whatever else waits."""
-        sent = self.outbox.send(found.messages)
+    def _send_all(self, found: Sequence[Message]) -> int:
+        """Send and mark *found*; whatever else waits is for the upkeep."""
+        sent = self.outbox.send(found)
         self._write_news()
-        return sent + (self.send_waiting() if found.more and sent else 0)
+        return sent
 
     def _write_news(self) -> None:
         if not self.outbox.has_news:
@@ -311,7 +310,7 @@ class Dispatcher:
             self._departing.abandon()
             self._departing = None
         self._choose_landed = _find_nothing
-        self._ready = NOTHING
+        self._ready = ()
 
     @contextmanager
     def _leading(self) -> Iterator[sa.Connection]:

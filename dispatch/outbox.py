@@ -40,16 +40,6 @@ class Sender(Protocol):
         """Return the queues that are empty now."""
 
 
-class Found(NamedTuple):
-    """What may be sent, in order, and whether another look may find more."""
-
-    messages: Sequence[Message] = ()
-    more: bool = False
-
-
-NOTHING = Found()
-
-
 class _Batch(NamedTuple):
     """Messages that the broker took, and when, by the monotonic clock."""
 
@@ -136,7 +126,9 @@ class Outbox:
 
         return confirm
 
-    def look(self, transaction: Transaction, *, beside: int = 0) -> Callable[[], Found]:
+    def look(
+        self, transaction: Transaction, *, beside: int = 0
+    ) -> Callable[[], Sequence[Message]]:
         """
         Mark what was sent, and find what may be sent now.
 
@@ -146,7 +138,7 @@ class Outbox:
             beside: How many messages are handed over before the answer is read.
 
         Returns:
-            What to call when *transaction* is committed.
+            What to call when *transaction* is committed; it returns them in order.
         """
         confirm = self.mark(transaction)
         if self._is_silent():
@@ -157,13 +149,13 @@ class Outbox:
                 transaction, limit=2 * self.chunk + beside, share=self._share
             )
 
-        def read() -> Found:
+        def read() -> Sequence[Message]:
             confirm()
             if sendable is None:
-                return NOTHING
+                return ()
             sent = [message for batch in self._unmarked for message in batch.messages]
-            found = Found(*sendable.choose(sent))
-            if not found.messages and not sent:
+            found = sendable.choose(sent)
+            if not found and not sent:
                 self._error = None  # nothing waits for the broker any more
             return found
 

@@ -3,13 +3,19 @@ The leader's work besides deciding: before a tick, and between ticks.
 
 All of it is found in the database. If something fails, the next look finds it again,
 whichever scheduler leads then.
+
+The tick comes first. So each kind of work is done in parts of less than a second, each
+in transactions of its own; the kinds take turns; and when the next minute begins, all
+of them wait. A part is a function that returns whether more is left to do.
 """
 
 from __future__ import annotations
 
 import time as seconds
+from collections import deque
 from collections.abc import Callable
-from datetime import datetime, time
+from dataclasses import dataclass
+from datetime import time
 
 import sqlalchemy as sa
 import structlog
@@ -29,12 +35,45 @@ log = structlog.get_logger()
 #: Seconds between two looks for lost workers and messages; leases last a minute.
 RESCUE_EVERY_S = 5.0
 
-#: Seconds between two looks for backfills while there are none.
-BACKFILL_EVERY_S = 5.0
+#: Of work that something else makes due.
+NEVER = float("inf")
 
 #: Seconds from a tick to the look for failures to report: by then, most operations of
 #: the tick have run.
 NOTICE_AFTER_S = 10.0
+
+
+@dataclass(slots=True)
+class _Work:
+    """
+    One kind of work.
+
+    Args:
+        do_part: Does a part of it; returns whether more is left, such as how much it
+            did.
+
+        every_s: Seconds from the last part until it is looked at again.
+
+        at: Of the monotonic clock: when it is looked at next.
+    """
+
+    do_part: Callable[[], int]
+    every_s: float = 0
+    at: float = float("-inf")
+
+    def go_on(self, monotonic: Callable[[], float]) -> bool:
+        """Do a part, if it is time; return whether more is left."""
+        if monotonic() < self.at:
+            return False
+        is_left = bool(self.do_part())
+        if not is_left:
+            self.at = monotonic() + self.every_s
+        return is_left
+
+
+def do_all(do_part: Callable[[], int]) -> int:
+    """Do all parts of some work, whatever begins meanwhile; return how much it did."""
+    return sum(iter(do_part, 0))
 
 
 class Upkeep:
@@ -63,51 +102,57 @@ class Upkeep:
         monotonic: Callable[[], float] = seconds.monotonic,
     ) -> None:
         """Rescue at the first look; notice after the first tick."""
-        self.dispatcher = dispatcher
-        self.backfiller = Backfiller(engine, leader)
-        self.noticer = noticer
         self._engine = engine
         self._leader = leader
         self._monotonic = monotonic
-        self._rescue_at = float("-inf")
-        self._backfill_at = float("-inf")
-        self._notice_at = float("inf")
+        self._noticer = noticer
+        self._notices = _Work(self._notice, every_s=NEVER, at=NEVER)
+        self._works = deque(
+            (
+                _Work(dispatcher.send_waiting),
+                _Work(dispatcher.rescue, every_s=RESCUE_EVERY_S),
+                self._notices,
+                _Work(Backfiller(engine, leader).look),
+            )
+        )
         self._maintained_as: int | None = None
 
-    def note_tick(self, now: datetime, *, took_s: float) -> None:
+    def note_tick(self, report: TickReport, *, took_s: float) -> None:
         """
-        Record that the tick of *now* (aware UTC) is done; look for failures soon.
+        Record a tick, if it decided all that was due; look for failures soon.
 
         Raises:
             LeadershipLostError, UnreachableError: Nothing was written.
         """
-        with writing(self._engine) as connection:
-            self._leader.check(connection)
-            record_tick(connection, now)
-        TICKS.labels("done").inc()
+        if not report.is_cut:
+            with writing(self._engine) as connection:
+                self._leader.check(connection)
+                record_tick(connection, report.now)
+            LAST_TICK.set(report.now.timestamp())
+        TICKS.labels("cut" if report.is_cut else "done").inc()
         TICK_SECONDS.observe(took_s)
-        LAST_TICK.set(now.timestamp())
-        self._notice_at = self._monotonic() + NOTICE_AFTER_S
+        self._notices.at = self._monotonic() + NOTICE_AFTER_S
 
-    def look(self) -> None:
+    def look(self, *, until: float) -> None:
         """
-        Send what waits; if it is time, rescue, report failures and go on backfilling.
+        Do what there is to do, a part of each kind in turn, until nothing is left.
+
+        Args:
+            until: Of the monotonic clock: no part begins then or later. The next look
+                goes on with the kind whose turn it is.
 
         Raises:
             LeadershipLostError, UnreachableError: What was done before is kept.
         """
-        self.dispatcher.send_waiting()
-        if self._monotonic() >= self._rescue_at:
-            self._rescue_at = self._monotonic() + RESCUE_EVERY_S
-            self.dispatcher.rescue()
-        if self._monotonic() >= self._notice_at:
-            self._notice_at = float("inf")  # until the next tick
-            self.noticer.look()
-            if self.noticer.is_behind:
-                self._notice_at = self._monotonic()
-        # last: what is not of a backfill has been sent by now, unless it cannot be
-        if self._monotonic() >= self._backfill_at and not self.backfiller.look():
-            self._backfill_at = self._monotonic() + BACKFILL_EVERY_S
+        idle = 0
+        while idle < len(self._works) and self._monotonic() < until:
+            work = self._works[0]
+            self._works.rotate(-1)  # first, or what fails would be tried for ever
+            idle = 0 if work.go_on(self._monotonic) else idle + 1
+
+    def _notice(self) -> bool:
+        self._noticer.look()
+        return self._noticer.is_behind
 
     def keep_maintenance(self, *, at: time, timezone: str, enabled: bool) -> bool:
         """
@@ -151,4 +196,5 @@ def log_tick(report: TickReport) -> None:
         recorded=report.recorded,
         sent=report.sent,
         quarantined=len(report.quarantined),
+        is_cut=report.is_cut,
     )

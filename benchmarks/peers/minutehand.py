@@ -141,7 +141,7 @@ class Minutehand(Peer):
     def look(self) -> None:
         """Keep the lease, and look for what waits or was lost."""
         self.scheduler.leader.hold()
-        self.scheduler.upkeep.look()
+        self.scheduler.upkeep.look(until=self.scheduler.monotonic() + 1)
 
     def close(self) -> None:
         """Give the lease away."""

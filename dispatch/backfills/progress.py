@@ -9,6 +9,7 @@ a backfill are sent last.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -48,9 +49,6 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
-#: Backfills that advance in one look; the others have their turn in the next.
-AT_A_LOOK = 20
-
 #: States of an operation that a backfill makes pending again.
 BACKFILLED_STATES = frozenset(
     {OperationState.FAILED, OperationState.CANCELED, OperationState.SKIPPED}
@@ -61,7 +59,7 @@ _noted = backfill_occurrences.c
 
 class Backfiller:
     """
-    Lets the open backfills advance.
+    Lets the open backfills advance, one after the other.
 
     Args:
         engine: The scheduler's engine.
@@ -73,27 +71,26 @@ class Backfiller:
         """Start with the oldest."""
         self._engine = engine
         self._leader = leader
-        self._turn = 0
+        self._following: deque[UUID] = deque()
 
     def look(self) -> bool:
         """
-        Record what may be recorded now; return whether any backfill is open.
+        Record what may be recorded now of the backfill whose turn it is.
+
+        Returns:
+            Whether others follow, before it is the turn of the oldest again.
 
         Raises:
-            LeadershipLostError, UnreachableError: What was done before is kept.
+            LeadershipLostError, UnreachableError: Nothing was written.
         """
-        with reading(self._engine) as connection:
-            ids = _fetch_open(connection)
-        if not ids:
-            return False
-        start = self._turn % len(ids)
-        chosen = (ids[start:] + ids[:start])[:AT_A_LOOK]
-        self._turn = start + len(chosen)
-        for backfill_id in chosen:
+        if not self._following:
+            with reading(self._engine) as connection:
+                self._following.extend(_fetch_open(connection))
+        if self._following:
             with writing(self._engine) as connection:
                 fence = self._leader.check(connection)
-                advance_backfill(connection, backfill_id, fence=fence)
-        return True
+                advance_backfill(connection, self._following.popleft(), fence=fence)
+        return bool(self._following)
 
 
 def _fetch_open(connection: sa.Connection) -> list[UUID]:

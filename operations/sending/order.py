@@ -151,7 +151,7 @@ def has_sendable(connection: sa.Connection, queue: Queue) -> bool:
 
 def fetch_sendable(
     connection: sa.Connection, *, limit: int, share: int | None = None
-) -> tuple[list[Message], bool]:
+) -> list[Message]:
     """Do as ``ask_sendable``, and choose at once."""
     return ask_sendable(AtOnce(connection), limit=limit, share=share).choose()
 
@@ -184,7 +184,7 @@ def ask_sendable(
     under_way = None
     if share is not None:
         under_way = transaction.ask_after(_under_way_statement(), {})
-    return Sendable(limit, share or 0, rows, under_way)
+    return Sendable(share or 0, rows, under_way)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +196,13 @@ class Sendable:
         under_way: How many quick operations each app has. None: there are no shares.
     """
 
-    limit: int
     share: int
     rows: Answer
     under_way: Answer | None
 
-    def choose(self, handed_over: Sequence[Message] = ()) -> tuple[list[Message], bool]:
+    def choose(self, handed_over: Sequence[Message] = ()) -> list[Message]:
         """
-        Return the messages in their order, and whether another look may find more.
+        Return the messages in their order.
 
         Args:
             handed_over: What the broker has, although the database does not say so
@@ -221,13 +220,11 @@ class Sendable:
         taken = {place for message in handed_over for place in message.alone_in}
         messages: list[tuple[int, datetime, int, Message]] = []
         turns: Counter[tuple[datetime, str]] = Counter()
-        scheduled = 0
         for row in rows:
             # By position, which is fast: this runs for each operation.
             id_, queue, text, attempt, send_at, app, uid, user, overlap, trigger = row
             is_scheduled = trigger != manual
             is_backfill = trigger == backfill
-            scheduled += is_scheduled
             if id_ in known:
                 continue
             alone_in: tuple[tuple[str | None, ...], ...] = ()
@@ -253,8 +250,7 @@ class Sendable:
             rank = is_scheduled + is_backfill
             messages.append((rank, send_at, turns[send_at, app], message))
         messages.sort(key=itemgetter(0, 1, 2))  # stable: an app's own order stays
-        more = bool(messages) and self.limit in {scheduled, len(rows) - scheduled}
-        return [message for *_order, message in messages], more
+        return [message for *_order, message in messages]
 
     def _count_places(self, handed_over: Sequence[Message]) -> _Places | None:
         if self.under_way is None:

@@ -155,6 +155,6 @@ def _describe_wait(
 def fetch_unsent(connection: sa.Connection, *, older_than: timedelta) -> list[Message]:
     """Return what should have been sent *older_than* ago, the oldest first."""
     limit = read_clock(connection) - older_than
-    messages, _more = fetch_sendable(connection, limit=_LOOKED_AT)
+    messages = fetch_sendable(connection, limit=_LOOKED_AT)
     late = [each for each in messages if each.send_at and each.send_at <= limit]
     return sorted(late, key=lambda each: each.send_at or limit)

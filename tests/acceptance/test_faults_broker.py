@@ -17,6 +17,7 @@ from actions.leader import Leader, get_holder
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
+from dispatch.upkeep import do_all
 from models.errors import BrokerUnreachableError
 from models.operation_state import OperationState, Queue
 from operations.sending.order import Message
@@ -176,7 +177,7 @@ def test_half_an_hour_without_broker_loses_and_repeats_nothing(
     waiting = {row.state for row in fetch_all(engine)}
     broker.start()
     passed[0] += 60
-    scheduler.dispatcher.send_waiting()
+    do_all(scheduler.dispatcher.send_waiting)
 
     rows = fetch_all(engine)
     assert {OperationState.PENDING} == waiting
@@ -214,7 +215,7 @@ def test_frozen_broker_does_not_stall_the_loop(
     finally:
         broker.thaw()
     scheduler.outbox.monotonic = lambda: time.monotonic() + 60
-    scheduler.dispatcher.send_waiting()
+    do_all(scheduler.dispatcher.send_waiting)
     held = get_holder(engine)
 
     assert held is not None

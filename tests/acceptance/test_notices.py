@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from actions.small_apps.apply import apply_small_app
+from dispatch.upkeep import do_all
 from models.database.engine import reading, writing
 from models.database.tables import notices, operations
 from models.door.app_documents import read_small_app_object
@@ -42,7 +43,7 @@ def send_all(scheduler: Scheduler) -> None:
     """Do what the leader does between two ticks."""
     # Its lease may have run out meanwhile.
     wait_until(scheduler.leader.hold, what="the lease")
-    scheduler.dispatcher.send_waiting()
+    do_all(scheduler.dispatcher.send_waiting)
 
 
 def test_many_failures_of_one_cause_are_one_mail_and_one_when_over(

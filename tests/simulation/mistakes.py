@@ -22,7 +22,7 @@ import operations.claiming.statements
 import operations.record
 import operations.running.step_records
 from actions.leader import Leader
-from dispatch.outbox import Found, Outbox
+from dispatch.outbox import Outbox
 from models.database.engine import Identifier, db_now, read_clock, writing
 from models.database.tables import (
     deliveries,
@@ -168,11 +168,11 @@ def send_before_commit(
 ) -> Any:
     """Hand over what the transaction may still take back."""
     found = _LOOK(self, transaction, beside=beside)()
-    if found.messages:
+    if found:
         with contextlib.suppress(BrokerUnreachableError):
-            self.sender.send(found.messages)
-        mark_sent(transaction, found.messages)
-    return lambda: Found((), found.more)
+            self.sender.send(found)
+        mark_sent(transaction, found)
+    return lambda: ()
 
 
 _LOOK = Outbox.look

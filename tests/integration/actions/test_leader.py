@@ -21,6 +21,7 @@ from actions.leader import (
 )
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox
+from dispatch.upkeep import do_all
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import leases
 from models.errors import UnreachableError
@@ -289,10 +290,10 @@ def test_leader_that_is_overtaken_while_it_sends_marks_nothing(engine: sa.Engine
 
     slow, sender = SlowSender(), FakeSender()
     with pytest.raises(LeadershipLostError):
-        Dispatcher(engine, paused, Outbox(slow, 500)).send_waiting()
+        do_all(Dispatcher(engine, paused, Outbox(slow, 500)).send_waiting)
     assert ["pending"] == [row.state for row in fetch_all(engine)]
 
-    Dispatcher(engine, other, Outbox(sender, 500)).send_waiting()
+    do_all(Dispatcher(engine, other, Outbox(sender, 500)).send_waiting)
 
     assert [made.id] == slow.ids == sender.ids
     assert ["queued"] == [row.state for row in fetch_all(engine)]

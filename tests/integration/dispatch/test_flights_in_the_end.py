@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from actions.tick import run_tick
 from dispatch.foresee import NoFlights
 from dispatch.outbox import SILENCE_S
+from dispatch.upkeep import do_all
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
 from models.database.tables import (
@@ -106,7 +107,7 @@ def tick_all(
     )
     sender.failures = ()
     clock.now += SILENCE_S
-    real.send_waiting()
+    do_all(real.send_waiting)
     rows = {row.id: (row.state, row.reason, row.sends) for row in fetch_all(engine)}
     taken = set(sender.ids)
     assert len(taken) == len(sender.ids)

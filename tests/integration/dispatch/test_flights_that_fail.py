@@ -18,6 +18,7 @@ import actions.tick
 from actions.leader import HEARTBEAT, Leader, LeadershipLostError, get_send_failure
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S
+from dispatch.upkeep import do_all
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import (
     leases,
@@ -248,7 +249,7 @@ def test_session_that_ends_after_its_flight_committed_loses_nothing(
 
         with pytest.raises(UnreachableError):
             fly(Hooked(real, in_flight=once(end)), postgres_engine)
-        real.send_waiting()
+        do_all(real.send_waiting)
         assert_all_sent_once(postgres_engine, sender, 4)
 
         report = fly(real, postgres_engine)
@@ -361,7 +362,7 @@ def test_broker_that_fails_in_the_middle_of_a_tick_loses_nothing(engine: sa.Engi
 
     sender.error = None
     clock.now += SILENCE_S
-    assert 9 - report.sent == real.send_waiting()
+    assert 9 - report.sent == do_all(real.send_waiting)
 
     with reading(engine) as connection:
         assert get_send_failure(connection) is None
@@ -382,7 +383,7 @@ def test_error_that_nobody_expected_of_the_broker_blames_no_action(engine: sa.En
         fly(Hooked(real, before_launch=once(fail(sender, bug))), engine)
 
     sender.error = None
-    real.send_waiting()
+    do_all(real.send_waiting)
     assert_all_sent_once(engine, sender, 6)
     report = fly(real, engine)
     assert (3, 3, []) == (report.due, report.recorded, report.quarantined)
@@ -402,7 +403,7 @@ def test_error_after_the_last_landing_ends_the_tick(engine: sa.Engine):
         fly(Hooked(real, in_flight=fail(sender, bug)), engine)
 
     sender.error = None
-    real.send_waiting()
+    do_all(real.send_waiting)
     assert_all_sent_once(engine, sender, 4)
 
 
@@ -452,7 +453,7 @@ def test_flight_that_nobody_lands_is_found_by_the_next_leader(engine: sa.Engine)
         fly(Hooked(make_dispatcher(engine, old), in_flight=interrupt), engine)
     expire(engine)
     other = make_dispatcher(engine, new)
-    other.send_waiting()
+    do_all(other.send_waiting)
     fly(other, engine)
 
     both = FakeSender(batches=old.batches + new.batches)
@@ -472,7 +473,7 @@ def test_what_landed_is_not_sent_after_an_outage(
     def fail_to_renew() -> bool:
         expire(engine)
         other = make_dispatcher(engine, new)
-        other.send_waiting()
+        do_all(other.send_waiting)
         fly(other, engine)
         msg = "the database is away"
         raise UnreachableError(msg)

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from dispatch.refresh_now import REFRESH_NAME, refresh_now
+from dispatch.upkeep import do_all
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_actions
 from models.errors import ConflictError, NotFoundError
@@ -82,11 +83,11 @@ def test_one_is_sent_after_the_other(engine: sa.Engine):
     first, second = _refresh(engine, "a"), _refresh(engine, "b")
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender)
-    dispatcher.send_waiting()
+    do_all(dispatcher.send_waiting)
     assert [first] == sender.ids
 
     edit(engine, first, state="succeeded")
-    dispatcher.send_waiting()
+    do_all(dispatcher.send_waiting)
 
     assert [first, second] == sender.ids
     row = get(engine, second)

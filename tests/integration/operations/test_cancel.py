@@ -71,7 +71,7 @@ def stop(engine: sa.Engine, claim: Claim) -> None:
 
 def find_sendable(engine: sa.Engine) -> list[object]:
     with reading(engine) as connection:
-        return [each.id for each in fetch_sendable(connection, limit=10)[0]]
+        return [each.id for each in fetch_sendable(connection, limit=10)]
 
 
 def test_no_heavy_operation_runs_beside_one_that_was_canceled(

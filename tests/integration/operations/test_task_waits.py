@@ -105,7 +105,7 @@ def edit_step(engine: sa.Engine, **values: object) -> None:
 def get_sendable(engine: sa.Engine) -> list[UUID]:
     """Return what would be sent now."""
     with reading(engine) as connection:
-        return [each.id for each in fetch_sendable(connection, limit=10)[0]]
+        return [each.id for each in fetch_sendable(connection, limit=10)]
 
 
 def pass_deadline(engine: sa.Engine) -> None:

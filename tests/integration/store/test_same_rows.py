@@ -69,9 +69,9 @@ class Store:
                 .where(operations.c.state == "pending")
                 .values(send_at=operations.c.occurrence)
             )
-            messages, more = fetch_sendable(connection, limit=limit)
+            messages = fetch_sendable(connection, limit=limit)
             mark_sent(AtOnce(connection), messages)
-            return [m.id for m in messages], more
+            return [m.id for m in messages]
 
     def claim(self, operation_id: UUID, number: int) -> object:
         """Claim, and return the attempt."""

@@ -61,7 +61,7 @@ def pause(
 
 def find_sendable(engine: sa.Engine) -> set[object]:
     with reading(engine) as connection:
-        return {each.id for each in fetch_sendable(connection, limit=10)[0]}
+        return {each.id for each in fetch_sendable(connection, limit=10)}
 
 
 def get_state(engine: sa.Engine) -> str:

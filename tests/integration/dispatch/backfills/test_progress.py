@@ -13,11 +13,10 @@ import sqlalchemy as sa
 from actions.leader import Leader, LeadershipLostError
 from actions.pausing.pause_and_resume import set_paused
 from actions.posting.post import delete_action
-from dispatch.backfills import progress
-from dispatch.backfills.progress import AT_A_LOOK, Backfiller
+from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import cancel_backfill
 from dispatch.backfills.waiting import find_wait
-from dispatch.upkeep import BACKFILL_EVERY_S
+from dispatch.upkeep import do_all
 from models.database.engine import reading, writing
 from models.database.tables import operations, processes
 from models.occurrence import make_operation_id
@@ -127,14 +126,13 @@ def test_it_ends_when_all_is_final(engine: sa.Engine):
     backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=7)
     backfiller.look()
-    assert backfiller.look()
+    backfiller.look()
     assert get_backfill(engine, backfill).finished_at is None
 
     end_all(engine, "failed")
     backfiller.look()
 
     assert get_backfill(engine, backfill).finished_at is not None
-    assert not backfiller.look()
 
 
 def test_what_failed_or_never_ran_is_reopened_as_by_a_retry(engine: sa.Engine):
@@ -196,7 +194,7 @@ def test_two_backfills_of_the_same_run_each_occurrence_once(engine: sa.Engine):
     start(engine, uid, at_once=7)
     second = start(engine, uid, at_once=7)
 
-    make_backfiller(engine).look()
+    do_all(make_backfiller(engine).look)
 
     assert SEVENS == [row.occurrence for row in fetch_all(engine)]
     assert ["left: it is pending"] * 7 == fetch_outcomes(engine, second)
@@ -344,7 +342,7 @@ def test_live_work_that_came_later_is_sent_first(engine: sa.Engine):
     live = make_operation(action_uid="other", id=uuid4(), app="zoo")
     record_all(engine, live)
 
-    dispatcher.send_waiting()
+    do_all(dispatcher.send_waiting)
 
     backfilled = [make_operation_id(uid, each) for each in SEVENS[:2]]
     assert [live.id, *backfilled] == sender.ids
@@ -362,7 +360,7 @@ def test_the_slot_of_a_heavy_operation_is_for_live_work_first(engine: sa.Engine)
     live = make_operation(action_uid="other", id=uuid4(), queue=Queue.HEAVY)
     record_all(engine, live)
 
-    dispatcher.send_waiting()
+    do_all(dispatcher.send_waiting)
 
     assert [live.id] == sender.ids
 
@@ -377,7 +375,7 @@ def test_backfill_goes_to_a_lane_behind(engine: sa.Engine):
     start(engine, uid, at_once=1)
     Backfiller(engine, dispatcher.leader).look()
 
-    dispatcher.send_waiting()
+    do_all(dispatcher.send_waiting)
 
     ((message,),) = sender.batches
     assert message.lane > 0
@@ -583,29 +581,21 @@ def _look_until(engine: sa.Engine, statements: int) -> bool:
     return True
 
 
-def test_all_have_their_turn(engine: sa.Engine, monkeypatch: pytest.MonkeyPatch):
+def test_all_have_their_turn(engine: sa.Engine):
     """
-    However many there are, a look takes some of them, and the next look the others.
+    However many there are, a look takes one, and says whether others follow.
     """
-    monkeypatch.setattr(progress, "AT_A_LOOK", 2)
-    for number in range(5):
+    for number in range(3):
         uid = post_daily(engine, name=f"action {number}")
-        start(engine, uid, at_once=1)
+        start(engine, uid, at_once=2)
     backfiller = make_backfiller(engine)
-    counts = []
 
-    for _ in range(3):
-        backfiller.look()
-        counts.append(len(fetch_all(engine)))
-        send_all(engine)
+    looks = [(backfiller.look(), len(fetch_all(engine))) for _ in range(4)]
 
-    assert [2, 4, 5] == counts
-    assert AT_A_LOOK > 2
+    assert [(True, 2), (True, 4), (False, 6), (True, 6)] == looks
 
 
-def test_scheduler_looks_once_in_a_while_and_each_second_while_there_is_one(
-    engine: sa.Engine,
-):
+def test_scheduler_looks_for_them_in_each_wake(engine: sa.Engine):
     """
     And sends what was recorded in its next look.
     """
@@ -622,10 +612,10 @@ def test_scheduler_looks_once_in_a_while_and_each_second_while_there_is_one(
 
     wake()
     start(engine, uid, at_once=1)
-    waited = next(n for n in range(1, 20) if wake())
+    recorded = len(wake())
     sent = [wake() and len(sender.ids) for _ in range(2)]
 
-    assert BACKFILL_EVERY_S == waited
+    assert 1 == recorded
     assert [1, 1] == sent
 
 

@@ -260,7 +260,7 @@ def test_message_that_is_dropped_before_it_is_marked_is_sent_again(engine: sa.En
 
 def find_messages(engine: sa.Engine) -> list[Message]:
     with reading(engine) as connection:
-        return fetch_sendable(connection, limit=10)[0]
+        return fetch_sendable(connection, limit=10)
 
 
 def test_lost_heavy_operation_is_taken_over(engine: sa.Engine):

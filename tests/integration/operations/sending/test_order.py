@@ -48,8 +48,7 @@ HOUR = timedelta(hours=1)
 
 def fetch(engine: sa.Engine, limit: int = 100) -> list[Message]:
     with writing(engine) as connection:
-        messages, _more = fetch_sendable(connection, limit=limit)
-    return messages
+        return fetch_sendable(connection, limit=limit)
 
 
 def fetch_ids(engine: sa.Engine, limit: int = 100) -> list[UUID]:

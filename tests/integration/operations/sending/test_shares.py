@@ -46,7 +46,7 @@ def record_of(engine: sa.Engine, app: str, numbers: range, **fields: Any) -> lis
 
 def fetch_lanes(engine: sa.Engine, share: int) -> dict[UUID, int]:
     with writing(engine) as connection:
-        messages, _more = fetch_sendable(connection, limit=100, share=share)
+        messages = fetch_sendable(connection, limit=100, share=share)
     return {message.id: message.lane for message in messages}
 
 
@@ -79,7 +79,7 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     add_revision(engine)
     first, second, third = record_of(engine, "sales", range(3))
     with writing(engine) as connection:
-        sent, _more = fetch_sendable(connection, limit=1, share=1)
+        sent = fetch_sendable(connection, limit=1, share=1)
         mark_sent(AtOnce(connection), sent)
     claim = claim_operation(engine, sent[0].id, worker="w")
     assert claim is not None
@@ -99,7 +99,7 @@ def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
     """
     record_of(engine, "sales", range(2))
     with writing(engine) as connection:
-        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1)[0])
+        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
     record_of(engine, "sales", range(2, 3))
     [lane] = fetch_lanes(engine, 2).values()
 
@@ -148,7 +148,7 @@ def test_other_lane_is_no_witness(engine: sa.Engine):
     add_revision(engine)
     waits, runs = record_of(engine, "sales", range(2))
     with writing(engine) as connection:
-        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1)[0])
+        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
     now = get_now(engine)
     edit(engine, waits, sent_at=now - 2 * LOST_AFTER, lane=1)
     edit(engine, runs, lane=0)
@@ -207,7 +207,7 @@ def test_what_lines_up_says_behind_how_many(engine: sa.Engine):
     """
     first, second, third = record_of(engine, "sales", range(3))
     with writing(engine) as connection:
-        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1)[0])
+        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
     now = get_now(engine)
     edit(engine, second, sent_at=now - 2 * SECOND)
     edit(engine, third, sent_at=now - SECOND)

@@ -106,7 +106,7 @@ def test_it_agrees_with_the_sender(engine: sa.Engine, operations: list[object]):
     record_all(engine, *operations)  # type: ignore[arg-type]  # operations they are
     edit(engine, FIRST.id, state="queued")
     with reading(engine) as connection:
-        sendable = {m.id for m in fetch_sendable(connection, limit=10)[0]}
+        sendable = {m.id for m in fetch_sendable(connection, limit=10)}
         hindered = find_hindrances(connection, [FIRST.id, SECOND.id])
 
     assert set() == sendable

@@ -36,18 +36,17 @@ def make_row(number: int, **changes: Any) -> tuple[object, ...]:
 
 def make_sendable(
     *rows: tuple[object, ...],
-    limit: int = 100,
     share: int = 0,
     under_way: list[tuple[str, str, int]] | None = None,
 ) -> Sendable:
     """Return what the database answered."""
     counts = None if under_way is None else Answer(under_way, len(under_way))
-    return Sendable(limit, share, Answer(rows, len(rows)), counts)
+    return Sendable(share, Answer(rows, len(rows)), counts)
 
 
 def choose(sendable: Sendable, handed_over: list[Message] | None = None) -> list[int]:
     """Return the numbers of the operations that may be sent."""
-    messages, _more = sendable.choose(handed_over or [])
+    messages = sendable.choose(handed_over or [])
     return [message.id.int for message in messages]
 
 
@@ -56,7 +55,7 @@ def test_what_the_broker_has_is_not_sent_again():
     Though the database calls it pending still.
     """
     sendable = make_sendable(*map(make_row, range(3)))
-    messages, _more = sendable.choose()
+    messages = sendable.choose()
 
     assert [2] == choose(sendable, messages[:2])
     assert [] == choose(sendable, messages)
@@ -106,7 +105,7 @@ def test_what_the_broker_has_occupies_its_places(
     The same as if both were found together.
     """
     rows = make_row(1, **first), make_row(2, **second)
-    before, _more = make_sendable(rows[0]).choose()
+    before = make_sendable(rows[0]).choose()
 
     assert [2][: int(is_sent)] == choose(make_sendable(*rows), before)
     assert [1, 2][: 1 + is_sent] == choose(make_sendable(*rows))
@@ -131,12 +130,10 @@ def test_what_the_broker_has_takes_a_place_of_its_apps_share(
     places of its own, and a backfill, which goes behind, takes none.
     """
     counts = [("app", "schedule", 1)]
-    before, _more = make_sendable(
-        make_row(1, **changes), share=3, under_way=counts
-    ).choose()
+    before = make_sendable(make_row(1, **changes), share=3, under_way=counts).choose()
     sendable = make_sendable(make_row(2), make_row(3), share=3, under_way=counts)
 
-    messages, _more = sendable.choose(before)
+    messages = sendable.choose(before)
 
     behind = find_back_lane("app")
     assert [lane and behind for lane in lanes] == [each.lane for each in messages]
@@ -148,19 +145,6 @@ def test_what_is_with_the_broker_in_a_lane_behind_takes_no_place():
     """
     before = [Message(UUID(int=9), Queue.QUICK, "", 0, lane=3, app="app")]
 
-    messages, _more = make_sendable(make_row(1), share=1, under_way=[]).choose(before)
+    messages = make_sendable(make_row(1), share=1, under_way=[]).choose(before)
 
     assert [0] == [message.lane for message in messages]
-
-
-def test_another_look_finds_more_if_the_limit_cut_something():
-    """
-    Unless nothing may be sent of all that was found.
-    """
-    sendable = make_sendable(make_row(1), make_row(2), limit=2)
-    first, more = sendable.choose()
-    assert more
-    _none, more = sendable.choose(first)
-    assert not more
-    _one, more = make_sendable(make_row(1), limit=2).choose()
-    assert not more

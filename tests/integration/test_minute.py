@@ -1,0 +1,132 @@
+"""The leader keeps its minute, whatever waits; the tick comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader
+from actions.tick import TickReport
+from models.database.engine import make_engine
+from models.operation_state import Queue
+from operations.sending.order import Message
+from scheduler_server import Scheduler
+from settings import read_settings
+from tests.scheduling import (
+    MINUTE,
+    Clock,
+    FakeSender,
+    add_app,
+    copy_action,
+    edit_action,
+    fetch_all,
+    make_operation,
+    post,
+    record_all,
+)
+
+SEVEN = datetime(2026, 11, 23, 7, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+class World(Clock):
+    """One clock for the database and the scheduler; it stands still until told."""
+
+    now = 0.0
+
+    def read(self) -> datetime:
+        """Return the time of the database."""
+        return SEVEN + timedelta(seconds=self.now)
+
+
+class SlowSender(FakeSender):
+    """A broker that takes two messages a second."""
+
+    world: World
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Take *messages*, and the time for it."""
+        super().send(messages)
+        self.world.now += len(messages) / 2
+
+
+@pytest.fixture
+def world() -> World:
+    """Give the clock."""
+    return World()
+
+
+@pytest.fixture
+def slow_engine(sqlite_url: str, world: World) -> Iterator[sa.Engine]:
+    """Give an engine whose clock is that of *world*."""
+    engine = make_engine(sqlite_url, clock=world.read)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def scheduler(slow_engine: sa.Engine, world: World) -> Scheduler:
+    """Give a scheduler that sends one or two messages at a time, a second each."""
+    add_app(slow_engine)
+    sender = SlowSender(empty={Queue.QUICK})
+    sender.world = world
+    return Scheduler(
+        slow_engine,
+        Leader(slow_engine, monotonic=world),
+        sender,
+        read_settings({"MINUTEHAND_CHUNK": "1"}, env_file=None),
+        monotonic=world,
+        host_clock=world.read,
+    )
+
+
+def live(scheduler: Scheduler, world: World, minutes: int) -> list[TickReport]:
+    """Wake as the scheduler does until there were so many ticks; return them."""
+    ticks: list[TickReport] = []
+    scheduler.on_tick.append(ticks.append)
+    while len(ticks) < minutes:
+        # at least as long as a look at the database takes
+        world.now += max(0.01, scheduler.wake())
+    return ticks
+
+
+def find_delays(ticks: Sequence[TickReport]) -> list[float]:
+    """Return how many seconds each tick came after the minute that it was for."""
+    return [
+        (tick.now - (SEVEN + number * MINUTE)).total_seconds()
+        for number, tick in enumerate(ticks)
+    ]
+
+
+def test_what_waits_is_sent_between_ticks(scheduler: Scheduler, world: World):
+    """
+    Sending takes three minutes; each of their ticks begins after a part of a second.
+    """
+    waiting = [make_operation(number) for number in range(360)]
+    record_all(scheduler.engine, *waiting)
+
+    ticks = live(scheduler, world, minutes=4)
+
+    assert max(find_delays(ticks)) <= 1
+    assert {"queued"} == {row.state for row in fetch_all(scheduler.engine)}
+
+
+def test_tick_that_takes_longer_than_a_minute_lets_the_next_one_begin(
+    scheduler: Scheduler, world: World
+):
+    """
+    What it leaves is decided by that; meanwhile nothing says that all was decided.
+    """
+    uid = post(scheduler.engine, when={"cron_rule": "0 7 * * *"}).uid
+    edit_action(scheduler.engine, uid, next_due_at=SEVEN, effective_from=SEVEN)
+    copy_action(scheduler.engine, uid, 199)
+
+    ticks = live(scheduler, world, minutes=3)
+
+    assert max(find_delays(ticks)) <= 1
+    assert [True, False, False] == [tick.is_cut for tick in ticks]
+    assert 200 == sum(tick.recorded for tick in ticks)
+    assert {"queued"} == {row.state for row in fetch_all(scheduler.engine)}
