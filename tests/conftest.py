@@ -32,7 +32,7 @@ from models.database.tables import change_head, installation, metadata
 from tests.chaos.servers import Victim
 from tests.mail_server import MailServer, run_mail_server
 from tests.rabbit.server import run_faulty_rabbit
-from tests.servers import run_postgres, run_redis
+from tests.servers import find_pgbouncer, run_pgbouncer, run_postgres, run_redis
 
 # Time limits of single examples fail on a busy machine, not on a bug. In CI the
 # examples are the same each time, so that a change is judged by what it changed.
@@ -245,6 +245,15 @@ def _dispose(engine: sa.Engine) -> None:
         # survive: it fails where a traceback is written while it parses a file.
         gc.collect()
     engine.dispose()
+
+
+@contextmanager
+def run_pooler(url: str, *options: str) -> Iterator[str]:
+    """Run a PgBouncer before the database at *url*, and give its address there."""
+    if find_pgbouncer() is None:
+        pytest.skip("needs pgbouncer (Debian: apt-get install pgbouncer)")
+    with run_pgbouncer(url, *options) as server:
+        yield server.url
 
 
 @pytest.fixture

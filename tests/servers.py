@@ -340,6 +340,55 @@ def _can_run(program: Path, user: str | None) -> bool:
     return done.returncode == 0
 
 
+def find_pgbouncer() -> str | None:
+    """Return where PgBouncer is; Debian puts it where the PATH of most users ends."""
+    return shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+
+
+@contextlib.contextmanager
+def run_pgbouncer(postgres_url: str, *options: str) -> Iterator[Server]:
+    """
+    Run a PgBouncer that pools the transactions of all databases of a server.
+
+    It has two connections to each, so that transactions soon meet the session of
+    another client.
+
+    Args:
+        postgres_url: The server, which trusts whoever comes from this host.
+
+        options: Lines for its configuration, such as ``pool_mode = session``.
+
+    Raises:
+        ServerError: It did not start.
+    """
+    program = find_pgbouncer()
+    assert program is not None, "install pgbouncer (Debian: apt-get install pgbouncer)"
+    server = psycopg.conninfo.conninfo_to_dict(postgres_url.replace("+psycopg", ""))
+    with make_folder("pgbouncer") as folder:
+        port, log = find_free_port(), folder / "log"
+        configuration, users = folder / "ini", folder / "users"
+        users.write_text(f'"{server["user"]}" ""\n')
+        lines = (
+            "[databases]",
+            f"* = host={server['host']} port={server['port']}",
+            "[pgbouncer]",
+            "listen_addr = 127.0.0.1",
+            f"listen_port = {port}",
+            "unix_socket_dir =",
+            "auth_type = trust",
+            f"auth_file = {users}",
+            "pool_mode = transaction",
+            "default_pool_size = 2",
+            *options,
+        )
+        configuration.write_text("\n".join(lines))
+        user = _UNPRIVILEGED if os.geteuid() == 0 else None
+        with run_process([program, configuration], log=log, user=user) as process:
+            wait_for_port(port, process, log=log)
+            url = f"postgresql+psycopg://{server['user']}@127.0.0.1:{port}/"
+            yield Server(f"{url}{server['dbname']}", process)
+
+
 @contextlib.contextmanager
 def run_redis(*options: str | Path, config: Path | None = None) -> Iterator[Server]:
     """

@@ -31,7 +31,7 @@ from models.database.postgresql_errors import (
     make_unreachable,
 )
 from models.database.sqlite_place import prepare_place
-from models.errors import UnreachableError, UsageError
+from models.errors import UsageError
 from models.fields.server_url import hide_sign_in
 
 #: How long connecting may take, and any statement.
@@ -270,6 +270,16 @@ def reading_once(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection.execution_options(read_only=True, isolation_level="AUTOCOMMIT")
 
 
+def is_pooled(connection: sa.Connection) -> bool:
+    """
+    Tell whether a pooler stands between *connection* and PostgreSQL.
+
+    Whatever is left in the session (a statement that was prepared, a setting, a lock, a
+    cursor) may not be there in the next transaction.
+    """
+    return getattr(connection.connection.driver_connection, "begin", None) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Author:
     """
@@ -404,8 +414,7 @@ def translating() -> Iterator[None]:
             raise UsageError(msg) from e
         if not e.connection_invalidated:
             raise
-        msg = f"the database cannot serve now: {str(e.orig).strip()}"
-        raise UnreachableError(msg) from e
+        raise make_unreachable(e) from e
 
 
 @lru_cache(maxsize=1024)

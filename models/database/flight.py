@@ -3,8 +3,8 @@ Transactions whose end nobody waits for.
 
 A leader has better things to do than to wait for PostgreSQL: ``departing`` sends the
 last statements of a transaction, and its commit, in one go, and their answers are read
-when the flight lands. SQLite has no server that could work meanwhile: there, a flight
-has landed when it departs.
+when the flight lands. SQLite has no server that could work meanwhile, and a pooler may
+lose its place in what it is sent in one go: there, a flight has landed when it departs.
 
     with departing(engine) as flight:
         moved = flight.ask(statement, values)
@@ -23,7 +23,12 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from models.database.engine import load_postgresql, translating, writing
+from models.database.engine import (
+    is_pooled,
+    load_postgresql,
+    translating,
+    writing,
+)
 from models.database.transaction import AtOnce, Transaction
 
 
@@ -55,10 +60,17 @@ def departing(engine: sa.Engine) -> Iterator[Flight]:
     Raises:
         UnreachableError: From the block; nothing was written.
     """
-    if engine.dialect.name == "postgresql":
+    if _can_fly(engine):
         with translating(), load_postgresql().departing(engine) as flight:
             yield flight
     else:
         with writing(engine) as connection:
             flight = AtOnce(connection)
             yield flight
+
+
+def _can_fly(engine: sa.Engine) -> bool:
+    if engine.dialect.name != "postgresql":
+        return False
+    with translating(), engine.connect() as connection:
+        return not is_pooled(connection)

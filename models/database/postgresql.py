@@ -29,10 +29,13 @@ from models.database.postgresql_errors import (
     make_unreachable,
 )
 from models.database.transaction import Answer
-from models.errors import UnreachableError
+from models.errors import UsageError
 
 #: How long to ask a server to cancel a statement.
 CANCEL_WITHIN_S = 2.0
+
+#: In the error of a pooler that cannot hand on the settings of a session.
+_REFUSED_BY_POOLERS = "startup parameter"
 
 #: Rows that are fetched in one go of those that the server keeps.
 FETCHED_AT_ONCE = 1000
@@ -51,6 +54,9 @@ class _DeadlineConnection(psycopg.Connection[Any]):
     """
 
     deadline_s: float
+
+    #: Begins a transaction, and says what holds in it; None: the session knows it.
+    begin: str | None = None
 
     def wait(
         self,
@@ -82,40 +88,9 @@ def make_postgresql_engine(
     url: sa.URL, *, timeout: timedelta, pool_size: int
 ) -> sa.Engine:
     """Return an engine for ``models.database.engine.make_engine``; see there."""
-    milliseconds = int(timeout.total_seconds() * 1000)
-    limits = " ".join(
-        f"-c {name}={milliseconds}"
-        for name in (
-            "statement_timeout",
-            "lock_timeout",
-            "idle_in_transaction_session_timeout",
-        )
-    )
-
-    class Connection(_DeadlineConnection):
-        # a little later than the server's timeout, whose message says more
-        deadline_s = timeout.total_seconds() + 2
-
-    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
-
-    def connect() -> psycopg.Connection[Any]:
-        connection: psycopg.Connection[Any] = Connection.connect(
-            dsn,
-            connect_timeout=max(2, int(timeout.total_seconds() / 2)),
-            # jit: compiling the statement that looks for what waits takes seconds as
-            # soon as much does, and executing it milliseconds
-            options=f"-c timezone=UTC -c jit=off {limits}",
-            application_name="minutehand",
-            tcp_user_timeout=milliseconds,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-        )
-        return connection
-
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
-        creator=connect,
+        creator=_make_connect(url, timeout),
         pool_size=pool_size,
         max_overflow=10,
         pool_timeout=timeout.total_seconds(),
@@ -124,7 +99,78 @@ def make_postgresql_engine(
         hide_parameters=True,
     )
     sa.event.listen(engine, "handle_error", _leave_ailing_server)
+    sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConnection]:
+    """Return what connects to *url*, and says what holds in our transactions."""
+    milliseconds = int(timeout.total_seconds() * 1000)
+    settings = {
+        "timezone": "UTC",
+        # compiling the statement that looks for what waits takes seconds as soon as
+        # much does, and executing it milliseconds
+        "jit": "off",
+        "statement_timeout": milliseconds,
+        "lock_timeout": milliseconds,
+        "idle_in_transaction_session_timeout": milliseconds,
+    }
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    local = (f"SET LOCAL {name} = '{value}'" for name, value in settings.items())
+    begin = "; ".join(("BEGIN", *local))
+    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    class Connection(_DeadlineConnection):
+        # a little later than the server's timeout, whose message says more
+        deadline_s = timeout.total_seconds() + 2
+
+    def connect(options: str | None) -> Connection:
+        return Connection.connect(
+            dsn,
+            options=options,
+            autocommit=True,
+            connect_timeout=max(2, int(timeout.total_seconds() / 2)),
+            application_name="minutehand",
+            tcp_user_timeout=milliseconds,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+
+    def connect_and_look() -> Connection:
+        try:
+            connection = connect(options)
+        except psycopg.OperationalError as error:
+            if _REFUSED_BY_POOLERS not in str(error):
+                raise
+            connection = connect(None)
+        if _has_pooler(connection):
+            # What is prepared would be in whichever session had that transaction.
+            connection.prepare_threshold = None
+            connection.begin = begin
+        else:
+            connection.autocommit = False
+        return connection
+
+    return connect_and_look
+
+
+def _has_pooler(connection: psycopg.Connection[Any]) -> bool:
+    """
+    Tell whether a pooler stands between, whatever it pools.
+
+    It tells its clients another process id, so that it gets their cancel requests.
+    """
+    row = connection.execute("select pg_backend_pid()").fetchone()
+    return row != (connection.info.backend_pid,)
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Say all at the beginning of a transaction, if the session may be another's."""
+    driver: Any = connection.connection.driver_connection
+    if driver.begin is not None:
+        driver.autocommit = True  # or the driver would begin as well
+        connection.exec_driver_sql(driver.begin)
 
 
 def set_deadline(connection: sa.Connection, deadline: timedelta) -> None:
@@ -133,12 +179,21 @@ def set_deadline(connection: sa.Connection, deadline: timedelta) -> None:
 
     For what an operator waits for, such as an index. It also waits that long for locks,
     so it must not hold any that others need.
+
+    Raises:
+        UsageError: A pooler stands between: the next transactions are in any session.
     """
+    driver = connection.connection.dbapi_connection
+    assert isinstance(driver, _DeadlineConnection)  # as all our engines make them
+    if driver.begin is not None:
+        msg = (
+            "this needs a session of its own, and a pooler stands between. Name the"
+            " database's own address for this command: MINUTEHAND_DATABASE_URL=…"
+        )
+        raise UsageError(msg)
     milliseconds = int(deadline.total_seconds() * 1000)
     for name in ("statement_timeout", "lock_timeout"):
         connection.execute(sa.text(f"set {name} = {milliseconds}"))
-    driver = connection.connection.dbapi_connection
-    assert isinstance(driver, _DeadlineConnection)  # as all our engines make them
     driver.deadline_s = deadline.total_seconds() + 2
 
 
@@ -183,8 +238,12 @@ def execute_at_once(
 
 
 @contextmanager
-def _straight(engine: sa.Engine) -> Iterator[psycopg.Connection[Any]]:
-    """Give the driver's own connection, in autocommit; see ``execute_at_once``."""
+def _straight(engine: sa.Engine) -> Iterator[_DeadlineConnection]:
+    """
+    Give the driver's own connection, in autocommit; see ``execute_at_once``.
+
+    Behind a pooler it is in a transaction, which says the deadlines.
+    """
     try:
         pooled = engine.raw_connection()
     except (psycopg.Error, sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
@@ -192,7 +251,11 @@ def _straight(engine: sa.Engine) -> Iterator[psycopg.Connection[Any]]:
     with _dropping(pooled.invalidate):
         driver: Any = pooled.driver_connection
         driver.autocommit = True
+        if driver.begin is not None:
+            driver.execute(driver.begin)
         yield driver
+        if driver.begin is not None:
+            driver.commit()
         driver.autocommit = False
     pooled.close()
 
@@ -225,6 +288,8 @@ def stream_kept(
     """
     Yield the rows of *statement*, which the server keeps until they are fetched.
 
+    Behind a pooler nothing can be kept there: they are all fetched at once.
+
     No transaction is open meanwhile: the rows are as they were at first, and hold up
     no vacuum. Close it if it is not driven to its end: it holds a connection.
 
@@ -241,20 +306,16 @@ def stream_kept(
         psycopg.Error: The statement is wrong.
     """
     query = _render(statement, engine.dialect)
-    try:
-        with (
-            _straight(engine) as driver,
-            driver.cursor(f"kept_{uuid4().hex}", withhold=True) as cursor,
-        ):
-            cursor.itersize = FETCHED_AT_ONCE
-            cursor.execute(query, values)
-            yield from cursor
-    except psycopg.errors.InvalidCursorName as error:
-        msg = (
-            "the database no longer has the rows that it was to keep for this session."
-            " If a pooler stands between, let it pool by session, not by transaction."
-        )
-        raise UnreachableError(msg) from error
+    with _straight(engine) as driver:
+        if driver.begin is None:
+            name = f"kept_{uuid4().hex}"
+            with driver.cursor(name, withhold=True) as cursor:
+                cursor.itersize = FETCHED_AT_ONCE
+                cursor.execute(query, values)
+                yield from cursor
+            return
+        rows = driver.execute(query, values).fetchall()
+    yield from rows
 
 
 class PipelinedFlight:

@@ -12,10 +12,14 @@ import sqlalchemy as sa
 
 from models.errors import RefusedError, UnreachableError
 
+#: SQLSTATEs of what we left in a session and is not there, or of what another left: a
+#: statement that was prepared, a cursor. It is the session of another client.
+_FORGOTTEN = ("26000", "34000", "42P05")
+
 #: Beginnings of the SQLSTATEs of a server that cannot serve now but whose errors the
 #: driver does not class as operational: read-only (a failover), a transaction that took
-#: too long, a snapshot that is too old, an internal error.
-_AILING = ("25006", "25P03", "25P04", "72", "XX")
+#: too long, a snapshot that is too old, an internal error; and what a session forgot.
+_AILING = ("25006", "25P03", "25P04", "72", "XX", *_FORGOTTEN)
 
 #: Beginning of the SQLSTATEs of a statement that exceeds the limits of PostgreSQL, such
 #: as too many columns, or a text too long for an index. The driver classes them as
@@ -79,4 +83,9 @@ def make_unreachable(error: BaseException) -> UnreachableError:
     said = str(cause).strip() or type(cause).__name__
     if is_refused(cause):
         return RefusedError(said)
+    if _get_state(cause) in _FORGOTTEN:
+        said += (
+            ". A pooler that does not show itself seems to stand between: let it pool"
+            " by session, or set MINUTEHAND_DATABASE_URL to the database's own address"
+        )
     return UnreachableError(f"the database did not answer: {said}")

@@ -6,7 +6,7 @@ test. A look that the database refuses (a missing grant) becomes a finding of it
 """
 
 from overview.doctor.checks.broker import look_at_broker
-from overview.doctor.checks.database import look_at_grants
+from overview.doctor.checks.database import look_at_grants, look_at_pooler
 from overview.doctor.checks.hosts import (
     look_at_clocks,
     look_at_programs,
@@ -33,6 +33,7 @@ from overview.doctor.finding import Look
 
 #: All looks but that at the schema, which comes first: tables may be missing.
 LOOKS: dict[str, Look] = {
+    "pooler": look_at_pooler,
     "grants": look_at_grants,
     "leader": look_at_leader,
     "tick": look_at_tick,
