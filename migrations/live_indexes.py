@@ -72,7 +72,7 @@ class LiveColumn:
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
     """
-    An index that is not unique.
+    An index.
 
     Args:
         columns: Separated by commas.
@@ -80,6 +80,8 @@ class LiveIndex:
         where: SQL, of a partial index. None: it has all rows.
 
         on_sqlite: The same, if SQLite has other words for it.
+
+        unique: Whether no two rows may have the same columns.
     """
 
     name: str
@@ -87,6 +89,7 @@ class LiveIndex:
     columns: str
     where: str | None = None
     on_sqlite: str | None = None
+    unique: bool = False
 
     def create(self) -> None:
         """Add it in a migration, unless it was made ahead."""
@@ -99,7 +102,7 @@ class LiveIndex:
             self.name,
             self.table,
             self.columns.split(", "),
-            unique=False,
+            unique=self.unique,
             postgresql_where=None if self.where is None else sa.text(self.where),
             sqlite_where=None if on_sqlite is None else sa.text(on_sqlite),
         )
@@ -184,9 +187,10 @@ def _make(connection: sa.Connection, index: LiveIndex) -> None:
     if is_valid is False:  # the migration that made it was interrupted
         connection.execute(sa.text(f"drop index concurrently {index.name}"))
     where = "" if index.where is None else f" where {index.where}"
+    unique = "unique " if index.unique else ""
     connection.execute(
         sa.text(
-            f"create index concurrently {index.name} on {index.table} "
+            f"create {unique}index concurrently {index.name} on {index.table} "
             f"({index.columns}){where}"
         )
     )

@@ -417,11 +417,13 @@ PENDING = Rows("{0}state = 'pending'")
 PENDING_MANUAL = Rows(f"{PENDING.condition} AND {{0}}trigger = 'manual'")
 PENDING_SCHEDULED = Rows(f"{PENDING.condition} AND {{0}}trigger <> 'manual'")
 
-#: Of these, what has sent a task of the user's own, and waits for its end.
-AWAITING = Rows(
-    f"{PENDING.condition} AND substr({{0}}reason, 1, {len(Reason.TASK)})"
-    f" = '{Reason.TASK}'"
+#: Has sent a task of the user's own, and goes on when that ends.
+OF_TASK = Rows(
+    f"coalesce(substr({{0}}reason, 1, {len(Reason.TASK)}), '') = '{Reason.TASK}'"
 )
+
+#: Of what is pending, what waits for the end of such a task.
+AWAITING = Rows(f"{PENDING.condition} AND {OF_TASK.condition}")
 
 #: Still to be done; an overlap is counted against these.
 LIVE = Rows(f"{{0}}state IN ({_list(LIVE_STATES)})")
@@ -436,6 +438,8 @@ UNDER_WAY_FIRST = Rows(
 )
 UNDER_WAY_HEAVY = Rows(f"{{0}}queue = 'heavy' AND {UNDER_WAY.condition}")
 CLAIMED_HEAVY = Rows("{0}queue = 'heavy' AND {0}claim_token IS NOT NULL")
+CLAIMED_IN_LINE = Rows("{0}overlap = 'queue' AND {0}claim_token IS NOT NULL")
+CLAIMED_OF_NOBODY = Rows(f"{CLAIMED_IN_LINE.condition} AND {{0}}user_id IS NULL")
 
 #: Failed or missed.
 TROUBLED = Rows(f"{{0}}state IN ({_list(TROUBLED_STATES)})")
@@ -509,12 +513,27 @@ operations = sa.Table(
     _partial("ix_operations_pending_manual", "send_at", where=PENDING_MANUAL),
     # sending: how much of its share each app is using
     _partial("ix_operations_first_lane", "app", where=UNDER_WAY_FIRST),
-    # overlap: the live operations of an action (and user)
+    # overlap, sending, claiming: the live operations of an action (and user)
     _partial("ix_operations_live", "action_uid", "user_id", where=LIVE_OR_CLAIMED),
     # sending: at most one heavy operation of an app is queued or claimed
     _partial("ix_operations_heavy", "app", where=UNDER_WAY_HEAVY),
     # claiming: what guarantees the rule above
     _partial("uq_operations_heavy_claimed", "app", where=CLAIMED_HEAVY, unique=True),
+    # claiming: what guarantees that one of a line (overlap: queue) runs
+    _partial(
+        "uq_operations_line_claimed",
+        "action_uid",
+        where=CLAIMED_OF_NOBODY,
+        unique=True,
+    ),
+    # claiming: the same of a user's line; in an index no null equals another
+    _partial(
+        "uq_operations_user_line_claimed",
+        "action_uid",
+        "user_id",
+        where=CLAIMED_IN_LINE,
+        unique=True,
+    ),
     # rescue: leases that ran out, messages that were lost
     _partial("ix_operations_watched", "state", "sent_at", where=UNDER_WAY),
     # operations list, why, audit: the operations of an action, by occurrence

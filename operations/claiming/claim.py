@@ -20,7 +20,7 @@ from models.database.engine import UtcDateTime, db_now, execute_at_once, writing
 from models.database.tables import NO_CLAIM, operations, task_waits
 from models.errors import CanceledError, ClaimLostError
 from models.operation import order_steps
-from models.operation_state import OperationState, Queue, Reason
+from models.operation_state import OperationState, Overlap, Queue, Reason
 from operations.claiming.claimed import CLAIMED, LEASE, Claim
 from operations.claiming.obstacles import can_nothing_stop
 from operations.claiming.statements import (
@@ -51,15 +51,16 @@ def claim_operation(
 
     Returns:
         None if another worker has claimed it, it is final or not yet to be sent, its
-        queue is paused, or another heavy operation of the app is claimed. Then the
-        message is dropped: the leader sends another one when it is time.
+        queue is paused, another heavy operation of the app is claimed, or another one
+        is ahead of it (``overlap: queue``). Then the message is dropped: the leader
+        sends another one when it is time.
     """
     values = {"operation_id": operation_id, "token": uuid4(), "worker": worker}
     take = _take_at_once if engine.dialect.name == "postgresql" else _take
     try:
         claim = take(engine, values, lease)
     except sa.exc.IntegrityError:
-        claim = None  # another heavy one was claimed while our statement ran
+        claim = None  # another one was claimed while our statement ran
     if claim is None:
         _hand_back(engine, operation_id)
     return claim
@@ -127,7 +128,9 @@ def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
                 operations.c.id == operation_id,
                 sa.or_(operations.c.state == OperationState.QUEUED, waits),
                 sa.or_(
-                    operations.c.queue == Queue.HEAVY, operations.c.queue.in_(PAUSED)
+                    operations.c.queue == Queue.HEAVY,
+                    operations.c.overlap == Overlap.QUEUE,
+                    operations.c.queue.in_(PAUSED),
                 ),
             )
             .values(

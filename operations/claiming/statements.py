@@ -24,6 +24,7 @@ from models.operation_state import OperationState, Queue, StepState
 from operations.claiming.claimed import CLAIMED
 from operations.claiming.obstacles import nothing_can_stop
 from operations.paused_queues import PAUSED
+from operations.turns import HAS_TURN
 
 
 @cache
@@ -54,6 +55,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
             ),
             operations.c.attempt < operations.c.attempts_allowed,
             sa.or_(operations.c.queue != Queue.HEAVY, ~heavy_runs),
+            HAS_TURN,
             # Its message was sent before the pause; the leader will send another.
             operations.c.queue.not_in(PAUSED),
         )

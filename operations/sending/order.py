@@ -28,12 +28,9 @@ from models.database.engine import (
 )
 from models.database.tables import (
     ALIVE_FOR,
-    AWAITING,
-    LIVE_OR_CLAIMED,
     PENDING,
     PENDING_MANUAL,
     PENDING_SCHEDULED,
-    UNDER_WAY,
     UNDER_WAY_FIRST,
     UNDER_WAY_HEAVY,
     Rows,
@@ -41,9 +38,10 @@ from models.database.tables import (
     processes,
 )
 from models.database.transaction import Answer, AtOnce, Transaction
-from models.operation_state import LANES, OperationState, Overlap, Queue, Trigger
+from models.operation_state import LANES, OperationState, Queue, Trigger
 from operations.fleet.processes import Role
 from operations.paused_queues import PAUSED
+from operations.turns import HAS_TURN
 
 #: Number of slots that is assumed while no worker has recorded its own.
 _SLOTS = 4
@@ -59,8 +57,6 @@ class Message(NamedTuple):
         lane: Lane of its queue, from 0; see operation_state.LANES.
 
         is_scheduled: Whether nobody asked for it by hand.
-
-        alone_in: Such as the app of a heavy operation: no two of such a place are sent.
     """
 
     id: UUID
@@ -71,7 +67,6 @@ class Message(NamedTuple):
     lane: int = 0
     app: str = ""
     is_scheduled: bool = True
-    alone_in: tuple[tuple[str | None, ...], ...] = ()
 
 
 #: Queues by their stored value; calling the enum takes ten times as long.
@@ -91,20 +86,13 @@ def _sendable_statement() -> sa.CompoundSelect[Any]:
 
 
 #: Where the trigger is in a row of ``_select_sendable``.
-_TRIGGER_AT = 9
+_TRIGGER_AT = 6
 
 
 def _select_sendable(rows: Rows) -> sa.Select[Any]:
     """Select what waits, except what would only occupy a slot."""
     other = operations.alias("other")
     heavy_apps = sa.select(other.c.app).where(UNDER_WAY_HEAVY.of("other"))
-    same_under_way = sa.exists().where(
-        other.c.action_uid == operations.c.action_uid,
-        other.c.user_id.is_not_distinct_from(operations.c.user_id),
-        # what waits for its task occupies no slot, but has not ended
-        sa.or_(UNDER_WAY.of("other"), AWAITING.of("other")),
-        LIVE_OR_CLAIMED.of("other"),  # which has the index
-    )
     return sa.select(
         operations.c.id,
         operations.c.queue,
@@ -112,9 +100,6 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
         operations.c.attempt,
         operations.c.send_at,
         operations.c.app,
-        operations.c.action_uid,
-        operations.c.user_id,
-        operations.c.overlap,
         operations.c.trigger,
     ).where(
         rows.of(),
@@ -126,7 +111,7 @@ def _select_sendable(rows: Rows) -> sa.Select[Any]:
             operations.c.queue != Queue.HEAVY,
             operations.c.app.not_in(heavy_apps),
         ),
-        sa.or_(operations.c.overlap != Overlap.QUEUE, AWAITING.of(), ~same_under_way),
+        HAS_TURN,
     )
 
 
@@ -163,9 +148,9 @@ def ask_sendable(
     Ask what may be sent now, of *limit* manual and *limit* scheduled rows.
 
     Manual runs come first, then the oldest operations, then what backfills recorded,
-    which also goes to the lanes behind. At most one heavy operation of an app, and one
-    ``overlap: queue`` operation of an action and user, are under way; the others follow
-    when it is final. Among operations that wait equally long, such as those of one
+    which also goes to the lanes behind. At most one heavy operation of an app is under
+    way; the others follow when it is final, as those with ``overlap: queue`` do when
+    it is their turn. Among operations that wait equally long, such as those of one
     tick, the apps take turns.
 
     Args:
@@ -215,26 +200,22 @@ class Sendable:
         places = self._count_places(handed_over) if rows else None
         known = {message.id for message in handed_over}
         # Looked up once: this runs for each operation, and enums are slow.
-        quick, heavy, alone = Queue.QUICK, Queue.HEAVY, Overlap.QUEUE
+        quick, heavy = Queue.QUICK, Queue.HEAVY
         manual, backfill = Trigger.MANUAL, Trigger.BACKFILL
-        taken = {place for message in handed_over for place in message.alone_in}
+        taken = {each.app for each in handed_over if each.queue is heavy}
         messages: list[tuple[int, datetime, int, Message]] = []
         turns: Counter[tuple[datetime, str]] = Counter()
         for row in rows:
             # By position, which is fast: this runs for each operation.
-            id_, queue, text, attempt, send_at, app, uid, user, overlap, trigger = row
+            id_, queue, text, attempt, send_at, app, trigger = row
             is_scheduled = trigger != manual
             is_backfill = trigger == backfill
             if id_ in known:
                 continue
-            alone_in: tuple[tuple[str | None, ...], ...] = ()
             if queue == heavy:
-                alone_in = ((app,),)
-            if overlap == alone:
-                alone_in += ((uid, user),)
-            if not taken.isdisjoint(alone_in):
-                continue
-            taken.update(alone_in)
+                if app in taken:
+                    continue
+                taken.add(app)
             turns[send_at, app] += 1
             lane = 0
             if places is not None and queue == quick:
@@ -245,7 +226,7 @@ class Sendable:
                 )
             message = Message(
                 *(id_, _QUEUES[queue], text, attempt, send_at, lane),
-                *(app, is_scheduled, alone_in),
+                *(app, is_scheduled),
             )
             rank = is_scheduled + is_backfill
             messages.append((rank, send_at, turns[send_at, app], message))

@@ -15,12 +15,13 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
-from models.database.tables import AWAITING, UNDER_WAY, operations
+from models.database.tables import UNDER_WAY, operations
 from models.operation_state import OperationState, Overlap, Queue, is_awaiting
 from models.units import show_instant
 from operations.paused_queues import Rest, fetch_resting
 from operations.read_waits import fetch_waits
 from operations.sending.order import Message, fetch_sendable
+from operations.turns import IS_AHEAD, OTHER
 
 #: Operations that are examined for overdue ones.
 _LOOKED_AT = 1000
@@ -122,12 +123,8 @@ def _find_hindrance(
         if first := connection.execute(query.limit(1)).scalar():
             return f"heavy operation {first} of the same app has not ended"
     if row.overlap == Overlap.QUEUE:
-        query = sa.select(other.id).where(
-            other.action_uid == row.action_uid,
-            other.user_id.is_not_distinct_from(row.user_id),
-            other.id != row.id,
-            sa.or_(UNDER_WAY.of(), AWAITING.of()),
-        )
+        ahead = sa.select(OTHER.c.id).where(operations.c.id == row.id, IS_AHEAD)
+        query = ahead.order_by(OTHER.c.recorded_at)
         if first := connection.execute(query.limit(1)).scalar():
             return f"operation {first} of the same action has not ended"
     return None

@@ -20,8 +20,6 @@ import sqlalchemy as sa
 
 from actions.leader import fetch_leader, fetch_leaderships, get_send_failure
 from models.database.tables import (
-    AWAITING,
-    LIVE_OR_CLAIMED,
     UNCERTAIN,
     UNDER_WAY,
     UNDER_WAY_HEAVY,
@@ -38,6 +36,7 @@ from models.operation_state import (
 from models.units import show_instant
 from operations.fleet.processes import fetch_processes
 from operations.read_waits import fetch_waits
+from operations.turns import IS_AHEAD, OTHER
 from overview.installation.figures import find_takers
 from overview.operations.why_not import ALONE, Beside, Place, Recorded
 
@@ -128,28 +127,14 @@ def _add_hindrances(
     """Say what keeps pending operations from being sent, by the rules of order.py."""
     waiting = connection.execute(
         sa.select(
-            *(_kept.id, _kept.app, _kept.action_uid, _kept.user_id, _kept.queue),
-            *(_kept.overlap, _kept.claim_token, _kept.send_at, _kept.reason),
+            *(_kept.id, _kept.app, _kept.queue),
+            *(_kept.overlap, _kept.claim_token, _kept.send_at),
         ).where(_kept.id.in_([row.id for row in due]))
     ).all()
     heavy = {row.app for row in waiting if row.queue == Queue.HEAVY}
-    single = {row.action_uid for row in waiting if row.overlap == Overlap.QUEUE}
-    of_app = {
-        row.app: row
-        for row in _fetch_under_way(
-            connection, UNDER_WAY_HEAVY.of(), _kept.app.in_(heavy), any_of=heavy
-        )
-    }
-    of_action = {
-        (row.action_uid, row.user_id): row
-        for row in _fetch_under_way(
-            connection,
-            sa.or_(UNDER_WAY.of(), AWAITING.of()),
-            LIVE_OR_CLAIMED.of(),  # which has the index
-            _kept.action_uid.in_(single),
-            any_of=single,
-        )
-    }
+    in_line = [row.id for row in waiting if row.overlap == Overlap.QUEUE]
+    of_app = {row.app: row for row in _fetch_heavy(connection, heavy)}
+    ahead = {row.behind: row for row in _fetch_ahead(connection, in_line)}
     program: str | None = None
     for row in waiting:
         if row.claim_token is not None:
@@ -158,9 +143,8 @@ def _add_hindrances(
             continue
         other = of_app.get(row.app) if row.queue == Queue.HEAVY else None
         words = f"another heavy run of {row.app} has not ended"
-        is_free = is_awaiting(row.reason)  # it was sent before
-        if other is None and row.overlap == Overlap.QUEUE and not is_free:
-            other = of_action.get((row.action_uid, row.user_id))
+        if other is None and row.id in ahead:
+            other = ahead[row.id]
             words = "another run of the action has not ended"
         if other is not None:
             found[row.id] = Beside(
@@ -171,13 +155,30 @@ def _add_hindrances(
             found[row.id] = Beside(program=program)
 
 
-def _fetch_under_way(
-    connection: sa.Connection, *where: Any, any_of: Collection[str]
+def _fetch_heavy(
+    connection: sa.Connection, apps: Collection[str]
 ) -> Sequence[sa.Row[Any]]:
-    if not any_of:
+    if not apps:
         return ()
-    columns = (_kept.id, _kept.app, _kept.action_uid, _kept.user_id, _kept.occurrence)
-    rows: Sequence[Any] = connection.execute(sa.select(*columns).where(*where)).all()
+    rows: Sequence[Any] = connection.execute(
+        sa.select(_kept.id, _kept.app, _kept.occurrence).where(
+            UNDER_WAY_HEAVY.of(), _kept.app.in_(apps)
+        )
+    ).all()
+    return rows
+
+
+def _fetch_ahead(
+    connection: sa.Connection, ids: Collection[UUID]
+) -> Sequence[sa.Row[Any]]:
+    """Return what is ahead of each of *ids* in its line, what runs or is next last."""
+    if not ids:
+        return ()
+    rows: Sequence[Any] = connection.execute(
+        sa.select(_kept.id.label("behind"), OTHER.c.id, OTHER.c.occurrence)
+        .where(_kept.id.in_(ids), IS_AHEAD)
+        .order_by(OTHER.c.claim_token.is_not(None), OTHER.c.recorded_at.desc())
+    ).all()
     return rows
 
 

@@ -146,6 +146,19 @@ class Invariants:
         if state == OperationState.SKIPPED and reason == "overlap":
             self._check_overlap(id_, action, user)
 
+    def _check_turn(self, id_: str) -> None:
+        """Of an action and user with ``overlap: queue``, one has begun at a time."""
+        before = self.database.raw.execute(
+            "SELECT other.id, other.state FROM operations o JOIN operations other"
+            " ON other.action_uid = o.action_uid AND other.user_id IS o.user_id"
+            " AND other.overlap = 'queue' AND other.id <> o.id"
+            " WHERE o.id = ? AND o.overlap = 'queue' AND (other.claim_token NOT NULL"
+            " OR other.state IN ('pending', 'queued') AND other.started_at NOT NULL"
+            " AND other.recorded_at < o.recorded_at)",
+            (id_,),
+        ).fetchone()
+        _insist(before is None, f"{id_} was claimed beside {before}")
+
     def _check_revision(self, id_: str, action: str) -> None:
         decided, current = self.database.raw.execute(
             "SELECT o.action_revision, a.revision FROM operations o"
@@ -183,6 +196,7 @@ class Invariants:
             )
             _insist(more == tries + 1, f"{id_}: attempt {tries}, then {more}")
             _insist(process.kind == "worker", f"{process.name} claimed {id_}")
+            self._check_turn(id_)
         elif token is not None and not self._owns(process, token):
             ran_out = process.kind == "scheduler" and lease <= now
             # Canceled, and perhaps reopened: that leaves the claim as it is.

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -18,13 +19,16 @@ import sqlalchemy as sa
 import actions.due_rows
 import actions.leader
 import operations.cancel_and_retry
+import operations.claiming.claim
 import operations.claiming.statements
 import operations.record
 import operations.running.step_records
+import operations.sending.order
 from actions.leader import Leader
 from dispatch.outbox import Outbox
 from models.database.engine import Identifier, db_now, read_clock, writing
 from models.database.tables import (
+    UNDER_WAY,
     deliveries,
     leases,
     operation_steps,
@@ -34,10 +38,11 @@ from models.database.tables import operations as rows
 from models.database.transaction import Answer, Transaction
 from models.decision import Decision
 from models.errors import BrokerUnreachableError
-from models.operation_state import DeliveryState, OperationState, StepState
+from models.operation_state import DeliveryState, OperationState, Overlap, StepState
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
 from operations.sending.order import mark_sent
+from tests.simulation.database import get_database
 
 # -- leaders -------------------------------------------------------------------
 
@@ -201,6 +206,38 @@ _CLAIM = operations.claiming.statements.claim_statement
 LIVE = rows.c.state.in_(["pending", "queued", "running"])
 LEFT = rows.c.attempt < rows.c.attempts_allowed
 RAN_OUT = sa.or_(rows.c.lease_expires_at.is_(None), rows.c.lease_expires_at <= db_now())
+
+
+@contextlib.contextmanager
+def leaving_lines_to_senders() -> Iterator[None]:
+    """Send one of a line while none is under way, and claim whatever message comes."""
+    other = rows.alias("other")
+    beside = sa.exists().where(
+        other.c.action_uid == rows.c.action_uid,
+        other.c.user_id.is_not_distinct_from(rows.c.user_id),
+        UNDER_WAY.of("other"),
+    )
+    alone = sa.or_(rows.c.overlap != Overlap.QUEUE, ~beside)
+    raw = get_database().raw
+    guards = raw.execute(
+        "SELECT name, sql FROM sqlite_master WHERE name LIKE '%line_claimed'"
+    ).fetchall()
+    for name, _sql in guards:
+        raw.execute(f"DROP INDEX {name}")
+    order, statements = operations.sending.order, operations.claiming.statements
+    with (
+        patch.object(order, "HAS_TURN", alone),
+        patch.object(order, "_sendable_statement", _SENDABLE),
+        patch.object(statements, "HAS_TURN", sa.true()),
+        patch.object(operations.claiming.claim, "claim_statement", _CLAIM.__wrapped__),
+    ):
+        yield
+    raw.execute("DELETE FROM operations")
+    for _name, sql in guards:
+        raw.execute(sql)
+
+
+_SENDABLE = operations.sending.order._sendable_statement.__wrapped__
 
 
 def cancel_and_free(

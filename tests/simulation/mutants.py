@@ -156,6 +156,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         seeds=(0, 2, 3),
     ),
+    Mutant("lines left to senders", "start", mistakes.leaving_lines_to_senders),
     Mutant(
         "canceling ends the claim",
         "start",

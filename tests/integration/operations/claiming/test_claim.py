@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -15,9 +15,10 @@ from actions.posting.post import delete_action
 from models.database.engine import reading, writing
 from models.database.transaction import AtOnce
 from models.errors import CanceledError, ClaimLostError
-from models.operation_state import OperationState, Queue
-from operations.cancel_and_retry import cancel
+from models.operation_state import OperationState, Overlap, Queue
+from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import (
+    await_task,
     claim_operation,
     finish,
     give_back,
@@ -27,6 +28,7 @@ from operations.claiming.claim import (
 )
 from operations.claiming.claimed import LEASE, Claim
 from operations.list_operations import fetch_steps
+from operations.rescue import give_back_all
 from operations.sending.order import Message, fetch_sendable, mark_sent
 from tests.scheduling import (
     REFRESH,
@@ -234,6 +236,132 @@ def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
     with writing(engine) as connection:
         finish(connection, claim, OperationState.SUCCEEDED)
     assert take(engine, second.id) is not None
+
+
+IN_LINE: dict[str, Any] = {"overlap": Overlap.QUEUE}
+
+
+@pytest.mark.parametrize("user_id", [None, "ann"])
+def test_two_of_a_line_never_run_at_once(engine: sa.Engine, user_id: str | None):
+    """
+    The second is recorded as sent, by whatever message; it waits for the end of the
+    first, is sent again then, and keeps nobody else waiting.
+    """
+    add_revision(engine)
+    first, second = (make_operation(n, user_id=user_id, **IN_LINE) for n in (1, 2))
+    others = [
+        make_operation(3, user_id="bob", **IN_LINE),
+        make_operation(4, action_uid="other", user_id=user_id, **IN_LINE),
+    ]
+    record_all(engine, first, second, *others)
+    edit(engine, second.id, state="queued")
+    claim = must_take(engine, first.id)
+
+    assert take(engine, second.id) is None
+    row = get(engine, second.id)
+    assert ("pending", 0) == (row.state, row.attempt)
+    assert all(take(engine, each.id) is not None for each in others)
+
+    with writing(engine) as connection:
+        finish(connection, claim, OperationState.SUCCEEDED)
+    assert [second.id] == [found.id for found in find_messages(engine)]
+    assert take(engine, second.id) is not None
+
+
+def _leave_pending() -> dict[str, Callable[[sa.Engine, Claim], object]]:
+    def retry(engine: sa.Engine, claim: Claim) -> None:
+        with writing(engine) as connection:
+            retry_later(connection, claim, delay=FUTURE, error="busy")
+
+    def await_it(engine: sa.Engine, claim: Claim) -> None:
+        with writing(engine) as connection:
+            deadline = guard(connection, claim) + FUTURE
+            await_task(connection, claim, deadline=deadline, what="a task")
+
+    def stop_worker(engine: sa.Engine, _claim: Claim) -> None:
+        with writing(engine) as connection:
+            assert 1 == give_back_all(connection, worker_suffix="@host")
+
+    return {
+        "given back": give_back,
+        "worker stopped": stop_worker,
+        "retry": retry,
+        "task": await_it,
+    }
+
+
+@pytest.mark.parametrize("how", _leave_pending())
+def test_what_has_begun_keeps_its_place_in_line(engine: sa.Engine, how: str):
+    """
+    Whatever makes it pending, and however long it waits: the next one is neither sent
+    nor claimed, though it was to be sent before.
+    """
+    add_revision(engine)
+    first, second = (make_operation(n, **IN_LINE) for n in (1, 2))
+    record_all(engine, first, second)
+    claim = must_take(engine, first.id)
+
+    _leave_pending()[how](engine, claim)
+    edit(engine, second.id, state="queued")
+
+    assert take(engine, second.id) is None
+    assert "pending" == get(engine, second.id).state
+    edit(engine, first.id, send_at=get_now(engine))
+    assert [first.id] == [found.id for found in find_messages(engine)]
+    assert take(engine, first.id) is not None
+
+
+def test_what_is_tried_again_goes_before_what_was_recorded_later(engine: sa.Engine):
+    """
+    A failed run that somebody retries has its old place; a task that is waited for
+    goes on first all the same, or the two would wait for each other.
+    """
+    add_revision(engine)
+    first, second, third = (make_operation(n, **IN_LINE) for n in (1, 2, 3))
+    record_all(engine, first, second, third)
+    edit(engine, first.id, state="failed")
+    claim = must_take(engine, second.id)
+    _leave_pending()["task"](engine, claim)
+    with writing(engine) as connection:
+        reopen(connection, first.id)
+    edit(engine, second.id, send_at=get_now(engine))
+
+    sent = []
+    while messages := find_messages(engine):
+        [message] = messages
+        claim = must_take(engine, message.id)
+        with writing(engine) as connection:
+            finish(connection, claim, OperationState.SUCCEEDED)
+        sent.append(message.id)
+
+    assert [second.id, first.id, third.id] == sent
+
+
+def test_one_of_a_line_runs(postgres_engine: sa.Engine):
+    """
+    Of many claims at once the first of the line wins, or nobody; its turn comes again.
+    """
+    add_revision(postgres_engine)
+    line = [make_operation(n, **IN_LINE) for n in range(8)]
+    record_all(postgres_engine, *line)
+
+    won = race(8, lambda n: take(postgres_engine, line[n].id))
+
+    assert [line[0].id] == [claim.operation_id for claim in won]
+
+
+def test_index_guards_the_line(engine: sa.Engine):
+    """
+    Even a claim that has not seen another one commit cannot stand beside it.
+    """
+    add_revision(engine)
+    line = [make_operation(n, **IN_LINE) for n in (1, 2)]
+    of_users = [make_operation(n, user_id="ann", **IN_LINE) for n in (1, 2)]
+    record_all(engine, *line, *of_users)
+    for first, second in (line, of_users):
+        must_take(engine, first.id)
+        with pytest.raises(sa.exc.IntegrityError):
+            edit(engine, second.id, state="running", claim_token=uuid4())
 
 
 def test_message_that_is_dropped_before_it_is_marked_is_sent_again(engine: sa.Engine):

@@ -25,9 +25,6 @@ def make_row(number: int, **changes: Any) -> tuple[object, ...]:
         "attempt": 0,
         "send_at": MONDAY + number * SECOND,
         "app": "app",
-        "action_uid": f"action {number}",
-        "user_id": None,
-        "overlap": "allow",
         "trigger": "schedule",
         **changes,
     }
@@ -68,37 +65,9 @@ def test_what_the_broker_has_is_not_sent_again():
         ({"queue": "heavy"}, {"queue": "heavy", "app": "other"}, True),
         ({"queue": "heavy"}, {"queue": "quick"}, True),
         ({"queue": "quick"}, {"queue": "heavy"}, True),
-        ({"overlap": "queue"}, {"overlap": "queue"}, True),
-        (
-            {"overlap": "queue", "action_uid": "a"},
-            {"overlap": "queue", "action_uid": "a"},
-            False,
-        ),
-        (
-            {"overlap": "queue", "action_uid": "a", "user_id": "ann"},
-            {"overlap": "queue", "action_uid": "a", "user_id": "bob"},
-            True,
-        ),
-        (
-            {"overlap": "allow", "action_uid": "a"},
-            {"overlap": "allow", "action_uid": "a"},
-            True,
-        ),
-        # an app and an action of one name are not the same place
-        (
-            {"queue": "heavy", "app": "a"},
-            {"overlap": "queue", "action_uid": "a"},
-            True,
-        ),
-        # each of its places has to be free
-        (
-            {"queue": "heavy", "overlap": "queue", "action_uid": "a"},
-            {"queue": "quick", "overlap": "queue", "action_uid": "a"},
-            False,
-        ),
     ],
 )
-def test_what_the_broker_has_occupies_its_places(
+def test_what_the_broker_has_occupies_the_staging_of_its_app(
     first: dict[str, Any], second: dict[str, Any], *, is_sent: bool
 ):
     """
