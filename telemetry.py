@@ -213,7 +213,7 @@ TICK_SECONDS = Histogram(
 )
 LAST_TICK = Gauge(
     "minutehand_last_tick_timestamp_seconds",
-    "Time of the last complete tick; alert if it is more than three minutes ago.",
+    "Time of the last complete tick; alert if it is more than 90 seconds ago.",
 )
 OCCURRENCES_RECORDED = Counter(
     "minutehand_occurrences_recorded_total",

@@ -12,8 +12,9 @@ from cli.connection import get_engine, get_settings
 from cli.options import JsonOption
 from cli.output import print_json, print_table
 from models.errors import UsageError
+from overview.doctor.checks import LOOKS
 from overview.doctor.examine import find_trouble, look_at_own_scheduler
-from overview.doctor.finding import Finding, Health
+from overview.doctor.finding import Finding, Health, find_worst
 
 #: Colours; the words say the same without them.
 STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red"}
@@ -52,14 +53,14 @@ def doctor(
             ),
             empty="",
         )
-    if any(finding.health is Health.BAD for finding in findings):
+    if find_worst(findings) is Health.BAD:
         raise typer.Exit(1)
 
 
 def _find(*, tzdata: bool, scheduler: bool) -> Iterator[Finding]:
     settings = get_settings()
     if not scheduler:
-        names = ["tzdata"] if tzdata else None
+        names = ["tzdata"] if tzdata else tuple(LOOKS)
         yield from find_trouble(get_engine(), settings, names=names)
         return
     url = settings.metrics_url

@@ -333,7 +333,7 @@ def fetch_live_ids(
 
 
 def fetch_stuck(
-    connection: sa.Connection, *, older_than: timedelta
+    connection: sa.Connection, *, older_than: timedelta, app: str | None = None
 ) -> list[tuple[str, int, datetime]]:
     """Return queue, count and oldest sending of messages unclaimed for *older_than*."""
     rows = connection.execute(
@@ -343,6 +343,7 @@ def fetch_stuck(
         .where(
             operations.c.state == OperationState.QUEUED,
             operations.c.sent_at <= db_now(-older_than),
+            *belongs_to(app),
         )
         .group_by(operations.c.queue)
         .order_by(operations.c.queue)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
 import sqlalchemy as sa
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actions.posting.edit import Terms
@@ -21,8 +21,9 @@ from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer
 from operations.mail.senders import Senders
 from operations.mail.trial import Trials
+from overview.doctor.checks import FAR, NEAR
 from overview.doctor.examine import find_trouble
-from overview.doctor.finding import Finding
+from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
 from overview.installation.readiness import find_obstacle
 from overview.mail_preview import MailPreviews
@@ -33,8 +34,8 @@ from serving.stream import Hub, make_hub
 from serving.waiting import Waiters, make_waiters
 from settings import Settings
 
-#: How often the installation is examined, however many ask.
-DOCTOR_EVERY = timedelta(seconds=10)
+#: How often doctor looks outside of the database, however many ask.
+FAR_EVERY = timedelta(seconds=10)
 
 #: How often the database is asked for whoever balances load, without a key.
 READY_EVERY = timedelta(seconds=1)
@@ -62,7 +63,7 @@ class Services:
 
         waiters: Who waits for an operation to end.
 
-        doctor: What is wrong with the installation.
+        far: What doctor finds outside of the database.
 
         obstacle: Why requests cannot be served. None: they can.
 
@@ -86,7 +87,7 @@ class Services:
     limits: Limits
     hub: Hub = field(init=False)
     waiters: Waiters = field(init=False)
-    doctor: Shared[list[Finding]] = field(init=False)
+    far: Shared[list[Finding]] = field(init=False)
     obstacle: Shared[str | None] = field(init=False)
     work: WorkMetrics = field(init=False)
     metrics: Shared[bytes] = field(init=False)
@@ -105,7 +106,7 @@ class Services:
         for name, value in (
             ("hub", make_hub(self.engine)),
             ("waiters", make_waiters(self.engine)),
-            ("doctor", Shared(self._examine, DOCTOR_EVERY)),
+            ("far", Shared(partial(self._look, FAR), FAR_EVERY)),
             ("obstacle", Shared(partial(find_obstacle, self.engine), READY_EVERY)),
             ("work", work),
             ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
@@ -116,8 +117,20 @@ class Services:
         ):
             object.__setattr__(self, name, value)
 
-    def _examine(self) -> list[Finding]:
-        return list(find_trouble(self.engine, self.settings))
+    def _look(self, names: Sequence[str]) -> list[Finding]:
+        return list(find_trouble(self.engine, self.settings, names=names))
+
+    async def examine(self) -> tuple[list[Finding], float]:
+        """Return what is found now, and how old what is found outside may be."""
+        near = await to_thread.run_sync(self._look, NEAR)
+        if find_worst(near[:1]) is Health.BAD:  # the schema: no other look makes sense
+            return near, 0.0
+        far, age_s = await self.far.ask()
+        return [*near, *far], age_s
+
+    async def recall_far(self) -> tuple[list[Finding], float | None]:
+        """Return what was last found outside, and its age; nobody waits for it."""
+        return await self.far.get() or ([], None)
 
     def _make_trials(self, renderer: ChildRenderer) -> Trials:
         settings = self.settings

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
@@ -25,6 +26,10 @@ class _Made(Generic[_Answer]):
     at: float
 
 
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
 @dataclass(slots=True)
 class Shared(Generic[_Answer]):
     """
@@ -40,6 +45,7 @@ class Shared(Generic[_Answer]):
     kept_for: timedelta
     _made: _Made[_Answer] | None = None
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _meanwhile: asyncio.Task[object] | None = None
     _thread: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
     async def ask(self) -> tuple[_Answer, float]:
@@ -50,15 +56,36 @@ class Shared(Generic[_Answer]):
             MinutehandError: What *make* raised.
         """
         async with self._making:
-            loop = asyncio.get_running_loop()
             made = self._made
-            if made is None or loop.time() - made.at >= self.kept_for.total_seconds():
+            if made is None or self._is_old(made):
                 outcome = await to_thread.run_sync(self._try, limiter=self._thread)
-                made = self._made = _Made(outcome, loop.time())
-            age_s = loop.time() - made.at
+                made = self._made = _Made(outcome, _now_s())
+            age_s = _now_s() - made.at
         if isinstance(made.outcome, MinutehandError):
             raise made.outcome
         return made.outcome, age_s
+
+    async def get(self) -> tuple[_Answer, float] | None:
+        """
+        Return the last answer, however old, and how many seconds old it is.
+
+        Nobody waits: if it is too old, another is made meanwhile. None: none was made
+        yet, or the last attempt failed.
+        """
+        made = self._made
+        is_at_it = self._meanwhile is not None and not self._meanwhile.done()
+        if not is_at_it and (made is None or self._is_old(made)):
+            self._meanwhile = asyncio.create_task(self._make_quietly())
+        if made is None or isinstance(made.outcome, MinutehandError):
+            return None
+        return made.outcome, _now_s() - made.at
+
+    async def _make_quietly(self) -> None:
+        with suppress(MinutehandError):  # it is kept for whoever asks
+            await self.ask()
+
+    def _is_old(self, made: _Made[_Answer]) -> bool:
+        return _now_s() - made.at >= self.kept_for.total_seconds()
 
     def _try(self) -> _Answer | MinutehandError:
         try:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from actions.leader import fetch_holder, get_last_tick_at
 from models.database.engine import read_clock
+from overview.doctor.checks.scheduler import is_tick_late
 from serving.context import Context
-
-#: A tick is due each minute; one that is later than this is late.
-_LATE = timedelta(seconds=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +47,14 @@ class Leadership:
         leader: The host that leads. None: nobody does.
 
         ticked_at: The last tick, aware UTC. None: there was none.
+
+        is_late: Whether somebody leads, but the tick is late.
     """
 
     now: datetime
     leader: str | None
     ticked_at: datetime | None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether somebody leads, but the tick is late."""
-        return (
-            self.leader is not None
-            and self.ticked_at is not None
-            and self.now - self.ticked_at > _LATE
-        )
+    is_late: bool
 
 
 def fetch_leadership(connection: sa.Connection) -> Leadership:
@@ -70,10 +62,12 @@ def fetch_leadership(connection: sa.Connection) -> Leadership:
     holder = fetch_holder(connection)
     leads = holder is not None and not holder.is_stale
     ticked_at = holder.last_tick_at if holder else get_last_tick_at(connection)
+    now = read_clock(connection)
     return Leadership(
-        now=read_clock(connection),
+        now=now,
         leader=holder.hostname if holder is not None and leads else None,
         ticked_at=ticked_at,
+        is_late=leads and is_tick_late(holder, ticked_at, now),
     )
 
 

@@ -20,6 +20,7 @@ from models.operation_state import OperationState
 from models.units import format_age, format_bytes
 from overview.access.roles import Role
 from overview.json_form import write_json
+from overview.now.verdict import capitalize
 from overview.reasons import explain_state
 from serving.context import Context
 from serving.refusals import find_status
@@ -224,6 +225,7 @@ def make_environment() -> jinja2.Environment:
     }
     environment.filters |= {
         "age": _tell_age,
+        "capital": capitalize,
         "bytes": format_bytes,
         "iso": format_iso,
         "lag": _tell_lag,

@@ -39,7 +39,7 @@ async def read_support_bundle(context: Admin) -> Response:
     This needs a key of the installation.
     """
     context.demand_installation("a support bundle")
-    findings, _age = await context.services.doctor.ask()
+    findings, _age = await context.services.examine()
     response = await run_in_threadpool(_make, context, findings)
     name = 'attachment; filename="minutehand-support.json"'
     response.headers["Content-Disposition"] = name

@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from actions.list_actions import LONGEST_TEXT
 from api.answers import ROOT, answer
 from api.guarding import ApiRoute
+from overview.doctor.finding import Finding
 from overview.now.minutes import MinutesJson, fetch_minutes
 from overview.now.present import NowJson, fetch_now
 from overview.search import HitsJson, search
-from serving.context import Viewer
+from serving.context import Context, Viewer
 
 router = APIRouter(prefix=ROOT, tags=["system"], route_class=ApiRoute)
 
 
 @router.get("/now", response_model=NowJson)
-def read_now(
+async def read_now(
     context: Viewer,
     app: Annotated[str | None, Query(description="Uid of a small app.")] = None,
 ) -> Response:
@@ -31,8 +33,14 @@ def read_now(
     of one small app is told the part of that app.
     """
     app = context.narrow(app)
+    far, _age_s = ([], None) if app else await context.services.recall_far()
+    return await run_in_threadpool(_read_now, context, app, far)
+
+
+def _read_now(context: Context, app: str | None, far: list[Finding]) -> Response:
+    settings = context.services.settings
     with context.reading() as connection:
-        found = fetch_now(connection, app=app)
+        found = fetch_now(connection, settings, app=app, far=far)
     return answer(found.as_json())
 
 

@@ -67,10 +67,11 @@ async def examine(context: Viewer) -> Response:
     """
     Look for problems: of the leader, the queues, the broker, the hosts, the data.
 
-    At most once in ten seconds, however many ask. This needs a key of the installation.
+    What is outside of the database is looked at once in ten seconds, however many ask.
+    This needs a key of the installation.
     """
     context.demand_installation("what doctor finds")
-    findings, age_s = await context.services.doctor.ask()
+    findings, age_s = await context.services.examine()
     return answer(make_doctor_json(findings, age_s))
 
 

@@ -77,12 +77,21 @@ def _get_state(error: BaseException | None) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
+#: SQLSTATE of a write to a server that takes none: a replica, or one that was set so.
+_READ_ONLY = "25006"
+
+
 def make_unreachable(error: BaseException) -> UnreachableError:
     """Return the error to raise for a database that cannot serve now."""
     cause = getattr(error, "orig", None) or error
     said = str(cause).strip() or type(cause).__name__
     if is_refused(cause):
         return RefusedError(said)
+    if _get_state(cause) == _READ_ONLY:
+        return UnreachableError(
+            f"the database is read-only: {said}. It is a replica, or"
+            " default_transaction_read_only is on; minutehand doctor says which"
+        )
     if _get_state(cause) in _FORGOTTEN:
         said += (
             ". A pooler that does not show itself seems to stand between: let it pool"

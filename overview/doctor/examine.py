@@ -2,85 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from urllib.request import urlopen
 
 import sqlalchemy as sa
 
 from actions.leader import get_last_tick_at
-from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock, reading
-from models.errors import RefusedError, UsageError
+from models.errors import RefusedError
 from models.units import format_age
 from overview.doctor.checks import LOOKS
-from overview.doctor.checks.scheduler import LATE_TICK
-from overview.doctor.finding import Finding, Health, View
+from overview.doctor.finding import Finding, Health, View, find_worst
+from overview.doctor.thresholds import TICK_LATE_AFTER
 from settings import Settings
 
 #: Seconds that a process has to serve its metrics, which it keeps in memory.
 _ANSWERS_WITHIN_S = 3
 
 
+def look(view: View, names: Iterable[str]) -> Iterator[Finding]:
+    """
+    Look at *names*, keys of ``LOOKS``, and report the health of each subject.
+
+    If the schema is of another version, only that is reported: the tables may be
+    missing or unreadable.
+
+    Raises:
+        RefusedError: When its connection ends; the role lacks a right.
+    """
+    for name in names:
+        found = list(LOOKS[name](view))
+        yield from found
+        if name == "schema" and find_worst(found) is Health.BAD:
+            return
+
+
 def find_trouble(
-    engine: sa.Engine, settings: Settings, *, names: Iterable[str] | None = None
+    engine: sa.Engine, settings: Settings, *, names: Sequence[str] = tuple(LOOKS)
 ) -> Iterator[Finding]:
     """
-    Examine everything, and report the health of each subject.
+    Look at *names*, each on a connection of its own, so that one may be refused.
 
     Args:
         engine: Its every call has a deadline.
 
         settings: Of this process.
 
-        names: Keys of ``LOOKS`` to examine, without the schema. None: all of them, and
-            the schema.
+        names: Keys of ``LOOKS``.
 
     Yields:
-        Findings, in the order of ``LOOKS``. If the schema is of another version, or
-        grants are missing, only that is reported.
+        Findings, in the order of *names*. If the schema is of another version, only
+        that and missing grants are reported.
 
     Raises:
-        UnreachableError: The database does not answer, so nothing can be examined.
+        UnreachableError: The database does not answer.
     """
-    if names is None:
-        schema = look_at_schema(engine)
-        yield schema
-        if schema.health is Health.BAD:
-            # The tables may be missing or unreadable, so no other look makes sense.
-            for each in _look(engine, settings, "grants"):
-                if each.health is Health.BAD:
-                    yield each
+    for name in names:
+        found = _look(engine, settings, name)
+        yield from found
+        if name == "schema" and find_worst(found) is Health.BAD:
+            missing = _look(engine, settings, "grants")
+            yield from (each for each in missing if each.health is Health.BAD)
             return
-    for name in LOOKS if names is None else names:
-        yield from _look(engine, settings, name)
 
 
-def _look(engine: sa.Engine, settings: Settings, name: str) -> Iterator[Finding]:
+def _look(engine: sa.Engine, settings: Settings, name: str) -> list[Finding]:
     """Examine one subject; if the database refuses, that is a finding, not the end."""
     try:
         with reading(engine) as connection:
             view = View(connection, settings, read_clock(connection))
-            yield from LOOKS[name](view)
+            return list(look(view, [name]))
     except RefusedError as error:
-        yield Finding(name, Health.BAD, f"cannot be checked: {error.cause}")
-
-
-def look_at_schema(engine: sa.Engine) -> Finding:
-    """Compare the schema of the database with that of this version."""
-    try:
-        schema = check_schema(engine)
-    except UsageError as error:
-        return Finding("schema", Health.BAD, str(error))
-    except RefusedError as error:
-        return Finding("schema", Health.BAD, f"cannot be checked: {error.cause}")
-    if schema.is_newer:
-        found = (
-            f"the database is at {schema.found}, newer than this program's own "
-            f"({schema.wanted}) but compatible. Upgrade the program (docs/upgrades.md)."
-        )
-        return Finding("schema", Health.DOUBTFUL, found)
-    return Finding("schema", Health.GOOD, "it is that of this version")
+        detail = f"cannot be checked: {error.cause}"
+        title = "a right in the database is missing"
+        return [Finding(name, Health.BAD, detail, title)]
 
 
 def look_at_own_scheduler(engine: sa.Engine, url: str) -> Finding:
@@ -104,7 +100,7 @@ def look_at_own_scheduler(engine: sa.Engine, url: str) -> Finding:
         ticked_at = datetime.fromtimestamp(stamp, UTC) if stamp else None
     if ticked_at is None:
         return Finding("scheduler", Health.BAD, f"{role}; there has been no tick yet")
-    late = now - ticked_at > LATE_TICK
+    late = now - ticked_at > TICK_LATE_AFTER
     found = f"{role}; the last tick was {format_age(now - ticked_at)} ago"
     return Finding("scheduler", Health.BAD if late else Health.GOOD, found)
 

@@ -1,17 +1,22 @@
-"""What a look of doctor gets (View) and what it reports (Finding)."""
+"""What a look gets (View) and what it reports (Finding)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
+from actions.leader import Holder, fetch_holder
 from models.fields.zone import load_zone
+from models.operation_state import Queue
 from models.units import show_instant
+from operations.fleet.processes import Seen, fetch_processes
+from overview.installation.figures import Backlog, fetch_backlog
 from settings import Settings
 
 
@@ -24,11 +29,18 @@ class Health(StrEnum):
 
 
 class FindingJson(TypedDict):
-    """What one look of doctor found; ``health`` is ok, look or bad."""
+    """
+    What one look found; ``health`` is ok, look or bad.
+
+    ``title`` says it in a few words, "" if it is good; ``since`` is when it began, if
+    that is known.
+    """
 
     subject: str
     health: Health
     detail: str
+    title: str
+    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +54,30 @@ class Finding:
         health: ``BAD`` only if runs are late or lost, or will be.
 
         detail: What was found and, unless it is good, what to do.
+
+        title: The same in a few words, without the name of a host or of an app.
+
+        since: When it began, aware UTC. None: unknown, or nothing has.
+
+        queue: The queue that it is about.
     """
 
     subject: str
     health: Health
     detail: str
+    title: str = ""
+    since: datetime | None = None
+    queue: Queue | None = None
+
+    @property
+    def kind(self) -> str:
+        """What was looked at, in one word."""
+        return self.subject.partition(" ")[0]
+
+    @property
+    def name(self) -> str:
+        """The title; what has none needs a look."""
+        return self.title or f"{self.subject} needs a look"
 
     def as_json(self) -> FindingJson:
         """Return the documented object; keys are only added."""
@@ -54,15 +85,24 @@ class Finding:
             "subject": self.subject,
             "health": self.health,
             "detail": self.detail,
+            "title": "" if self.health is Health.GOOD else self.title,
+            "since": self.since,
         }
+
+
+def find_worst(findings: Iterable[Finding]) -> Health:
+    """Return the worst health of *findings*; good if there are none."""
+    found = {each.health for each in findings}
+    worst_first = (Health.BAD, Health.DOUBTFUL)
+    return next((each for each in worst_first if each in found), Health.GOOD)
 
 
 class DoctorJson(TypedDict):
     """
     What doctor found, and the worst of it.
 
-    However many ask, it looks again after ten seconds only: ``age_s`` is the age of
-    what it found.
+    Whatever is outside of the database, such as the broker, is looked at again after
+    ten seconds only, however many ask: ``age_s`` is the age of that.
     """
 
     health: Health
@@ -72,35 +112,53 @@ class DoctorJson(TypedDict):
 
 def make_doctor_json(findings: Sequence[Finding], age_s: float) -> DoctorJson:
     """Return the documented object; keys are only added."""
-    found = {each.health for each in findings}
-    worst = next(
-        each
-        for each in (Health.BAD, Health.DOUBTFUL, Health.GOOD)
-        if each in found or each is Health.GOOD
-    )
     return {
-        "health": worst,
+        "health": find_worst(findings),
         "findings": [each.as_json() for each in findings],
         "age_s": round(age_s, 3),
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """
-    What a look may use.
+    What a look may use; what several of them need is read once.
 
     Args:
-        connection: Read-only, for this look alone.
+        connection: Read-only.
 
         settings: Of this process.
 
         now: The database's clock, aware UTC.
+
+        app: The only small app that is looked at, for those who may know neither hosts
+            nor other apps. None: the installation.
     """
 
     connection: sa.Connection
     settings: Settings
     now: datetime
+    app: str | None = None
+
+    @cached_property
+    def holder(self) -> Holder | None:
+        """Who has the lease, or let it run out."""
+        return fetch_holder(self.connection)
+
+    @cached_property
+    def seen(self) -> Sequence[Seen]:
+        """Every process, alive or not."""
+        return fetch_processes(self.connection)
+
+    @cached_property
+    def alive(self) -> Sequence[Seen]:
+        """The processes that gave a sign of life lately."""
+        return [each for each in self.seen if each.is_alive]
+
+    @cached_property
+    def backlog(self) -> Sequence[Backlog]:
+        """The live operations."""
+        return fetch_backlog(self.connection, app=self.app)
 
     def show(self, at: datetime) -> str:
         """Return *at* by the clocks of MINUTEHAND_TIMEZONE, and in UTC."""

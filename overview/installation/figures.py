@@ -386,8 +386,10 @@ def count_finished(
     return counted
 
 
-def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
-    """Return the queues of all actions that will run, unless something changes."""
+def find_scheduled_queues(
+    connection: sa.Connection, *, app: str | None = None
+) -> set[Queue]:
+    """Return the queues of actions (of *app*) that will run, unless it changes."""
     kept = scheduled_actions.c
     will_run = (
         kept.active,
@@ -395,6 +397,7 @@ def find_scheduled_queues(connection: sa.Connection) -> set[Queue]:
         kept.quarantined_at.is_(None),
         kept.deleted_at.is_(None),
         sa.or_(kept.next_due_at.is_not(None), kept.event.is_not(None)),
+        *(() if app is None else (kept.app == app,)),
     )
     # Nothing else is on that queue, and in most installations one action is: an index
     # finds it, while all the others would be looked at.

@@ -16,9 +16,7 @@ from models.decision import get_action_name
 from models.operation_state import OperationState, Trigger
 from models.units import format_age
 from operations.operation_filter import belongs_to
-
-#: What begins later than this after it was due is late: ticks are a minute apart.
-LATE_AFTER = timedelta(minutes=1)
+from overview.doctor.thresholds import BEGAN_LATE_AFTER
 
 #: The most operations that are looked at, the latest first: some 20 ms. Those of one
 #: small app lie far apart in the table, so that each costs more.
@@ -71,7 +69,7 @@ def fetch_late(
     app: str | None = None,
 ) -> tuple[list[Late], bool]:
     """
-    Return what began more than LATE_AFTER after it was due, the latest first.
+    Return what began more than BEGAN_LATE_AFTER after it was due, the latest first.
 
     Backfills wait for everything else, and are never late. Of actions with jitter only
     the time since they were recorded counts.
@@ -100,7 +98,7 @@ def fetch_late(
         .subquery("looked_at")
     )
     given = looked_at.c
-    longest = LATE_AFTER.total_seconds()
+    longest = BEGAN_LATE_AFTER.total_seconds()
     waited = seconds_between(given.recorded_at, given.started_at) > longest
     overdue = sa.and_(
         given.trigger == Trigger.SCHEDULE,
@@ -176,7 +174,7 @@ def _make_late(row: Any) -> tuple[str, Late] | None:
     is_timed = row.trigger == Trigger.SCHEDULE and not row.has_jitter
     due_at = min(row.occurrence, row.recorded_at) if is_timed else row.recorded_at
     delay = row.started_at - due_at
-    if delay <= LATE_AFTER:
+    if delay <= BEGAN_LATE_AFTER:
         return None
     key, text = explain_delay(due_at, row.recorded_at, row.sent_at, row.started_at)
     return key, Late(

@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from models.decision import get_action_name
-from overview.now.late import LATE_AFTER
+from overview.doctor.thresholds import BEGAN_LATE_AFTER
 from overview.now.unled import Unled
 
 #: The most actions of an outage that are named.
@@ -161,8 +161,8 @@ def find_outage(
     for each in unled:
         if each.until is None:
             continue
-        if each.since - LATE_AFTER <= first and (
-            each.until <= recorded_at <= each.until + 5 * LATE_AFTER
+        if each.since - BEGAN_LATE_AFTER <= first and (
+            each.until <= recorded_at <= each.until + 5 * BEGAN_LATE_AFTER
         ):
             return each
     return None

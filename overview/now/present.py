@@ -9,13 +9,15 @@ from datetime import datetime
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
+from overview.doctor.finding import Finding
 from overview.now.causes import Failures, FailuresJson, fetch_failures
 from overview.now.coming import Coming, ComingJson, fetch_coming
 from overview.now.lag import Lag, LagJson, fetch_lag
-from overview.now.not_run import NotRunList, NotRunListJson, fetch_not_run
+from overview.now.not_run import Kind, NotRunList, NotRunListJson, fetch_not_run
 from overview.now.pulse import Pulse, PulseJson, fetch_pulse
 from overview.now.under_way import UnderWay, UnderWayJson, fetch_under_way
-from overview.now.verdict import Verdict, VerdictJson, judge
+from overview.now.verdict import Day, Verdict, VerdictJson, judge
+from settings import Settings
 
 
 class NowJson(TypedDict):
@@ -70,24 +72,51 @@ class Now:
         }
 
 
-def fetch_now(connection: sa.Connection, *, app: str | None = None) -> Now:
+def count_day(failures: Failures, not_run: NotRunList) -> Day:
+    """Return how many did not run as they should."""
+    counts = not_run.counts
+    return Day(
+        failed=failures.count,
+        causes=len(failures.causes),
+        missed=counts[Kind.MISSED],
+        skipped=counts[Kind.SKIPPED],
+        uncertain=counts[Kind.UNCERTAIN],
+        late=counts[Kind.LATE],
+    )
+
+
+def fetch_now(
+    connection: sa.Connection,
+    settings: Settings,
+    *,
+    app: str | None = None,
+    far: Sequence[Finding] = (),
+) -> Now:
     """
     Return what is wrong at this moment, what is fine, and what comes next.
 
     Args:
         connection: Any.
 
+        settings: Of this process.
+
+        far: What was found a short while ago outside of the database.
+
         app: Uid of the only small app that it is to be about. None: all.
 
     Raises:
         NotFoundError: There is no such small app.
     """
-    pulse = fetch_pulse(connection, app=app)
+    pulse = fetch_pulse(connection, settings, app=app)
     failures = fetch_failures(connection, app=app)
     not_run = fetch_not_run(connection, app=app)
     return Now(
         app=app,
-        verdict=judge(pulse.as_figures(failures, not_run)),
+        verdict=judge(
+            [*pulse.findings, *far],
+            count_day(failures, not_run),
+            has_actions=pulse.has_actions,
+        ),
         pulse=pulse,
         lag=fetch_lag(connection, app=app),
         failures=failures,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.leader import fetch_holder, get_last_tick_at, get_send_failure
+from actions.leader import get_last_tick_at, get_send_failure
 from actions.lookup import SYSTEM_APP, fetch_app
 from actions.pausing.pause_state import (
     Pause,
@@ -21,16 +21,13 @@ from actions.read_actions import fetch_quarantined
 from models.database.engine import read_clock
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
-from operations.fleet.processes import Role, Seen, fetch_processes
-from overview.installation.figures import (
-    Backlog,
-    fetch_backlog,
-    find_oldest,
-    find_takers,
-)
-from overview.now.causes import Failures
-from overview.now.not_run import Kind, NotRunList
-from overview.now.verdict import Figures, QueueFigures
+from operations.fleet.processes import Role, Seen
+from overview.doctor.checks import FOR_APPS, ON_NOW
+from overview.doctor.checks.hosts import find_silent
+from overview.doctor.examine import look
+from overview.doctor.finding import Finding, View
+from overview.installation.figures import find_oldest, find_takers
+from settings import Settings
 
 _kept = scheduled_actions.c
 
@@ -89,6 +86,31 @@ class LeaderNow:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueNow:
+    """
+    What waits in a queue.
+
+    Args:
+        waiting: Operations that no worker has taken and whose time has come.
+
+        since: When the oldest of them was to be sent, aware UTC. None: none waits.
+
+        running: How many run.
+
+        workers: How many living workers take from it.
+
+        slots: How many operations these run at a time.
+    """
+
+    queue: Queue
+    waiting: int
+    since: datetime | None
+    running: int
+    workers: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pulse:
     """
     Whether the installation lives; times are aware UTC, by the database's clock.
@@ -100,16 +122,16 @@ class Pulse:
 
         last_tick_at: None: there was none.
 
-        slots: Of each queue, how many operations its workers run at a time.
-
         alive: How many workers are alive.
 
-        silent: Those that ended without signing off, within the last day; none for
-            those who see one small app.
+        silent: Those that ended without signing off a short while ago; none for those
+            who see one small app.
 
         paused: The pause of the installation, or of the small app.
 
         has_actions: Whether there is any action but the scheduler's own.
+
+        findings: What the looks of Now found.
     """
 
     now: datetime
@@ -117,14 +139,14 @@ class Pulse:
     unled_since: datetime | None
     last_tick_at: datetime | None
     send_failing_since: datetime | None
-    queues: Sequence[QueueFigures]
-    slots: Mapping[Queue, int]
+    queues: Sequence[QueueNow]
     alive: int
     silent: Sequence[Seen]
     paused: Pause | None
     paused_actions: int
     quarantined: int
     has_actions: bool
+    findings: Sequence[Finding]
 
     def as_json(self) -> PulseJson:
         """Return the documented object; keys are only added."""
@@ -147,7 +169,7 @@ class Pulse:
                     "running": each.running,
                     "oldest_since": each.since,
                     "workers": each.workers,
-                    "slots": self.slots[each.queue],
+                    "slots": each.slots,
                 }
                 for each in self.queues
             },
@@ -159,40 +181,10 @@ class Pulse:
             "has_actions": self.has_actions,
         }
 
-    def as_figures(
-        self, failures: Failures | None, not_run: NotRunList | None
-    ) -> Figures:
-        """
-        Return what the verdict follows from.
 
-        Args:
-            failures: Of the same small app. None: they cannot be read.
-
-            not_run: The same.
-        """
-        counts = {} if not_run is None else not_run.counts
-        return Figures(
-            now=self.now,
-            is_led=self.leader is not None,
-            unled_since=self.unled_since,
-            last_tick_at=self.last_tick_at,
-            leads_since=None if self.leader is None else self.leader.since,
-            send_failing_since=self.send_failing_since,
-            paused_since=None if self.paused is None else self.paused.at,
-            has_actions=self.has_actions,
-            queues=self.queues,
-            failed=None if failures is None else failures.count,
-            causes=0 if failures is None else len(failures.causes),
-            missed=counts.get(Kind.MISSED),
-            skipped=counts.get(Kind.SKIPPED),
-            uncertain=counts.get(Kind.UNCERTAIN),
-            late=counts.get(Kind.LATE),
-            quarantined=self.quarantined,
-            silent=len(self.silent),
-        )
-
-
-def fetch_pulse(connection: sa.Connection, *, app: str | None = None) -> Pulse:
+def fetch_pulse(
+    connection: sa.Connection, settings: Settings, *, app: str | None = None
+) -> Pulse:
     """
     Return whether the installation lives, as far as it concerns *app*; None: all.
 
@@ -201,23 +193,15 @@ def fetch_pulse(connection: sa.Connection, *, app: str | None = None) -> Pulse:
     """
     if app is not None:
         fetch_app(connection, app)
-    holder = fetch_holder(connection)
+    view = View(connection, settings, read_clock(connection), app)
+    findings = list(look(view, ON_NOW if app is None else FOR_APPS))
+    holder = view.holder
     is_led = holder is not None and not holder.is_stale
     failure = get_send_failure(connection)
-    backlog = fetch_backlog(connection, app=app)
-    seen = fetch_processes(connection)
-    workers = [each for each in seen if each.process.role is Role.WORKER]
-    alive = [each for each in workers if each.is_alive]
-    # One that was started anew under its name is not missed.
-    names = {each.process.name for each in alive}
-    silent = [
-        each
-        for each in workers
-        if not each.is_alive and each.process.name not in names and app is None
-    ]
+    workers = [each for each in view.seen if each.process.role is Role.WORKER]
     paused, paused_actions = _fetch_pause(connection, app)
     return Pulse(
-        now=read_clock(connection),
+        now=view.now,
         leader=LeaderNow(
             holder.hostname if app is None else None,
             holder.pid if app is None else None,
@@ -229,17 +213,14 @@ def fetch_pulse(connection: sa.Connection, *, app: str | None = None) -> Pulse:
         unled_since=holder.heartbeat_at if holder is not None and not is_led else None,
         last_tick_at=get_last_tick_at(connection),
         send_failing_since=None if failure is None else failure.since,
-        queues=[_make_queue(queue, backlog, seen) for queue in Queue],
-        slots={
-            queue: sum(e.process.concurrency or 0 for e in find_takers(seen, queue))
-            for queue in Queue
-        },
-        alive=len(alive),
-        silent=silent,
+        queues=[_make_queue(queue, view) for queue in Queue],
+        alive=sum(each.is_alive for each in workers),
+        silent=find_silent(workers) if app is None else [],
         paused=paused,
         paused_actions=paused_actions,
         quarantined=len(fetch_quarantined(connection, app=app)),
         has_actions=_has_actions(connection, app),
+        findings=findings,
     )
 
 
@@ -253,17 +234,16 @@ def _fetch_pause(
     return (whole and whole.seen_by(app)) or own, actions
 
 
-def _make_queue(
-    queue: Queue, backlog: Sequence[Backlog], seen: Sequence[Seen]
-) -> QueueFigures:
-    ours = [each for each in backlog if each.queue is queue]
-    running = [each for each in ours if each.state is OperationState.RUNNING]
-    return QueueFigures(
+def _make_queue(queue: Queue, view: View) -> QueueNow:
+    ours = [each for each in view.backlog if each.queue is queue]
+    takers = find_takers(view.seen, queue)
+    return QueueNow(
         queue,
         waiting=sum(each.waiting for each in ours),
         since=find_oldest(ours),
-        running=sum(each.count for each in running),
-        workers=len(find_takers(seen, queue)),
+        running=sum(e.count for e in ours if e.state is OperationState.RUNNING),
+        workers=len(takers),
+        slots=sum(each.process.concurrency or 0 for each in takers),
     )
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from overview.doctor.finding import Finding, Health
 from overview.installation.figures import LATELY
-from overview.now.causes import Failures, fetch_failures
+from overview.now.causes import fetch_failures
 from overview.now.coming import fetch_coming
 from overview.now.lag import Lag, fetch_lag
 from overview.now.minutes import Minutes, fetch_minutes
-from overview.now.not_run import NotRunList, fetch_not_run
+from overview.now.not_run import fetch_not_run
+from overview.now.present import count_day
 from overview.now.pulse import Pulse, fetch_pulse
 from overview.now.under_way import fetch_under_way
-from overview.now.verdict import STANDS_AFTER, Verdict, judge
+from overview.now.verdict import Day, judge
 from serving.context import Context, Viewer
 from web.charts.minute_rail import Rail, draw_rail
 from web.charts.spark import Spark, draw_spark
@@ -31,52 +35,57 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 @router.get("/")
-def show_now(context: Viewer) -> Response:
+async def show_now(context: Viewer) -> Response:
     """Show what happens at this moment."""
-    app = context.app
-    state = read_part(context, partial(fetch_pulse, app=app))
+    far, age_s = ([], None) if context.app else await context.services.recall_far()
+    return await run_in_threadpool(_render_now, context, far, age_s)
+
+
+def _render_now(
+    context: Context, far: Sequence[Finding], far_age_s: float | None
+) -> Response:
+    app, settings = context.app, context.services.settings
+    state = read_part(context, lambda each: fetch_pulse(each, settings, app=app))
+    findings = [*_find(state), *far]
+    lag = read_part(context, partial(fetch_lag, app=app))
+    values = {
+        "state": state,
+        "lag": lag,
+        "spark": _draw_lag(lag, state),
+        "far_age_s": far_age_s,
+    }
     if not isinstance(state, Unread) and not state.has_actions:
-        lag = read_part(context, partial(fetch_lag, app=app))
-        values = {"state": state, "verdict": judge(state.as_figures(None, None))}
+        verdict = judge(findings, Day(), has_actions=False)
         more = make_begin_values(context)
-        return render(
-            context,
-            "now_empty.html",
-            {**values, **more, "lag": lag, "spark": _draw_lag(lag, state)},
-        )
+        return render(context, "now_empty.html", {**values, **more, "verdict": verdict})
     failures = read_part(context, partial(fetch_failures, app=app))
     not_run = read_part(context, partial(fetch_not_run, app=app))
-    lag = read_part(context, partial(fetch_lag, app=app))
+    day = None
+    if not isinstance(failures, Unread) and not isinstance(not_run, Unread):
+        day = count_day(failures, not_run)
     minutes = read_part(context, partial(fetch_minutes, app=app))
     return render(
         context,
         "now.html",
         {
-            "state": state,
-            "verdict": _judge(state, failures, not_run),
+            **values,
+            "verdict": judge(findings, day),
             "failures": failures,
             "not_run": not_run,
-            "lag": lag,
-            "spark": _draw_lag(lag, state),
             "minutes": minutes,
-            "rail": _draw_minutes(context, minutes, state),
+            "rail": _draw_minutes(context, minutes, findings),
             "running": read_part(context, partial(fetch_under_way, app=app)),
             "coming": read_part(context, partial(fetch_coming, app=app)),
         },
     )
 
 
-def _judge(
-    state: Pulse | Unread, failures: Failures | Unread, not_run: NotRunList | Unread
-) -> Verdict | None:
-    """Return the verdict; None: nothing can be told."""
+def _find(state: Pulse | Unread) -> Sequence[Finding]:
+    """Return what was found; that nothing can be read is a finding, too."""
     if isinstance(state, Unread):
-        return None
-    figures = state.as_figures(
-        None if isinstance(failures, Unread) else failures,
-        None if isinstance(not_run, Unread) else not_run,
-    )
-    return judge(figures)
+        title = "the database cannot be read"
+        return [Finding("database", Health.BAD, state.why, title)]
+    return state.findings
 
 
 def _draw_lag(lag: Lag | Unread, state: Pulse | Unread) -> Spark | None:
@@ -86,19 +95,15 @@ def _draw_lag(lag: Lag | Unread, state: Pulse | Unread) -> Spark | None:
 
 
 def _draw_minutes(
-    context: Context, minutes: Minutes | Unread, state: Pulse | Unread
+    context: Context, minutes: Minutes | Unread, findings: Sequence[Finding]
 ) -> Rail | None:
     if isinstance(minutes, Unread):
         return None
-    stuck = {}
-    if not isinstance(state, Unread):
-        stuck = {
-            each.queue.value: each.since
-            for each in state.queues
-            if each.since is not None
-            and not each.workers
-            and state.now - each.since >= STANDS_AFTER
-        }
+    stuck = {
+        each.queue.value: each.since
+        for each in findings
+        if each.queue and each.since and each.health is Health.BAD
+    }
     liked = read_preferences(context.request)
     zone = find_zone(context.services.timezone) or ZoneInfo("UTC")
     clocks = Clocks(minutes.now, liked.clock, zone, liked.mine)

@@ -101,11 +101,11 @@ def verify(context: Admin) -> Response:
 @router.get("/doctor")
 @heavy
 async def show_doctor(context: Viewer) -> Response:
-    """Tell what doctor finds; it looks at most once in ten seconds."""
+    """Tell what doctor finds."""
     context.demand_installation("what doctor finds")
     findings: list[Finding] | Unread
     try:
-        findings, age_s = await context.services.doctor.ask()
+        findings, age_s = await context.services.examine()
     except UnreachableError as error:
         findings, age_s = Unread(str(error)), 0.0
     return await run_in_threadpool(_render_doctor, context, findings, age_s)

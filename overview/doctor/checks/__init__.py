@@ -1,12 +1,17 @@
 """
-What doctor looks at, in this order: one function for each subject.
+What is looked at, in this order: one function for each subject.
 
 A new look is a function that takes a ``View`` and yields findings, a line here, and a
 test. A look that the database refuses (a missing grant) becomes a finding of its own.
+Now, ``status``, ``doctor``, the metrics and the state of an app show what they find.
 """
 
 from overview.doctor.checks.broker import look_at_broker
-from overview.doctor.checks.database import look_at_grants, look_at_pooler
+from overview.doctor.checks.database import (
+    look_at_database,
+    look_at_grants,
+    look_at_pooler,
+)
 from overview.doctor.checks.hosts import (
     look_at_clocks,
     look_at_programs,
@@ -15,10 +20,13 @@ from overview.doctor.checks.hosts import (
 )
 from overview.doctor.checks.mail import look_at_mail, look_at_senders
 from overview.doctor.checks.scheduler import (
+    look_at_lag,
     look_at_leader,
+    look_at_pauses,
     look_at_sending,
     look_at_tick,
 )
+from overview.doctor.checks.schema import look_at_schema
 from overview.doctor.checks.strangers import look_at_strangers
 from overview.doctor.checks.tasks import look_at_tasks
 from overview.doctor.checks.work import (
@@ -27,12 +35,15 @@ from overview.doctor.checks.work import (
     look_at_quarantine,
     look_at_queues,
     look_at_troubles,
+    look_at_uncertain,
 )
 from overview.doctor.checks.zones import look_at_zones
 from overview.doctor.finding import Look
 
-#: All looks but that at the schema, which comes first: tables may be missing.
+#: All looks.
 LOOKS: dict[str, Look] = {
+    "schema": look_at_schema,
+    "database": look_at_database,
     "pooler": look_at_pooler,
     "grants": look_at_grants,
     "leader": look_at_leader,
@@ -48,9 +59,25 @@ LOOKS: dict[str, Look] = {
     "mail": look_at_mail,
     "sender": look_at_senders,
     "queues": look_at_queues,
-    "quarantine": look_at_quarantine,
     "outbox": look_at_outbox,
     "held": look_at_held,
+    "lag": look_at_lag,
+    "pause": look_at_pauses,
+    "quarantine": look_at_quarantine,
+    "uncertain": look_at_uncertain,
     "troubles": look_at_troubles,
     "tzdata": look_at_zones,
 }
+
+#: Those that ask others than the database, or read much of it: they are done now and
+#: then, and what they found is kept.
+FAR = ("grants", "broker", "tasks", "sender", "tzdata")
+
+#: The others, which are done whenever somebody asks how it is.
+NEAR = tuple(name for name in LOOKS if name not in FAR)
+
+#: Those that Now shows beside its lists of a day, which have all troubles.
+ON_NOW = tuple(name for name in NEAR if name != "troubles")
+
+#: Those that concern whoever may know one small app alone, and tell of no other.
+FOR_APPS = ("database", "leader", "tick", "sending", "queues", "lag", "pause")

@@ -24,7 +24,8 @@ def look_at_broker(view: View) -> Iterator[Finding]:
         sender.find_empty_queues()
     except BrokerUnreachableError as error:
         found = str(error).removesuffix(".")
-        yield Finding("broker", Health.BAD, f"{found}. Start it, or correct its URL.")
+        detail = f"{found}. Start it, or correct its URL."
+        yield Finding("broker", Health.BAD, detail, "the broker does not answer")
     else:
         yield Finding("broker", Health.GOOD, "it answers and has all queues")
     finally:

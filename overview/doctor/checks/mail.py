@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,9 +11,7 @@ from actions.small_apps.senders import find_sender_doubt
 from models.database.tables import small_apps
 from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
-
-#: While there are mails to send, one is tried at least every five minutes.
-_FORGOTTEN = timedelta(minutes=15)
+from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER
 
 #: The most apps that are named.
 _NAMED = 5
@@ -48,6 +45,7 @@ def look_at_mail(view: View) -> Iterator[Finding]:
     """Report mail servers that are left alone because they serve nobody."""
     for pause in fetch_pauses(view.connection):
         # No trial although one was due: there are no mails, or the server was replaced.
-        forgotten = view.now - pause.retry_at > _FORGOTTEN
+        forgotten = view.now - pause.retry_at > MAIL_FORGOTTEN_AFTER
         health = Health.DOUBTFUL if forgotten else Health.BAD
-        yield Finding("mail", health, str(pause))
+        title = "the mail server serves nobody"
+        yield Finding("mail", health, str(pause), title, pause.since)

@@ -1,55 +1,113 @@
-"""Whether a scheduler leads, ticks and can send."""
+"""Whether a scheduler leads, ticks and can send, and whether it is asked to rest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
-from actions.leader import fetch_leader, get_last_tick_at, get_send_failure
+from actions.leader import Holder, get_last_tick_at, get_send_failure
+from actions.pausing.pause_state import fetch_app_pauses, fetch_pauses
 from models.units import format_age
+from operations.fleet.processes import Role, Seen
 from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
+from overview.now.lag import fetch_lag
 
-#: A leader ticks every minute; if the last tick is older than this, it is late.
-LATE_TICK = timedelta(minutes=3)
-
-#: Heartbeats that may be missing: one of them may just be on its way.
-_LOST_BEATS = 2
+_UNLED = (
+    "Until one leads, nothing new is recorded or sent. What falls due meanwhile runs if"
+    " one comes back within the look-back; what is older follows catch_up, and is"
+    " recorded as missed otherwise."
+)
 
 
 def look_at_leader(view: View) -> Iterator[Finding]:
-    """Look for a leader and its heartbeats."""
-    holder = fetch_leader(view.connection)
+    """Look for a leader and its heartbeats, and for who would take over."""
+    holder = view.holder
     if holder is None:
-        starter = view.settings.name_starter("minutehand scheduler")
-        found = f"no scheduler leads. Start one: {starter}"
-        yield Finding("leader", Health.BAD, found)
+        detail = f"no scheduler leads. Start one: {_name_starter(view)}. {_UNLED}"
+        yield Finding("leader", Health.BAD, detail, "no scheduler leads")
         return
-    age = format_age(holder.heartbeat_age)
-    found = f"{holder.hostname} (pid {holder.pid}), heartbeat {age} ago"
+    who = describe_leader(holder) if view.app is None else "it"
+    found = f"{who} gave its last heartbeat {format_age(holder.heartbeat_age)} ago"
     # One second more, since writing a heartbeat takes a moment.
-    most = _LOST_BEATS * view.settings.lease_heartbeat + timedelta(seconds=1)
-    if holder.heartbeat_age <= most:
+    most = LOST_BEATS * view.settings.lease_heartbeat + timedelta(seconds=1)
+    if holder.heartbeat_age <= most and not holder.is_stale:
         yield Finding("leader", Health.GOOD, found)
         return
-    left = format_age(holder.expires_at - view.now)
+    left = holder.expires_at - view.now
+    standbys = find_standbys(view.seen, holder)
     every = format_age(view.settings.lease_heartbeat)
-    yield Finding(
-        "leader",
-        Health.DOUBTFUL,
-        f"{found}, though one is due every {every}: it hangs, or cannot reach the "
-        f"database. A standby takes over in {left}, if there is one.",
-    )
+    dead = f"{found}, and one is due every {every}: it is dead, frozen or cut off."
+    title, health = "the leader is dead or cut off", Health.BAD
+    if holder.is_stale:
+        title = "no scheduler leads"
+        ran_out = format_age(-left)
+        then = f"Its lease ran out {ran_out} ago, and no standby has taken it."
+        if not standbys:
+            then = f"{then} Start a scheduler: {_name_starter(view)}."
+        then = f"{then} {_UNLED}"
+    elif standbys:
+        health = Health.DOUBTFUL
+        name = standbys[0].process.name if view.app is None else "a standby"
+        then = f"{name} takes over in {format_age(left)}."
+    else:
+        starter = _name_starter(view)
+        then = (
+            f"There is no standby. Start a scheduler: {starter}. It leads in"
+            f" {format_age(left)}. {_UNLED}"
+        )
+    yield Finding("leader", health, f"{dead} {then}", title, holder.heartbeat_at)
+
+
+def describe_leader(holder: Holder) -> str:
+    """Name the process that leads."""
+    return f"{holder.hostname} (pid {holder.pid})"
+
+
+def find_standbys(seen: Sequence[Seen], holder: Holder) -> list[Seen]:
+    """Return the living schedulers that would take over from *holder*."""
+    return [
+        each
+        for each in seen
+        if each.process.role is Role.SCHEDULER
+        and each.is_alive
+        and (each.process.hostname, each.process.pid) != (holder.hostname, holder.pid)
+    ]
+
+
+def _name_starter(view: View) -> str:
+    return view.settings.name_starter("minutehand scheduler")
 
 
 def look_at_tick(view: View) -> Iterator[Finding]:
-    """Look at the age of the last tick."""
+    """Look at the age of the last tick; a new leader is given time for its first."""
     ticked_at = get_last_tick_at(view.connection)
-    if ticked_at is None:
-        yield Finding("tick", Health.BAD, "there has never been one")
-        return
-    late = view.now - ticked_at > LATE_TICK
-    found = f"the last one was {format_age(view.now - ticked_at)} ago"
-    yield Finding("tick", Health.BAD if late else Health.GOOD, found)
+    holder = view.holder
+    is_led = holder is not None and not holder.is_stale
+    found = "there has never been one"
+    if ticked_at is not None:
+        found = f"the last one was {format_age(view.now - ticked_at)} ago"
+    if not is_tick_late(holder, ticked_at, view.now):
+        yield Finding("tick", Health.GOOD, found)
+    elif not is_led:
+        # The leader's finding says why, and what to do.
+        yield Finding("tick", Health.BAD, found, "nobody ticks", ticked_at)
+    else:
+        detail = (
+            f"{found}, though a scheduler leads. It holds the lease, so no other takes"
+            " over. Look at its log, or stop it: a standby leads within a minute."
+        )
+        title = "the scheduler does not tick"
+        yield Finding("tick", Health.BAD, detail, title, ticked_at)
+
+
+def is_tick_late(
+    holder: Holder | None, ticked_at: datetime | None, now: datetime
+) -> bool:
+    """Return whether a tick is due that has not come; *now* is the database's clock."""
+    led_since = None if holder is None or holder.is_stale else holder.acquired_at
+    since = max((e for e in (ticked_at, led_since) if e is not None), default=None)
+    return since is None or now - since > TICK_LATE_AFTER
 
 
 def look_at_sending(view: View) -> Iterator[Finding]:
@@ -57,5 +115,44 @@ def look_at_sending(view: View) -> Iterator[Finding]:
     failure = get_send_failure(view.connection)
     if failure is not None:
         since = view.show(failure.since)
-        found = f"the scheduler has failed to send since {since}: {failure.error}"
-        yield Finding("sending", Health.BAD, found)
+        error = "" if view.app is not None else f": {failure.error.removesuffix('.')}"
+        detail = (
+            f"the scheduler has failed to send since {since}{error}. What falls due is"
+            " recorded, and is sent as soon as the broker answers."
+        )
+        title = "the broker takes nothing"
+        yield Finding("sending", Health.BAD, detail, title, failure.since)
+
+
+def look_at_lag(view: View) -> Iterator[Finding]:
+    """Look at how long operations wait from being recorded to their start."""
+    lag = fetch_lag(view.connection, app=view.app)
+    if lag.p95 is None or lag.p95 < LAG_LONG:
+        found = "operations begin in time"
+        yield Finding("lag", Health.GOOD, found)
+        return
+    detail = (
+        f"of 100 operations within the last hour, 5 began {format_age(lag.p95)} or more"
+        " after they were recorded: a broker that was away, or too few workers."
+    )
+    yield Finding("lag", Health.DOUBTFUL, detail, "operations begin late")
+
+
+def look_at_pauses(view: View) -> Iterator[Finding]:
+    """Look whether everything (of the app) is paused."""
+    if view.app is None:
+        pause, _apps, _actions = fetch_pauses(view.connection)
+        what = "everything"
+    else:
+        whole, own, _actions = fetch_app_pauses(view.connection, view.app)
+        pause, what = (whole and whole.seen_by(view.app)) or own, "the app"
+    if pause is not None:
+        by = "" if pause.by is None else f" by {pause.by}"
+        note = "" if pause.note is None else f" ({pause.note})"
+        end = "somebody resumes it" if pause.until is None else view.show(pause.until)
+        detail = (
+            f"{what} is paused{by} until {end}{note}. Nothing new is recorded. What"
+            " runs goes on, and runs by hand start."
+        )
+        title = f"{what} is paused"
+        yield Finding("pause", Health.DOUBTFUL, detail, title, pause.at)

@@ -11,4 +11,5 @@ from overview.doctor.finding import Finding, Health, View
 def look_at_strangers(view: View) -> Iterator[Finding]:
     """Report who else uses our queues, and what to do."""
     for each in fetch_strangers(view.connection):
-        yield Finding(f"queue {each.queue}", Health.BAD, each.hint)
+        title = "strangers use our queues"
+        yield Finding(f"queue {each.queue}", Health.BAD, each.hint, title)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 
 from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import fetch_quarantined
 from models.operation_state import OperationState, Queue
 from models.units import format_age
-from operations.fleet.processes import Role, Seen, fetch_processes
+from operations.fleet.processes import Role, Seen
 from operations.list_operations import fetch_stuck
 from operations.sending.why_not_sent import fetch_unsent
 from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import UNSENT_AFTER, UNTAKEN_AFTER
 from overview.installation.figures import (
     Backlog,
     count_uncertain,
-    fetch_backlog,
     fetch_held,
     fetch_troubles,
     find_oldest,
@@ -26,28 +25,23 @@ from overview.installation.figures import (
     find_takers,
 )
 
-#: Unsent for longer, with nothing in the way, is late: the leader looks every second.
-_UNSENT = timedelta(minutes=1)
-
-#: Sent and not claimed for longer: the workers may be too few.
-_UNCLAIMED = timedelta(minutes=5)
-
 #: The most kinds of trouble that are named one by one.
 _NAMED = 10
 
 
 def look_at_quarantine(view: View) -> Iterator[Finding]:
     """Look for actions in quarantine, which the tick leaves out."""
-    for row in fetch_quarantined(view.connection):
+    for row in fetch_quarantined(view.connection, app=view.app):
         reason = row.quarantine_reason or ""
         end = "" if reason.endswith((".", "?")) else "."
         found = f"{row.uid} (app {row.app}): {reason}{end} Post it again."
-        yield Finding("quarantine", Health.DOUBTFUL, found)
+        title = "an action is quarantined"
+        yield Finding("quarantine", Health.DOUBTFUL, found, title)
 
 
 def look_at_outbox(view: View) -> Iterator[Finding]:
     """Look for operations that should have been sent."""
-    unsent = fetch_unsent(view.connection, older_than=_UNSENT)
+    unsent = fetch_unsent(view.connection, older_than=UNSENT_AFTER)
     if unsent:
         oldest = unsent[0].send_at
         assert oldest is not None  # a pending operation has an instant to be sent at
@@ -59,45 +53,51 @@ def look_at_outbox(view: View) -> Iterator[Finding]:
         )
         found = f"{many} to be sent, the oldest since {since}"
         hint = "Check that a scheduler leads and that the broker answers."
-        yield Finding("outbox", Health.BAD, f"{found}. {hint}")
+        title = "operations are not sent"
+        yield Finding("outbox", Health.BAD, f"{found}. {hint}", title, oldest)
 
 
 def look_at_queues(view: View) -> Iterator[Finding]:
     """Look for queues that no worker takes, or that workers do not take fast enough."""
     connection = view.connection
-    seen = fetch_processes(connection)
-    backlog = fetch_backlog(connection)
     stuck = {
         queue: (count, oldest)
-        for queue, count, oldest in fetch_stuck(connection, older_than=_UNCLAIMED)
+        for queue, count, oldest in fetch_stuck(
+            connection, older_than=UNTAKEN_AFTER, app=view.app
+        )
     }
-    scheduled = find_scheduled_queues(connection)
+    scheduled = find_scheduled_queues(connection, app=view.app)
     pauses = fetch_queue_pauses(connection)
     for queue in Queue:
         waiting = [
             each
-            for each in backlog
+            for each in view.backlog
             if each.queue is queue and each.state is not OperationState.RUNNING
         ]
         found = _describe_waiting(view, waiting)
-        takers = find_takers(seen, queue)
+        takers = find_takers(view.seen, queue)
         subject = f"queue {queue.value}"
         if queue in pauses:
-            found = f"{_describe_pause(view, queue, pauses[queue])} {found}"
-            yield Finding(subject, Health.DOUBTFUL, found)
-        elif not takers:
-            starter = view.settings.name_starter(f"minutehand worker -Q {queue.value}")
-            is_scheduled = queue in scheduled
-            yield _judge_untaken(queue, found, seen, starter, scheduled=is_scheduled)
-        elif queue in stuck:
-            count, oldest = stuck[queue]
+            pause = pauses[queue].seen_by(view.app)
             yield Finding(
                 subject,
                 Health.DOUBTFUL,
+                f"{_describe_pause(view, queue, pause)} {found}",
+                f"{queue.value} is paused",
+                pause.at,
+                queue,
+            )
+        elif not takers:
+            yield _judge_untaken(view, queue, waiting, is_scheduled=queue in scheduled)
+        elif queue in stuck:
+            count, oldest = stuck[queue]
+            detail = (
                 f"{count} sent and not taken, the oldest since {view.show(oldest)}. "
                 f"The queue has {_describe_takers(takers)}: too few, or they hang. "
-                f"{found}",
+                f"{found}"
             )
+            title = f"{queue.value} is behind"
+            yield Finding(subject, Health.DOUBTFUL, detail, title, oldest, queue)
         else:
             yield Finding(subject, Health.GOOD, f"{_describe_takers(takers)}; {found}")
 
@@ -114,37 +114,43 @@ def _describe_pause(view: View, queue: Queue, pause: Pause) -> str:
 
 
 def _judge_untaken(
-    queue: Queue, waiting: str, seen: Sequence[Seen], starter: str, *, scheduled: bool
+    view: View, queue: Queue, waiting: Sequence[Backlog], *, is_scheduled: bool
 ) -> Finding:
     """Judge a queue without a worker: bad if anything waits or is scheduled there."""
     subject = f"queue {queue.value}"
-    is_empty = waiting == _NOTHING
-    if is_empty and not scheduled:
+    if not waiting and not is_scheduled:
         found = "no worker takes it, and no action needs it"
         return Finding(subject, Health.GOOD, found)
-    found = "no worker takes it" + ("" if is_empty else f"; {waiting}")
+    found = "no worker takes it"
+    if waiting:
+        found += f"; {_describe_waiting(view, waiting)}"
     last = min(
         (
             each.age
-            for each in seen
+            for each in view.seen
             if each.process.role is Role.WORKER and queue.value in each.process.queues
         ),
         default=None,
     )
     if last is not None:
         found += f"; the last worker gave a sign of life {format_age(last)} ago"
+    starter = view.settings.name_starter(f"minutehand worker -Q {queue.value}")
     todo = (
         f"Start one: {starter}. (A worker that cannot reach its broker counts as none.)"
     )
-    resting = [each for each in seen if each.is_alive and each.drain_asked_at]
+    resting = [each for each in view.alive if each.drain_asked_at and not view.app]
     if resting:
         names = ", ".join(sorted(each.process.name for each in resting)[:_NAMED])
         todo = (
             f"Drained workers take nothing: {names}. Resume one: minutehand workers"
             f" resume NAME. Or start one: {starter}."
         )
-    return Finding(subject, Health.BAD, f"{found}. {todo}")
+    detail = f"{found}. {_SAFE} {todo}" if waiting else f"{found}. {todo}"
+    title = f"no worker takes {queue.value}"
+    return Finding(subject, Health.BAD, detail, title, find_oldest(waiting), queue)
 
+
+_SAFE = "Nothing is lost: each is recorded, and is sent again under the same id."
 
 _NOTHING = "nothing waits"
 
@@ -181,7 +187,8 @@ def look_at_held(view: View) -> Iterator[Finding]:
         age = format_age(view.now - held.since)
         error = held.error.removesuffix(".")
         found = f"{error}; {many} for it, of {apps}, the oldest for {age}"
-        yield Finding("platform", Health.BAD, found)
+        title = "operations wait for the platform"
+        yield Finding("platform", Health.BAD, found, title, held.since)
 
 
 def look_at_troubles(view: View) -> Iterator[Finding]:
@@ -201,8 +208,13 @@ def look_at_troubles(view: View) -> Iterator[Finding]:
     if not troubles:
         found = "nothing failed, was missed or is uncertain"
         yield Finding("last hour", Health.GOOD, found)
-    uncertain = count_uncertain(view.connection)
+
+
+def look_at_uncertain(view: View) -> Iterator[Finding]:
+    """Look for mails that somebody has to decide about, however old."""
+    uncertain = count_uncertain(view.connection, app=view.app)
     if uncertain:
         many = "1 mail is" if uncertain == 1 else f"{uncertain} mails are"
         found = f"{many} uncertain: sent, or perhaps not. Decide: minutehand mails list"
-        yield Finding("mails", Health.DOUBTFUL, f"{found} --state uncertain")
+        title = "mails are uncertain"
+        yield Finding("mails", Health.DOUBTFUL, f"{found} --state uncertain", title)

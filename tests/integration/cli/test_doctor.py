@@ -86,14 +86,18 @@ def test_without_a_scheduler_two_things_are_bad(call: Call):
     assert {"leader", "tick"} == bad
 
 
-@pytest.mark.parametrize(("age", "health"), [(2 * MINUTE, "ok"), (4 * MINUTE, "bad")])
+@pytest.mark.parametrize(("age", "health"), [(MINUTE, "ok"), (2 * MINUTE, "bad")])
 @pytest.mark.usefixtures("leader")
 def test_leader_that_does_not_tick_is_bad(call: Call, age: timedelta, health: str):
     """
     A leader that renews its lease and ticks no more is found out.
     """
     with writing(get_engine()) as connection:
-        connection.execute(sa.update(leases).values(last_tick_at=db_now(-age)))
+        connection.execute(
+            sa.update(leases).values(
+                acquired_at=db_now(-5 * MINUTE), last_tick_at=db_now(-age)
+            )
+        )
 
     answer = call("doctor", "--json")
 
@@ -128,6 +132,31 @@ def test_schema_of_another_version_is_bad_and_ends_the_look(
 
     assert (1, {"schema": "bad"}) == (answer.code, list_found(answer))
     assert "minutehand migrate" in find_detail(answer, "schema")
+
+
+def test_read_only_database_is_named_as_that(
+    embedded: Call, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    As after a fail-over to a replica: all can be read, and nothing written.
+    """
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", postgres_url)
+    assert 0 == embedded("tick").code
+
+    @sa.event.listens_for(get_engine(), "connect")
+    def _demote(connection: Any, _record: object) -> None:
+        connection.execute("set default_transaction_read_only = on")
+        connection.commit()
+
+    get_engine().dispose()
+    answer = embedded("doctor", "--json")
+    refused = embedded("apps", "pause", "--all")
+
+    assert (1, "bad") == (answer.code, list_found(answer)["database"])
+    told = find_detail(answer, "database")
+    assert told.startswith("the database is read-only: default_transaction_read_only")
+    assert 6 == refused.code
+    assert "the database is read-only: " in refused.err
 
 
 def test_database_that_is_away_is_no_finding(

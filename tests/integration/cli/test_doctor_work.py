@@ -18,7 +18,7 @@ from models.database.tables import breakers, deliveries, leases, operations
 from models.operation_state import Reason
 from operations.adapters.breaker import Breaker
 from operations.fleet.processes import Process, Role
-from overview.doctor.checks.hosts import LITTLE_SPACE, NO_SPACE
+from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker
 from tests.scheduling import make_operation, record_all
@@ -199,16 +199,26 @@ def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
     assert (health, True) == (found, "(full)" in detail)
 
 
-def test_leader_that_missed_two_beats_is_to_be_looked_at(call: Call):
+def test_dead_leader_is_told_with_what_comes(call: Call):
     """
-    Before its lease has run out.
+    Before its lease has run out: who takes over, and in how many seconds.
     """
     with writing(get_engine()) as connection:
         connection.execute(
-            sa.update(leases).values(heartbeat_at=db_now(-timedelta(seconds=25)))
+            sa.update(leases).values(
+                heartbeat_at=db_now(-timedelta(seconds=25)),
+                expires_at=db_now(timedelta(seconds=35)),
+            )
         )
+    alone = find(call("doctor", "--json"), "leader")
+    standby = replace(make_worker("b"), role=Role.SCHEDULER, name="scheduler@b")
+    sign(standby)
+    health, detail = find(call("doctor", "--json"), "leader")
 
-    assert "look" == find(call("doctor", "--json"), "leader")[0]
+    assert "bad" == alone[0]
+    assert "it is dead, frozen or cut off. There is no standby." in alone[1]
+    assert "look" == health
+    assert re.search(r"scheduler@b takes over in 3\d s\.$", detail)
 
 
 def fail(app: str, reason: str, age: timedelta, state: str = "failed") -> None:

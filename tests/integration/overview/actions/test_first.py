@@ -13,9 +13,12 @@ from overview.actions.first import APP, post_first_action
 from overview.apps.shown import fetch_detailed_app
 from overview.now.present import fetch_now
 from overview.recipients import count_inside, read_stored
+from settings import read_settings
 from tests.scheduling import fetch_action
 
 ME = "ada@example.com"
+
+SETTINGS = read_settings({"MINUTEHAND_HOME": "/data"}, env_file=None)
 
 
 def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> Outcome:
@@ -32,7 +35,7 @@ def test_action_is_scheduled_and_mails_whoever_asked(engine: sa.Engine):
     posted = begin(engine).posted
 
     with reading(engine) as connection:
-        found = fetch_now(connection)
+        found = fetch_now(connection, SETTINGS)
         app = fetch_detailed_app(connection, APP)
         row = fetch_action(engine, posted.uid)
         stored = read_stored(row.uid, row.document)
@@ -68,4 +71,4 @@ def test_bad_input_stores_nothing(engine: sa.Engine, email: str, zone: str):
         begin(engine, email, zone)
 
     with reading(engine) as connection:
-        assert not fetch_now(connection).pulse.has_actions
+        assert not fetch_now(connection, SETTINGS).pulse.has_actions

@@ -9,12 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader
-from models.database.engine import reading, writing
-from models.database.tables import operation_steps
+from models.database.engine import db_now, reading, writing
+from models.database.tables import leases, operation_steps, processes
 from models.errors import NotFoundError
 from overview.doctor.finding import Health
 from overview.json_form import write_json
 from overview.now.present import Now, fetch_now
+from settings import read_settings
 from tests.presence import give_sign, make_worker
 from tests.scheduling import (
     MINUTE,
@@ -26,10 +27,12 @@ from tests.scheduling import (
     record_all,
 )
 
+SETTINGS = read_settings({"MINUTEHAND_HOME": "/data"}, env_file=None)
+
 
 def fetch(engine: sa.Engine, **options: Any) -> Now:
     with reading(engine) as connection:
-        return fetch_now(connection, **options)
+        return fetch_now(connection, SETTINGS, **options)
 
 
 def put(engine: sa.Engine, number: int, **values: Any) -> Any:
@@ -166,14 +169,14 @@ def test_queue_without_worker_is_told(engine: sa.Engine):
     """
     Leader(engine).hold()
     give_sign(engine, make_worker("a", queues=["heavy"]))
-    give_sign(engine, make_worker("b"), age=timedelta(hours=1))
+    give_sign(engine, make_worker("b"), age=30 * MINUTE)
     past = get_now(engine) - 5 * MINUTE
     put(engine, 0, recorded_at=past, send_at=past, state="queued", sent_at=past)
     put(engine, 1, send_at=get_now(engine) + MINUTE)
 
     found = fetch(engine).as_json()
 
-    assert "On time, but quick stands still." == found["verdict"]["headline"]
+    assert "Ticking, but no worker takes quick." == found["verdict"]["headline"]
     assert (1, 0) == (
         found["pulse"]["queues"]["quick"]["waiting"],
         found["pulse"]["queues"]["quick"]["workers"],
@@ -202,12 +205,24 @@ def test_app_sees_nothing_of_others(engine: sa.Engine):
     put(engine, 2, app="Qother", action_uid="Quid", state="skipped", reason="Qreason")
     Leader(engine).hold()
     with engine.begin() as connection:
-        connection.execute(sa.text("UPDATE leases SET hostname = 'Qhost'"))
+        connection.execute(
+            sa.update(leases).values(
+                hostname="Qhost",
+                heartbeat_at=db_now(-MINUTE / 2),
+                send_failing_since=db_now(),
+                send_error="Qsent",
+            )
+        )
+    give_sign(engine, make_worker("Qresting", queues=[]))
+    with engine.begin() as connection:
+        connection.execute(sa.update(processes).values(drain_asked_at=db_now()))
+    put(engine, 3, state="queued")
 
     mine, all_ = fetch(engine, app="app"), fetch(engine)
 
     assert "Q" not in write_json(mine.as_json())
-    for word in ("Qname", "Qerror", "Qhost", "Qreason"):
+    assert ["leader", "sending", "queue"] == [e.kind for e in mine.verdict.alarms]
+    for word in ("Qname", "Qerror", "Qhost", "Qreason", "Qsent", "Qresting"):
         assert word in write_json(all_.as_json())
 
 

@@ -1,151 +1,107 @@
-"""What is wrong and what is fine follows from the figures alone."""
+"""How it is, in one sentence, follows from the findings and the figures of a day."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 
 from models.operation_state import Queue
-from overview.doctor.finding import Health
-from overview.now.verdict import Figures, QueueFigures, judge
+from overview.doctor.finding import Finding, Health
+from overview.now.verdict import Day, judge
 
-NOW = datetime(2026, 10, 20, 2, 2, 37, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
+NOON = datetime(2026, 10, 20, 12, tzinfo=UTC)
 
-#: Nothing is wrong.
-CALM = Figures(now=NOW, last_tick_at=NOW - timedelta(seconds=37))
-
-STUCK = QueueFigures(Queue.QUICK, waiting=14, since=NOW - 4 * MINUTE)
-SLOW = QueueFigures(Queue.HEAVY, waiting=2, since=NOW - 6 * MINUTE, workers=1)
-FRESH = QueueFigures(Queue.HEAVY, waiting=2, since=NOW - timedelta(seconds=3))
+WELL = Finding("tick", Health.GOOD, "the last one was 3 s ago")
+UNLED = Finding("leader", Health.BAD, "start one", "no scheduler leads", NOON)
+DYING = Finding("leader", Health.DOUBTFUL, "b takes over", "the leader is dead", NOON)
+FULL = Finding("space", Health.BAD, "12 B free", "the workspace is full")
+STUCK = Finding(
+    "queue quick", Health.BAD, "14 wait", "no worker takes quick", NOON, Queue.QUICK
+)
+BEHIND = Finding("queue heavy", Health.DOUBTFUL, "2 wait", "heavy is behind", NOON)
+PAUSED = Finding("pause", Health.DOUBTFUL, "everything", "everything is paused", NOON)
+SLOW = Finding("lag", Health.DOUBTFUL, "5 of 100", "operations begin late")
+SILENT = Finding("worker", Health.DOUBTFUL, "celery@a", "a worker is silent")
+UNTITLED = Finding("tzdata", Health.DOUBTFUL, "it moves hello")
+FAILED = Day(failed=55, causes=4, missed=5)
 
 
 @pytest.mark.parametrize(
-    ("changes", "health", "headline"),
+    ("findings", "day", "health", "headline"),
     [
-        ({}, Health.GOOD, "On time, and nothing went wrong since yesterday."),
-        ({"queues": [FRESH]}, Health.GOOD, "On time, and nothing went wrong"),
-        ({"has_actions": False}, Health.GOOD, "Ticking. Nothing is scheduled yet."),
-        ({"skipped": 3, "late": 2}, Health.GOOD, "On time, and nothing went wrong"),
-        (
-            {"failed": 55, "causes": 4, "missed": 5},
-            Health.DOUBTFUL,
-            "On time, but 55 runs failed, of 4 causes.",
-        ),
-        (
-            {"failed": 1, "causes": 1},
-            Health.DOUBTFUL,
-            "On time, but 1 run failed, of 1 cause.",
-        ),
-        ({"missed": 1}, Health.DOUBTFUL, "On time, but 1 occurrence was missed."),
-        ({"uncertain": 2}, Health.DOUBTFUL, "On time, but 2 mails are uncertain."),
-        ({"quarantined": 1}, Health.DOUBTFUL, "On time, but 1 action is quarantined."),
-        ({"silent": 1}, Health.DOUBTFUL, "On time, but 1 worker is silent."),
-        ({"failed": None}, Health.DOUBTFUL, "On time, but what went wrong cannot be"),
-        ({"paused_since": NOW}, Health.DOUBTFUL, "Everything is paused."),
-        ({"queues": [SLOW]}, Health.BAD, "On time, but heavy is behind."),
-        (
-            {"queues": [STUCK], "failed": 55, "causes": 4},
-            Health.BAD,
-            "On time, but quick stands still.",
-        ),
-        (
-            {"queues": [STUCK], "send_failing_since": NOW - MINUTE},
-            Health.BAD,
-            "Ticking, but the broker takes nothing.",
-        ),
-        (
-            {"last_tick_at": NOW - 3 * MINUTE},
-            Health.BAD,
-            "The scheduler does not tick.",
-        ),
-        (
-            {"is_led": False, "queues": [STUCK], "last_tick_at": NOW - 9 * MINUTE},
-            Health.BAD,
-            "Nobody leads: nothing is scheduled or sent.",
-        ),
+        ([], Day(), "ok", "On time, and nothing went wrong since yesterday."),
+        ([], Day(skipped=3, late=2), "ok", "On time, and nothing went wrong"),
+        ([], FAILED, "look", "On time, but 55 runs failed, of 4 causes."),
+        ([], Day(failed=1, causes=1), "look", "On time, but 1 run failed, of 1 cause."),
+        ([], Day(missed=1), "look", "On time, but 1 occurrence was missed."),
+        ([], Day(uncertain=2), "look", "On time, but 2 mails are uncertain."),
+        ([], None, "look", "On time, but what went wrong cannot be read."),
+        ([SILENT], Day(), "look", "On time, but a worker is silent."),
+        ([UNTITLED], Day(), "look", "On time, but tzdata needs a look."),
+        ([SILENT], FAILED, "look", "On time, but 55 runs failed"),
+        ([SLOW], FAILED, "look", "Ticking, but operations begin late."),
+        ([PAUSED], Day(), "look", "Everything is paused."),
+        ([BEHIND], Day(), "look", "Ticking, but heavy is behind."),
+        ([DYING], Day(), "look", "The leader is dead."),
+        ([FULL], Day(), "bad", "Ticking, but the workspace is full."),
+        ([FULL, STUCK], FAILED, "bad", "Ticking, but the workspace is full."),
+        ([FULL, STUCK, UNLED], FAILED, "bad", "No scheduler leads."),
     ],
 )
 def test_headline_names_the_gravest(
-    changes: dict[str, Any], health: Health, headline: str
+    findings: list[Finding], day: Day | None, health: str, headline: str
 ):
     """
     One thing, so that somebody who was woken knows where to begin.
     """
-    verdict = judge(replace(CALM, **changes))
+    verdict = judge([WELL, *findings], day)
 
-    assert health is verdict.health
+    assert health == verdict.health
     assert verdict.headline.startswith(headline)
+
+
+def test_whatever_is_bad_is_an_alarm():
+    """
+    The scheduler first; of what only needs a look, what concerns every run.
+    """
+    verdict = judge([SILENT, BEHIND, FULL, WELL, UNLED], Day())
+
+    assert ["leader", "space", "queue"] == [each.kind for each in verdict.alarms]
+    assert [SILENT] == verdict.doubts
 
 
 def test_text_has_all_figures():
     """
     The gravest first, and that the rest works.
     """
-    figures = replace(
-        CALM, failed=55, causes=4, missed=5, uncertain=1, skipped=1, late=12
-    )
+    day = Day(failed=55, causes=4, missed=5, skipped=1, uncertain=1, late=12)
 
     assert (
         "The scheduler ticks and records everything. Since yesterday at this time 55"
         " runs failed, of 4 causes; 5 occurrences were missed; 1 mail is uncertain; 1"
         " was skipped; 12 began late."
-    ) == judge(figures).text
+    ) == judge([WELL], day).text
 
 
 def test_nothing_fine_is_said_of_what_is_not():
     """
-    Nobody leads, so nobody ticks.
+    Nobody leads, so nobody ticks; and what is unknown is not called fine.
     """
-    verdict = judge(replace(CALM, is_led=False, unled_since=NOW - MINUTE))
+    unread = judge([WELL], None).text
 
-    assert "ticks" not in verdict.text
-    assert [("leader", NOW - MINUTE)] == [(e.kind, e.since) for e in verdict.alarms]
+    assert "ticks" not in judge([UNLED], Day()).text
+    assert "could not be read" in unread
+    assert "nothing failed" not in unread
 
 
-def test_alarm_of_a_queue_says_how_much_waits():
+def test_new_installation_has_nothing_scheduled():
     """
-    And since when, and that nothing is lost.
+    Nothing is due, and that is well.
     """
-    (alarm,) = judge(replace(CALM, queues=[STUCK, FRESH])).alarms
+    verdict = judge([WELL], Day(), has_actions=False)
 
-    assert (Queue.QUICK, "No worker takes anything from quick") == (
-        alarm.queue,
-        alarm.title,
+    assert ("ok", "Ticking. Nothing is scheduled yet.") == (
+        verdict.health,
+        verdict.headline,
     )
-    assert alarm.text.startswith("14 wait, the oldest for 4 min. Nothing is lost")
-
-
-def test_queue_that_stands_still_comes_before_one_that_is_behind():
-    """
-    In the headline and in the alarms, whatever the order of the queues.
-    """
-    slow, stuck = replace(SLOW, queue=Queue.QUICK), replace(STUCK, queue=Queue.HEAVY)
-    verdict = judge(replace(CALM, queues=[slow, stuck]))
-
-    assert "On time, but heavy stands still." == verdict.headline
-    assert [Queue.HEAVY, Queue.QUICK] == [each.queue for each in verdict.alarms]
-
-
-def test_new_leader_is_given_time_to_tick():
-    """
-    The last tick was that of the one before it.
-    """
-    figures = replace(
-        CALM, last_tick_at=NOW - 20 * MINUTE, leads_since=NOW - timedelta(seconds=20)
-    )
-
-    assert judge(figures).health is Health.GOOD
-
-
-def test_unread_part_is_said():
-    """
-    What is unknown is not called fine.
-    """
-    verdict = judge(replace(CALM, failed=None, missed=None))
-
-    assert "could not be read" in verdict.text
-    assert "nothing failed" not in verdict.text
