@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Annotated
 
@@ -157,9 +158,17 @@ def link(
     """
     Print a link that signs somebody in at the pages, once.
 
-    It works for 15 minutes; the session that follows lasts for 12 hours.
+    It works for 15 minutes; the session that follows lasts for 12 hours. It is printed
+    to a terminal alone: whoever reads a log could sign in by it.
     """
     _refuse_neither(app, all_=all_)
+    if not sys.stdout.isatty():
+        msg = (
+            "standard output is no terminal, and whoever reads what is kept of it could"
+            " sign in. Call this in a terminal (ssh -t, docker exec -it,"
+            " kubectl exec -it)."
+        )
+        raise UsageError(msg)
     settings = get_settings()
     if settings.web_url is None and not settings.web_port:
         msg = (

@@ -16,6 +16,7 @@ import typer
 from cli.connection import get_settings
 from cli.embedded import CONCURRENCY, run_embedded
 from cli.output import print_note
+from cli.sign_in_links import tell_how_to_sign_in
 from serving.server import WebServer
 from settings import is_color_wanted
 from telemetry import configure_logging, serve_metrics
@@ -46,6 +47,7 @@ def up(
     def tell_where(web: WebServer | None) -> None:
         if web is not None:
             print_note(f"The pages and the HTTP API answer at {web.url}.")
+            tell_how_to_sign_in(web.url)
         if settings.broker_url.startswith("memory"):
             print_note(f"All data is in {settings.home}. Ctrl-C stops everything.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli.connection import get_engine, get_settings
 from cli.output import print_note
-from cli.sign_in_links import make_link_here
+from cli.sign_in_links import tell_how_to_sign_in
 from cli.web_app import make_app
 from migrations.schema_revisions import check_schema
 from models.errors import UsageError
@@ -31,5 +31,5 @@ def web() -> None:
     check_schema(get_engine())
     server = WebServer(settings, make_app)
     print_note(f"The pages and the HTTP API answer at {server.url}. Ctrl-C stops it.")
-    print_note(f"To sign in, once and within 15 minutes: {make_link_here(server.url)}")
+    tell_how_to_sign_in(server.url)
     server.run()

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import os
 import pwd
+import select
 import shutil
 import signal
 import socket
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, Any, TextIO, TypeVar
 
 import psycopg
 
@@ -126,7 +127,7 @@ def is_listening(port: int) -> bool:
 def run_process(
     command: Sequence[str | Path],
     *,
-    log: Path,
+    log: Path | Terminal,
     environ: Mapping[str, str] | None = None,
     user: str | None = None,
     cwd: Path = ROOT,
@@ -139,7 +140,7 @@ def run_process(
     Args:
         command: Program and arguments.
 
-        log: File to which both outputs are appended.
+        log: File to which both outputs are appended, or a terminal.
 
         environ: Added to the environment of the tests.
 
@@ -151,7 +152,12 @@ def run_process(
 
         stop_timeout_s: How long it may take before it is killed.
     """
-    with log.open("ab") as output:
+    with contextlib.ExitStack() as stack:
+        output: IO[Any] = (
+            log.stream
+            if isinstance(log, Terminal)
+            else stack.enter_context(log.open("ab"))
+        )
         process = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL,
@@ -217,6 +223,41 @@ def wait_for_port(
         return is_listening(port)
 
     wait_until(is_up, timeout_s=timeout_s, what=f"a server on port {port}")
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """
+    A terminal that somebody looks at.
+
+    Args:
+        stream: What a program writes to.
+
+        _reader: Where all that is written to it comes out.
+
+        _seen: What has come out so far.
+    """
+
+    stream: TextIO
+    _reader: int
+    _seen: bytearray
+
+    @property
+    def shown(self) -> str:
+        """All that was written to it."""
+        self.stream.flush()
+        while select.select([self._reader], [], [], 0)[0]:
+            self._seen.extend(os.read(self._reader, 1 << 16))
+        return self._seen.decode().replace("\r\n", "\n")
+
+
+@contextlib.contextmanager
+def open_terminal() -> Iterator[Terminal]:
+    """Open a terminal of 80 columns."""
+    reader, writer = os.openpty()
+    with open(writer, "w") as stream:  # noqa: PTH123 - a descriptor
+        yield Terminal(stream, reader, bytearray())
+    os.close(reader)
 
 
 @contextlib.contextmanager

@@ -164,10 +164,14 @@ def _write_ways_in(
         lines = make_curl_lines(web.url, key.text, shorten_path(examples))
     script = Path(settings.home) / "try-the-api.sh"
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    link = make_link_here(web.url, engine=engine)
+    signed_in = "To look at it in a browser, signed in (once, within 15 minutes):"
+    is_seen = sys.stdout.isatty()
     return [
-        "To look at it in a browser, signed in (once, within 15 minutes):",
-        f"  {link}",
+        *(
+            [signed_in, f"  {make_link_here(web.url, engine=engine)}"]
+            if is_seen
+            else []
+        ),
         "To try the HTTP API from another shell, line by line or at once:",
         f"  sh {shlex.quote(str(shorten_path(script)))}",
     ]

@@ -10,29 +10,35 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.servers import PATIENCE_S, run_process, wait_until
+from tests.servers import PATIENCE_S, open_terminal, run_process, wait_until
 
 pytestmark = pytest.mark.integration
 
 _WEB = (sys.executable, "-m", "cli.main", "web")
 
 
-def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
-    """
-    With no key made yet, its first admin makes one at the API, from the server's page.
-    """
-    log = tmp_path / "log"
-    environ = {
+def make_environ(tmp_path: Path) -> dict[str, str]:
+    return {
         "MINUTEHAND_HOME": str(tmp_path / "home"),
         "MINUTEHAND_WEB_ADDRESS": "127.0.0.1:0",
         "MINUTEHAND_ACTOR": "ada",
         "PATH": "/usr/bin:/bin",
     }
 
-    def find_link() -> list[tuple[str, str]]:
-        return re.findall(r"(http://\S+)/sign-in\?link=(\S+)", log.read_text())
 
-    with run_process(_WEB, log=log, environ=environ) as process:
+def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
+    """
+    With no key made yet, its first admin makes one at the API, from the server's page.
+    """
+    environ = make_environ(tmp_path)
+
+    def find_link() -> list[tuple[str, str]]:
+        return re.findall(r"(http://\S+)/sign-in#(\S+)", terminal.shown)
+
+    with (
+        open_terminal() as terminal,
+        run_process(_WEB, log=terminal, environ=environ) as process,
+    ):
         wait_until(find_link, what="the link")
         ((url, secret),) = find_link()
         own, form = {"Origin": url}, {"secret": secret}
@@ -48,6 +54,7 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
             nobody = other.get("/api/v1/keys")
         process.send_signal(signal.SIGINT)
         code = process.wait(PATIENCE_S)
+        log = terminal.shown
 
     assert (303, 201, 403, 401) == (
         first.status_code,
@@ -61,6 +68,20 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
         change["kind"],
         change["change"],
     )
-    assert '"event": "web_signed_in"' in log.read_text()
-    assert 0 == code, log.read_text()
-    assert "Traceback" not in log.read_text()
+    assert "web_signed_in" in log
+    assert 0 == code, log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("command", ["web", "up"])
+def test_log_gets_no_link(tmp_path: Path, command: str):
+    """
+    As under systemd, or in a container: whoever reads it could sign in as an admin.
+    """
+    log = tmp_path / "log"
+    program = (*_WEB[:-1], command)
+    with run_process(program, log=log, environ=make_environ(tmp_path)):
+        wait_until(lambda: "To sign in" in log.read_text(), what="the start")
+
+    assert "minutehand keys link --all --role admin" in log.read_text()
+    assert "mhl_" not in log.read_text()

@@ -38,13 +38,35 @@ def test_key_signs_in_and_leads_back(looker: Looker, site: Site, *, script: bool
     expect(page).to_have_url(f"{site.url}/sign-in")
 
 
-def test_link_signs_in(looker: Looker, site: Site):
+@pytest.mark.parametrize("role", [None, Role.VIEWER])
+def test_link_signs_in(looker: Looker, site: Site, role: Role | None):
     """
-    A link asks once more before it is used up.
+    It asks once more before it is used up, and its secret is in no request but that.
     """
     with writing(site.engine) as connection:
         link = make_link(connection, Caller(None, "ada", Role.ADMIN, None))
-    page = looker.open(site, f"/sign-in?link={link}", role=None)
+    page = looker.open(site, "/sign-in", role=role)
+    told: list[str] = []
+    page.on("request", lambda each: told.append(f"{each.url} {each.headers}"))
+    page.goto("about:blank")
+    page.goto(f"{site.url}/sign-in#{link}")
+
+    expect(page).to_have_url(f"{site.url}/sign-in")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{site.url}/")
+    assert told
+    assert not [each for each in told if link in each]
+
+
+def test_link_signs_in_without_script(looker: Looker, site: Site):
+    """
+    Its secret is pasted, as the page says.
+    """
+    with writing(site.engine) as connection:
+        link = make_link(connection, Caller(None, "ada", Role.ADMIN, None))
+    page = looker.open(site, f"/sign-in#{link}", role=None, script=False)
+    expect(page.get_by_text("paste what stands behind its #")).to_be_visible()
+    page.get_by_label("key").fill(link)
     page.get_by_role("button", name="Sign in").click()
 
     expect(page).to_have_url(f"{site.url}/")

@@ -51,7 +51,7 @@ def main() -> None:
             caller = Caller(None, "you", Role.ADMIN, None)
             link = make_link(connection, caller)
         engine.dispose()
-        print(f"{url}/sign-in?link={link}")  # noqa: T201 - what it was called for
+        print(f"{url}/sign-in#{link}")  # noqa: T201 - what it was called for
         stop.wait()
 
 

@@ -1,8 +1,9 @@
 """
 The page at which people sign in, with a key or a link, and sign out.
 
-It is HTML that needs no script. Looking at it changes nothing, so whatever looks at a
-link before its owner does (a mail filter, a chat) does not use it up.
+Looking at it changes nothing, so whatever looks at a link before its owner does (a mail
+filter, a chat) does not use it up. The secret of a link stands behind the #, which only
+the script of the page reads; without script, one pastes it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _LARGEST_FORM = 4096
 
 
 @router.get(SIGN_IN)
-def show_page(request: Request, link: str = "", next: str = "") -> Response:  # noqa: A002 - as links have it
+def show_page(request: Request, next: str = "") -> Response:  # noqa: A002 - as links have it
     """Show how to sign in, or who is signed in."""
     chosen = keep_choice(request)
     if chosen is not None:
@@ -59,9 +60,7 @@ def show_page(request: Request, link: str = "", next: str = "") -> Response:  # 
         caller = find_person(request.app.state.services, request)
     except MinutehandError as error:
         return _refuse(request, error)
-    if caller is not None and not link:
-        return _render(request, who=caller)
-    return _render(request, link=link[:_LARGEST_FORM], goal=_check_goal(next))
+    return _render(request, who=caller, goal=_check_goal(next))
 
 
 @router.post(SIGN_IN)
@@ -157,5 +156,5 @@ def _refuse(request: Request, error: MinutehandError, goal: str = "") -> Respons
 def _render(
     request: Request, status: HTTPStatus = HTTPStatus.OK, **values: object
 ) -> Response:
-    given = {"who": None, "problem": "", "link": "", "goal": "", **values}
+    given = {"who": None, "problem": "", "goal": "", **values}
     return render_alone(request, "sign_in.html", given, status=status)

@@ -15,6 +15,8 @@
  *   data-key="g n"       pressed with these keys; data-row: j and k go there
  *   data-goto="ID 5 21"  a link to a line and column of a text; F8 goes to the next one
  *   data-unsaved         a form whose text would be lost: leaving the page asks
+ *   data-link="ID"       a form that takes the secret behind the # of the address, and is
+ *                        then shown instead of that element
  *   data-copy="ID"       copies the text of an element; data-all="NAME" checks all boxes
  */
 "use strict";
@@ -358,6 +360,18 @@
     for (const each of own("[data-script]")) each.hidden = each.dataset.script === "without";
   }
 
+  /** Take the secret of a link out of the address, which the history would keep. */
+  function takeLink() {
+    const form = find("form[data-link]");
+    const secret = location.hash.slice(1);
+    if (!form || !secret.startsWith("mhl_")) return;
+    history.replaceState(null, "", location.pathname + location.search);
+    form.elements.secret.value = secret;
+    form.hidden = false;
+    document.getElementById(form.dataset.link).hidden = true;
+    find("button", form).focus();
+  }
+
   async function copy(button) {
     const text = document.getElementById(button.dataset.copy)?.textContent ?? "";
     const label = button.textContent;
@@ -393,6 +407,8 @@
   tellZone();
   setInterval(renewDistances, 1000);
   prepare(document.body);
+  takeLink();
+  addEventListener("hashchange", takeLink);
   find("#refused")?.focus();
   find(".nav > ul [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   listen();

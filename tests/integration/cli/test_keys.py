@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import sqlalchemy as sa
 
 from cli.connection import get_settings
 from models.database.engine import make_engine, reading, writing
+from models.database.tables import sign_ins
 from overview.access.keys import authenticate
 from overview.access.sign_ins import follow_link
 from tests.integration.cli.calling import Answer, Call
+from tests.servers import open_terminal
 
 
 @pytest.fixture
@@ -173,8 +176,9 @@ def test_link_signs_in_with_a_role(
     """
     monkeypatch.setenv("MINUTEHAND_WEB_URL", "https://minutehand.example.org/")
     get_settings.cache_clear()
-    answer = call("keys", "link", "--app", "shop", "--role", "viewer")
-    address, _, secret = answer.out.strip().partition("?link=")
+    with open_terminal() as terminal, redirect_stdout(terminal.stream):
+        answer = call("keys", "link", "--app", "shop", "--role", "viewer")
+        address, _, secret = terminal.shown.strip().partition("#")
     with writing(engine_of_call) as connection:
         session = follow_link(connection, secret)
 
@@ -185,18 +189,32 @@ def test_link_signs_in_with_a_role(
     assert "@" in session.caller.name
 
 
+def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engine):
+    """
+    What goes elsewhere is kept, and read by others; then no link is made, either.
+    """
+    refused = call("keys", "link", "--all", "--role", "admin")
+
+    assert (2, "") == (refused.code, refused.out)
+    assert "Call this in a terminal" in refused.err
+    with reading(engine_of_call) as connection:
+        assert [] == connection.execute(sa.select(sign_ins)).all()
+
+
 def test_link_needs_to_know_where_the_pages_are(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
     """
     A port that is chosen at the start is known to nobody else; nor is an unknown app.
     """
-    default = call("keys", "link", "--all", "--role", "viewer")
-    unknown = call("keys", "link", "--app", "none", "--role", "viewer")
-    monkeypatch.setenv("MINUTEHAND_WEB_ADDRESS", "127.0.0.1:0")
-    get_settings.cache_clear()
-    anywhere = call("keys", "link", "--all", "--role", "viewer")
+    with open_terminal() as terminal, redirect_stdout(terminal.stream):
+        call("keys", "link", "--all", "--role", "viewer")
+        unknown = call("keys", "link", "--app", "none", "--role", "viewer")
+        monkeypatch.setenv("MINUTEHAND_WEB_ADDRESS", "127.0.0.1:0")
+        get_settings.cache_clear()
+        anywhere = call("keys", "link", "--all", "--role", "viewer")
+        printed = terminal.shown
 
-    assert default.out.startswith("http://127.0.0.1:8400/sign-in?link=mhl_")
+    assert printed.startswith("http://127.0.0.1:8400/sign-in#mhl_")
     assert (4, 2) == (unknown.code, anywhere.code)
     assert "Set MINUTEHAND_WEB_URL." in anywhere.err
