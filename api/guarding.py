@@ -107,7 +107,10 @@ async def _answer(handle: Handle, request: Request, context: Context) -> Respons
         return answer_error(refused, context.request_id)
     except MinutehandError as error:
         tell_unserved(request, error)
-        return answer_error(error, context.request_id, context.body)
+        # To find the place of a problem takes a while, in a large body.
+        return await run_in_threadpool(
+            answer_error, error, context.request_id, context.body
+        )
 
 
 async def _answer_once(
@@ -119,12 +122,14 @@ async def _answer_once(
     assert key is not None  # by the caller
     told = [f"{name}: {text}" for name, text in request.headers.items() if _tells(name)]
     parts = (request.method, str(request.url), *sorted(told))
-    head = "\n".join(parts).encode()
-    digest = hashlib.sha256(head + b"\0" + context.body).hexdigest()
+
+    def begin_once() -> Fresh | Repeated | StillRunning | OtherBody:
+        digest = hashlib.sha256("\n".join(parts).encode() + b"\0")
+        digest.update(context.body)
+        return begin(engine, context.caller.owner, key, digest.hexdigest())
+
     try:
-        begun = await run_in_threadpool(
-            begin, engine, context.caller.owner, key, digest
-        )
+        begun = await run_in_threadpool(begin_once)
         if not isinstance(begun, Fresh):
             return _repeat(begun)
     except MinutehandError as error:

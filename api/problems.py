@@ -9,6 +9,7 @@ from typing import Any, Final, NotRequired
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from models.door.places import Places
 from models.errors import (
     InvalidDocumentError,
     MinutehandError,
@@ -58,7 +59,8 @@ def answer_error(
     if isinstance(error, HttpError):
         parts, headers = error.parts, error.headers
     elif isinstance(error, InvalidDocumentError):
-        parts = [place_problem(each, body) for each in error.problems]
+        places = Places(body)
+        parts = [place_problem(each, places) for each in error.problems]
         first = error.problems[0]
         detail = f"{first.message} {first.hint}".rstrip()
         if len(parts) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from itertools import islice
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -17,7 +18,9 @@ from pydantic import (
 from models.errors import RuleError
 from models.fields.field_types import Day, Name, RuleText, drop_repeated, read_day
 from models.fields.strict_model import (
+    MOST_PROBLEMS,
     DocumentModel,
+    Most,
     find_near,
     show,
 )
@@ -63,7 +66,7 @@ class WeekdaysModel(DocumentModel):
 
     weekdays: Annotated[
         tuple[Annotated[RuleText, AfterValidator(read_weekday)], ...],
-        Field(max_length=20),
+        Most(20),
         AfterValidator(drop_repeated),
     ] = Field(examples=[["Sat", "Sun"]])
 
@@ -101,13 +104,14 @@ def choose_exception(value: object, _: object) -> ExceptModel:
     if not isinstance(value, dict):
         return _read_excepted_day(value)
 
-    if value and not any(find_near(key, _KEYS) for key in value):
+    keys = [*islice(value, MOST_PROBLEMS)]
+    if value and not any(find_near(key, _KEYS) for key in keys):
         msg = f"{show(value)} names no days."
         raise RuleError(msg, f"Write, for instance, {_EXAMPLES}.")
-    if any(find_near(key, ("weekdays",)) for key in value):
+    if any(find_near(key, ("weekdays",)) for key in keys):
         return WeekdaysModel.model_validate(value)
     # Also if "calendar" is misspelled, so that the hint says how to spell it.
-    if "from" not in value and any(find_near(key, ("calendar",)) for key in value):
+    if "from" not in value and any(find_near(key, ("calendar",)) for key in keys):
         return HolidaysModel.model_validate(value)
 
     return DateRangeModel.model_validate(value, by_alias=True, by_name=False)

@@ -24,7 +24,7 @@ from models.fields.field_types import (
     drop_repeated,
 )
 from models.fields.mail_and_web import check_url
-from models.fields.strict_model import OURS, DocumentModel, get_keys, show
+from models.fields.strict_model import OURS, DocumentModel, Most, get_keys, show
 from models.operation_state import Queue
 from models.run_task import RunTaskModel
 
@@ -48,7 +48,7 @@ class RefreshModel(DocumentModel):
     domains: (
         Annotated[
             tuple[DomainName, ...],
-            Field(max_length=MOST_NAMES),
+            Most(MOST_NAMES),
             AfterValidator(drop_repeated),
         ]
         | None

@@ -22,6 +22,7 @@ from models.fields.placeholders import check_placeholders, find_names, find_text
 from models.fields.strict_model import (
     Complaint,
     DocumentModel,
+    Most,
     refuse,
     refuse_all,
     show,
@@ -104,7 +105,7 @@ class RunTaskModel(DocumentModel):
     name: Name = Field(examples=["myproject.tasks.report"])
     args: tuple[JsonValue, ...] = Field(default=(), examples=[[]])
     kwargs: dict[str, JsonValue] = Field(default_factory=dict, examples=[{}])
-    headers: Annotated[dict[str, HeaderValue], Field(max_length=MOST_HEADERS)] = Field(
+    headers: Annotated[dict[str, HeaderValue], Most(MOST_HEADERS)] = Field(
         default_factory=dict, examples=[{"tenant": "acme"}]
     )
     exchange: QueueName | None = Field(default=None, examples=["reports"])

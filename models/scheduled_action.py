@@ -34,6 +34,7 @@ from models.fields.placeholders import OF_EVENTS
 from models.fields.strict_model import (
     Complaint,
     DocumentModel,
+    Most,
     get_keys,
     refuse,
     refuse_all,
@@ -125,7 +126,7 @@ class ScheduledActionModel(DocumentModel):
     ends_at: datetime | None = Field(default=None, examples=["2027-12-01T00:00:00Z"])
     except_: Annotated[
         tuple[Annotated[ExceptModel, WrapValidator(choose_exception)], ...],
-        Field(max_length=MOST_EXCEPTIONS),
+        Most(MOST_EXCEPTIONS),
         BeforeValidator(refuse_lone_exception),
     ] = Field(default=(), alias="except", examples=[["2026-12-25"]])
     instead: Instead | None = Field(default=None, examples=["before"])

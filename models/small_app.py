@@ -39,6 +39,7 @@ from models.fields.sql_connection import check_connection_name
 from models.fields.strict_model import (
     Complaint,
     DocumentModel,
+    Most,
     refuse,
     refuse_all,
     show,
@@ -49,6 +50,9 @@ MOST_USERS = 100_000
 
 #: Domains of one small app, and its templates, and its holiday calendars.
 MOST_PARTS = 1_000
+
+#: Days and ranges of days of one holiday calendar.
+MOST_HOLIDAYS = 10_000
 
 #: Characters of what an app says about a domain, and of a unit.
 LONGEST_DESCRIPTION = 500
@@ -250,7 +254,7 @@ class DomainModel(DocumentModel):
     columns: (
         Annotated[
             dict[Annotated[str, Field(min_length=1, max_length=200)], ColumnModel],
-            Field(max_length=MOST_PARTS),
+            Most(MOST_PARTS),
         ]
         | None
     ) = Field(default=None, examples=[{"amount": {"title": "Turnover", "unit": "€"}}])
@@ -287,8 +291,8 @@ class TemplateModel(DocumentModel):
 class NoticesModel(DocumentModel):
     """Who gets notices that operations failed, were missed or left mails uncertain."""
 
-    mail: Annotated[tuple[MailAddress, ...], Field(max_length=MOST_NOTICE_MAILS)] = (
-        Field(default=(), examples=[["ops@example.com"]])
+    mail: Annotated[tuple[MailAddress, ...], Most(MOST_NOTICE_MAILS)] = Field(
+        default=(), examples=[["ops@example.com"]]
     )
     webhook: (
         Annotated[str, Field(max_length=2000), AfterValidator(check_url)] | None
@@ -348,18 +352,14 @@ class SmallAppModel(DocumentModel):
     uid: Uid = Field(examples=["shop"])
     name: Name | None = Field(default=None, examples=["Shop"])
     timezone: ZoneName | None = Field(default=None, examples=["Europe/Paris"])
-    users: Annotated[tuple[UserModel, ...], Field(max_length=MOST_USERS)] | None = (
-        Field(default=None, examples=[[{"id": "u1", "email": "ada@example.com"}]])
+    users: Annotated[tuple[UserModel, ...], Most(MOST_USERS)] | None = Field(
+        default=None, examples=[[{"id": "u1", "email": "ada@example.com"}]]
     )
-    domains: Annotated[tuple[DomainModel, ...], Field(max_length=MOST_PARTS)] | None = (
-        Field(
-            default=None,
-            examples=[[{"name": "sales", "source": {"file": "sales.csv"}}]],
-        )
+    domains: Annotated[tuple[DomainModel, ...], Most(MOST_PARTS)] | None = Field(
+        default=None,
+        examples=[[{"name": "sales", "source": {"file": "sales.csv"}}]],
     )
-    templates: (
-        Annotated[dict[Name, TemplateModel], Field(max_length=MOST_PARTS)] | None
-    ) = Field(
+    templates: Annotated[dict[Name, TemplateModel], Most(MOST_PARTS)] | None = Field(
         default=None, examples=[{"inactive": {"subject": "Hello", "text": "Hello"}}]
     )
     documents: AppDocumentsModel | None = Field(
@@ -367,8 +367,8 @@ class SmallAppModel(DocumentModel):
     )
     holidays: (
         Annotated[
-            dict[Name, tuple[HolidayModel, ...]],
-            Field(max_length=MOST_PARTS),
+            dict[Name, Annotated[tuple[HolidayModel, ...], Most(MOST_HOLIDAYS)]],
+            Most(MOST_PARTS),
         ]
         | None
     ) = Field(default=None, examples=[{"fr": ["2026-12-25"]}])
@@ -394,7 +394,7 @@ class SmallAppModel(DocumentModel):
 class DirectoryModel(DocumentModel):
     """All users of a small app."""
 
-    users: Annotated[tuple[UserModel, ...], Field(max_length=MOST_USERS)] = Field(
+    users: Annotated[tuple[UserModel, ...], Most(MOST_USERS)] = Field(
         examples=[[{"id": "u1", "email": "ada@example.com"}]]
     )
 

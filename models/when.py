@@ -31,6 +31,7 @@ from models.fields.field_types import (
 )
 from models.fields.instants import parse_due_date
 from models.fields.strict_model import (
+    MOST_PROBLEMS,
     Complaint,
     DocumentModel,
     find_near,
@@ -352,7 +353,7 @@ _OTHERS: Mapping[str, Callable[[str], Complaint]] = {
 
 def _refuse_unknown_kind(value: dict[str, object], *, is_stored: bool) -> None:
     """Raise a complaint about each key that may have been meant to name a kind."""
-    others = [key for key in value if key != "timezone"]
+    others = [key for key in value if key != "timezone"][:MOST_PROBLEMS]
     known = list(KINDS)
     if not others:
         msg = f"{show(value)} has no key that names a kind of time or event."

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from typing_extensions import TypedDict
 
-from models.door.places import find_value, locate
+from models.door.places import Places
 from models.errors import (
     ConflictError,
     ForbiddenError,
@@ -112,17 +112,18 @@ def find_status(error: MinutehandError) -> HTTPStatus:
     )
 
 
-def place_problem(problem: Problem, body: bytes) -> ProblemPart:
+def place_problem(problem: Problem, places: Places) -> ProblemPart:
     """
     Return *problem* with the line and column of what its pointer points at.
 
     Args:
-        problem: Found in *body*.
+        problem: Found in a body.
 
-        body: JSON, perhaps broken.
+        places: Of that body.
     """
-    place = locate(problem, body)
-    found = find_value(body, problem.pointer)
+    place = places.locate(problem)
+    # what has a place of its own is wrong with the text, not with a value
+    found = None if problem.place else places.find_value(problem.pointer)
     return {
         "message": problem.message,
         "hint": problem.hint,

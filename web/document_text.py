@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from models.door.places import find_span
+from models.door.places import Places
 
 #: The longest list or object that is written on one line.
 _LONGEST_LINE = 48
@@ -51,8 +51,9 @@ def replace_members(
     if old == new and text.strip():
         return text
     edits = []
+    places = Places(text)
     for pointer, value, depth in _find_edits(old, new, "", 1):
-        span = find_span(text, pointer) if pointer else None
+        span = places.find_span(pointer) if pointer else None
         if span is None:
             return write_text(new)
         edits.append((span, _write(value, _INDENT * depth)))

@@ -21,6 +21,7 @@ from pydantic import JsonValue
 from actions.list_actions import WHEN_KEYS
 from actions.posting.edit import Terms
 from models.door.json_text import decode_json
+from models.door.places import Places
 from models.errors import (
     InvalidDocumentError,
     MinutehandError,
@@ -279,8 +280,9 @@ def _place_all(
     problems: Sequence[Problem], text: str, *, is_grave: bool, start: int = 0
 ) -> tuple[Trouble, ...]:
     troubles = []
+    places = Places(text)
     for number, problem in enumerate(problems, start):
-        place = place_problem(problem, text.encode())
+        place = place_problem(problem, places)
         troubles.append(
             Trouble(
                 number=number,

@@ -65,10 +65,11 @@ class PageRoute(GuardedRoute):
         form = Form()
         with suppress(MinutehandError):
             demand_own_page(request.app.state.services.settings, request)
-            form = read_form(await collect_body(request, LARGEST_FORM))
+            body = await collect_body(request, LARGEST_FORM)
+            form = await run_in_threadpool(read_form, body)
         values = {"form": form, "path": request.url.path}
-        return render_alone(
-            request, "resend.html", values, status=HTTPStatus.UNAUTHORIZED
+        return await run_in_threadpool(
+            render_alone, request, "resend.html", values, status=HTTPStatus.UNAUTHORIZED
         )
 
     async def answer(

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from actions.posting.doubts import Doubts, WarningJson, find_doubts_of_all, make_warning
 from actions.posting.references import References
-from models.door.places import locate
+from models.door.places import Places
 from models.errors import Problem
 from models.scheduled_action import ScheduledActionModel
 
@@ -42,7 +42,7 @@ class Document:
 
     def say_where(self, problem: Problem) -> str:
         """Return the file, and line and column of *problem* if that is known."""
-        place = locate(problem, self.text) if self.text else None
+        place = Places(self.text).locate(problem) if self.text else None
         return self.source if place is None else f"{self.source}:{place[0]}:{place[1]}"
 
 

@@ -34,7 +34,7 @@ from models.database.tables import scheduled_actions, small_apps
 from models.door.differences import find_differences
 from models.door.documents import action_document, read_action
 from models.door.json_text import format_place
-from models.door.places import locate
+from models.door.places import Places
 from models.errors import (
     ConflictError,
     InvalidDocumentError,
@@ -80,8 +80,9 @@ def read_documents(
             )
             read.append(Document(source, action, text))
         except InvalidDocumentError as error:
+            places = Places(text)
             for each in error.problems:
-                place = locate(each, text)
+                place = places.locate(each)
                 where = source if place is None else f"{source}:{place[0]}:{place[1]}"
                 pointer = f"{where} {each.pointer}".rstrip()
                 said = each.message

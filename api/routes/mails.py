@@ -171,7 +171,7 @@ async def send_test_mail(context: Operator) -> Response:
     Only to users of the app and to addresses that get its notices. The answer has what
     the mail said, and whether the mail server took it.
     """
-    asked = context.read(TestMailModel, "the request")
+    asked = await run_in_threadpool(context.read, TestMailModel, "the request")
     services = context.services
     name = await run_in_threadpool(_name_app, context, context.narrow(asked.app) or "")
     send = partial(
@@ -208,7 +208,7 @@ async def preview_mails(context: Operator) -> Response:
     The mails of the first recipients, or of one user, are made as a worker makes them:
     with live data and templates. Show their HTML in a sandboxed frame only.
     """
-    asked = context.read(PreviewMailsModel, "the request")
+    asked = await run_in_threadpool(context.read, PreviewMailsModel, "the request")
     show = partial(_preview, context, asked)
     found = await to_thread.run_sync(show, limiter=context.services.trying)
     return answer(found.as_json())

@@ -17,7 +17,9 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from models.door.json_text import (
+    BYTES_PER_ENTRY,
     LARGEST_TEXT,
+    TooLargeError,
     check_json,
     decode_json,
     make_pointer,
@@ -158,15 +160,12 @@ def read_actions(
             entry, default_timezone=default_timezone, task_rules=task_rules
         )
 
-    value = _decode_many(text)
+    value = _decode_many(text, most)
     if not isinstance(value, list):
         return read_one(decode_json(text))
-    if most is not None and len(value) > most:
-        message = f"The list has {len(value):,} actions; at most {most:,} are accepted."
-        raise InvalidDocumentError((Problem("", message, "Split it up."),))
 
     hint = 'Write {"name": "weekly update", "operations": {...}, "when": {...}}.'
-    return read_each(value, read_one, "The list is empty.", hint)
+    return read_each(value, read_one, hint, most=most)
 
 
 def read_event(text: str | bytes) -> UserEventModel:
@@ -184,7 +183,9 @@ def read_event_object(value: object) -> UserEventModel:
     return read_value(UserEventModel, value, "event")
 
 
-def read_events(text: str | bytes) -> tuple[UserEventModel | CloudEventModel, ...]:
+def read_events(
+    text: str | bytes, *, most: int | None = None
+) -> tuple[UserEventModel | CloudEventModel, ...]:
     """
     Return the events that *text* describes: one, a list, or one on each line.
 
@@ -192,16 +193,18 @@ def read_events(text: str | bytes) -> tuple[UserEventModel | CloudEventModel, ..
         text: JSON, or JSON lines; at most 32 MiB. Empty lines are ignored. What has a
             ``specversion`` is a CloudEvent, all else an event in our own form.
 
+        most: As for ``read_actions``.
+
     Raises:
         InvalidDocumentError: With every problem. Pointers begin with the number of
             the event, from 0, unless *text* is a single event.
     """
-    value = _decode_many(text)
+    value = _decode_many(text, most)
     if not isinstance(value, list):
         return (_read_any_event(value),)
 
     hint = 'Write {"event": "instance.user.last_seen", "user": "u1"}.'
-    return read_each(value, _read_any_event, "The list is empty.", hint)
+    return read_each(value, _read_any_event, hint, most=most)
 
 
 def _read_any_event(value: object) -> UserEventModel | CloudEventModel:
@@ -310,23 +313,46 @@ def _find_place(value: object, path: Sequence[str | int]) -> tuple[float, ...]:
     return tuple(place)
 
 
-def _decode_many(text: str | bytes) -> object:
-    """Decode *text* as JSON or, if it is not JSON, as JSON lines."""
+def _decode_many(text: str | bytes, most: int | None) -> object:
+    """Decode *text* as JSON or, if it is not JSON, as JSON lines, at most so many."""
     text = without_mark(text)
     try:
         return decode_json(text, largest=LARGEST_BULK)
+    except TooLargeError:
+        raise
     except InvalidDocumentError:
         lines = _split_lines(text)
         # Otherwise it is one document over several lines, with a mistake in it.
         if len(lines) < 2 or not _is_whole_object(lines[0][1]):
             raise
+        _count(lines, most)
         return _decode_lines(lines)
 
 
 def read_each(
-    values: list[object], read_one: Callable[[object], _Read], none: str, hint: str
+    values: list[object],
+    read_one: Callable[[object], _Read],
+    hint: str,
+    *,
+    most: int | None = None,
 ) -> tuple[_Read, ...]:
-    """Return what *read_one* makes of each of *values*; refuse an empty list."""
+    """
+    Return what *read_one* makes of each of *values*.
+
+    Args:
+        values: Decoded JSON.
+
+        read_one: Reads one of them.
+
+        hint: What to write into an empty list, which is refused.
+
+        most: Refuse more than this many before any of them is read. None: no bound.
+
+    Raises:
+        InvalidDocumentError: Pointers begin with the number of the entry, from 0.
+            After so many problems that no more are shown, no more are looked for.
+    """
+    _count(values, most)
     read: list[_Read] = []
     problems: list[Problem] = []
     for index, entry in enumerate(values):
@@ -337,15 +363,26 @@ def read_each(
             if len(problems) >= MOST_PROBLEMS:
                 break
     if problems:
-        raise InvalidDocumentError(tuple(problems))
+        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
     if not read:
-        raise InvalidDocumentError((Problem("", none, hint),))
+        raise InvalidDocumentError((Problem("", "The list is empty.", hint),))
 
     return tuple(read)
 
 
+def _count(entries: Sequence[object], most: int | None) -> None:
+    if most is not None and len(entries) > most:
+        said = f"The list has {len(entries):,} entries; at most {most:,} are accepted."
+        raise InvalidDocumentError((Problem("", said, "Split it up."),))
+
+
 def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
     """Return the lines of *text* that are not empty, with their numbers from 1."""
+    most = LARGEST_BULK // BYTES_PER_ENTRY
+    count = text.count(b"\n") if isinstance(text, bytes) else text.count("\n")
+    if count > most:
+        said = f"It has {count:,} lines; at most {most:,} are accepted."
+        raise TooLargeError((Problem("", said, "Split it up."),))
     lines: list[str | bytes] = []
     if isinstance(text, bytes):
         lines += text.split(b"\n")

@@ -25,10 +25,19 @@ LARGEST_TEXT = 1024 * 1024
 #: Levels of objects and lists; an action needs seven.
 DEEPEST = 32
 
+#: Bytes of a text, at least, for each entry that it may have: what is read takes far
+#: more memory and time than its text, and that is by the entry. Users of a small app
+#: have 25 bytes an entry, when all of their fields are as short as can be.
+BYTES_PER_ENTRY = 20
+
 #: JSON has no bounds for numbers, but databases and JavaScript do.
 LARGEST_INTEGER = 2**63 - 1
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class TooLargeError(InvalidDocumentError):
+    """A text was refused for its size, unread."""
 
 
 class _TwiceDict(dict[str, object]):
@@ -50,12 +59,14 @@ def decode_json(text: str | bytes, *, largest: int = LARGEST_TEXT) -> object:
     Args:
         text: JSON, as UTF-8 if it is bytes; a byte order mark is passed over.
 
-        largest: Bytes accepted.
+        largest: Bytes accepted; they are counted before anything is read, and so are
+            the entries of lists and objects.
 
     Raises:
         InvalidDocumentError: If it is not JSON, or JSON that ``check_json`` refuses.
     """
     read = _read_text(text, largest)
+    _count_entries(read, largest // BYTES_PER_ENTRY)
     try:
         value = json.loads(
             read,
@@ -110,8 +121,29 @@ def _refuse(
     raise InvalidDocumentError((Problem("", message, hint, place),))
 
 
-#: A text, whose brackets do not count, or a bracket.
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+#: A text in which brackets and commas do not count. Nothing of it is tried twice, also
+#: if it never ends.
+_TEXT = r'"(?:[^"\\]++|\\.)*+"?'
+_TEXTS = re.compile(_TEXT, re.DOTALL)
+_BRACKETS = re.compile(rf"{_TEXT}|[\[\]{{}}]", re.DOTALL)
+
+
+def _count_entries(text: str, most: int) -> None:
+    """Refuse a text with more than *most* entries, without reading it."""
+    # Nearly every text has few, even with the commas in its texts. What else is left
+    # out of the others takes a while, so they may not have too many texts either:
+    # an entry has a key and a value at most, with two quotes each.
+    if _count_marks(text) <= most:
+        return
+    quotes = text.count('"') - text.count('\\"')
+    if quotes > 4 * (most + 1) or _count_marks(_TEXTS.sub("", text)) > most:
+        msg = f"It has more than {most:,} entries of lists and objects."
+        raise TooLargeError((Problem("", msg, "Split it up.", (1, 1)),))
+
+
+def _count_marks(text: str) -> int:
+    """Return how many lists and objects begin, and entries follow others."""
+    return text.count("[") + text.count("{") + text.count(",")
 
 
 def _find_depth(text: str) -> tuple[int, int]:
@@ -141,7 +173,8 @@ def _read_text(text: str | bytes, largest: int) -> str:
     size = len(text if isinstance(text, bytes) else text.encode(errors="replace"))
     if size > largest:
         msg = f"It is {size} bytes long; at most {largest} are accepted."
-        _refuse(msg, "Write less, or split it up.")
+        hint = "Write less, or split it up."
+        raise TooLargeError((Problem("", msg, hint, (1, 1)),))
     text = without_mark(text)
     if isinstance(text, bytes):
         try:

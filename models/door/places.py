@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Any
 
 from models.door.json_text import find_line, without_mark
@@ -15,143 +15,145 @@ _SKIPPER = json.JSONDecoder(parse_int=str)
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"[ \t\r\n]*")
 
-
-def locate(problem: Problem, text: str | bytes) -> tuple[int, int] | None:
-    """Return line and column, from 1, of *problem* in *text*; None: nobody can tell."""
-    if problem.place is not None:
-        return problem.place
-    return find_place(text, problem.pointer, of_key=problem.about_key)
+#: A key or the number of an entry, where it begins, and where its value does.
+_Entry = tuple[str, tuple[int, int]]
 
 
-def find_place(
-    text: str | bytes, pointer: str, *, of_key: bool = False
-) -> tuple[int, int] | None:
+class Places:
     r"""
-    Return line and column, from 1, of what *pointer* points at.
+    Where things begin in a text, each part of which is read once, and when needed.
 
     Args:
-        text: JSON. Of a key that appears more than once, the last counts.
+        text: JSON, or not: then nothing is found in it. Of a key that appears more than
+            once, the last counts.
 
-        pointer: RFC 6901. If the last part is not there, the place is that of the
-            object or list that lacks it.
-
-        of_key: Whether the key is meant, not its value.
-
-    Returns:
-        None if *text* is not JSON.
-
-    >>> find_place('{"when":\n  {"cron_rule": 7}}', "/when/cron_rule")
+    >>> places = Places('{"when":\n  {"cron_rule": 7}}')
+    >>> places.find("/when/cron_rule")
     (2, 17)
-    >>> find_place('{"when":\n  {"cron_rule": 7}}', "/when/cron_rule", of_key=True)
+    >>> places.find("/when/cron_rule", of_key=True)
     (2, 4)
     """
-    found = _find(text, pointer)
-    if found is None:
-        return None
-    decoded, start, is_there, key_at = found
-    return find_line(decoded, key_at if of_key and is_there else start)
+
+    def __init__(self, text: str | bytes) -> None:
+        """Read nothing yet."""
+        self._given = text
+        self._text: str | None = None
+        self._entered: dict[int, tuple[dict[str, tuple[int, int]], Iterator[_Entry]]]
+        self._entered = {}
+
+    def locate(self, problem: Problem) -> tuple[int, int] | None:
+        """Return line and column, from 1, of *problem*; None: nobody can tell."""
+        if problem.place is not None:
+            return problem.place
+        return self.find(problem.pointer, of_key=problem.about_key)
+
+    def find(self, pointer: str, *, of_key: bool = False) -> tuple[int, int] | None:
+        """
+        Return line and column, from 1, of what *pointer* points at.
+
+        Args:
+            pointer: RFC 6901. If the last part is not there, the place is that of the
+                object or list that lacks it.
+
+            of_key: Whether the key is meant, not its value.
+
+        Returns:
+            None if the text is not JSON.
+        """
+        found = self._find(pointer)
+        if found is None:
+            return None
+        text, start, is_there, key_at = found
+        return find_line(text, key_at if of_key and is_there else start)
+
+    def find_span(self, pointer: str) -> tuple[int, int] | None:
+        """Return where in the text a value begins and ends; None: it is not there."""
+        found = self._find(pointer)
+        if found is None or not found[2]:
+            return None
+        text, start = found[:2]
+        return start, _SKIPPER.raw_decode(text, start)[1]
+
+    def find_value(self, pointer: str) -> tuple[Any] | None:
+        """Return the one value that *pointer* points at, or None: it is not there."""
+        found = self._find(pointer)
+        if found is None or not found[2]:
+            return None
+        text, start = found[:2]
+        try:
+            return (_DECODER.raw_decode(text, start)[0],)
+        except ValueError:
+            return (_SKIPPER.raw_decode(text, start)[0],)
+
+    def _find(self, pointer: str) -> tuple[str, int, bool, int] | None:
+        """
+        Return the text, and where the value is.
+
+        Then where it begins; whether it is that of *pointer*, not of what lacks it; and
+        where its key begins, or the value of a list.
+        """
+        text = self._read()
+        if text is None:
+            return None
+        start = key_at = _skip_blank(text, 0)
+        for part in pointer.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            inner = self._enter(text, start, name)
+            if inner is None:
+                return text, start, False, key_at
+            key_at, start = inner
+        return text, start, True, key_at
+
+    def _read(self) -> str | None:
+        """Return the text without a byte order mark; None if it is not JSON."""
+        if self._text is None:
+            # a byte order mark is not a column of anybody's editor
+            plain = without_mark(self._given)
+            try:
+                text = plain.decode() if isinstance(plain, bytes) else plain
+                _SKIPPER.raw_decode(text, _skip_blank(text, 0))
+            except (ValueError, RecursionError):
+                return None
+            self._text = text
+        return self._text
+
+    def _enter(self, text: str, start: int, name: str) -> tuple[int, int] | None:
+        """Return where *name* and its value begin in what begins at *start*."""
+        if start not in self._entered:
+            enter = {"{": _enter_object, "[": _enter_list}.get(text[start])
+            self._entered[start] = {}, enter(text, start) if enter else iter(())
+        found, rest = self._entered[start]
+        # Of an object, a later key may be the same; of a list, no entry is.
+        if text[start] == "{" or name not in found:
+            for key, places in rest:
+                found[key] = places
+                if text[start] == "[" and key == name:
+                    break
+        return found.get(name)
 
 
-def find_span(text: str, pointer: str) -> tuple[int, int] | None:
-    """Return where in *text* a value begins and ends; None if it is not there."""
-    found = _find(text, pointer)
-    if found is None or not found[2]:
-        return None
-    start = found[1]
-    return start, _SKIPPER.raw_decode(text, start)[1]
-
-
-def find_value(text: str | bytes, pointer: str) -> tuple[Any] | None:
-    """Return the one value that *pointer* points at, or None if it is not there."""
-    found = _find(text, pointer)
-    if found is None or not found[2]:
-        return None
-    decoded, start = found[:2]
-    try:
-        return (_DECODER.raw_decode(decoded, start)[0],)
-    except ValueError:
-        return (_SKIPPER.raw_decode(decoded, start)[0],)
-
-
-def _find(text: str | bytes, pointer: str) -> tuple[str, int, bool, int] | None:
-    """
-    Return the text, and where the value is.
-
-    Then where it begins; whether it is that of *pointer*, not of what lacks it; and
-    where its key begins, or the value of a list.
-    """
-    places = _read(text)
-    if places is None:
-        return None
-    start = key_at = places.start
-    for part in pointer.split("/")[1:]:
-        inner = places.enter(start).get(part.replace("~1", "/").replace("~0", "~"))
-        if inner is None:
-            return places.text, start, False, key_at
-        key_at, start = inner
-    return places.text, start, True, key_at
-
-
-# A text may have a hundred problems, each of which is looked for by itself.
-@lru_cache(maxsize=4)
-def _read(text: str | bytes) -> _Places | None:
-    """Return the places of *text*; None if it is not JSON."""
-    try:
-        # a byte order mark is not a column of anybody's editor
-        plain = without_mark(text)
-        return _Places(plain.decode() if isinstance(plain, bytes) else plain)
-    except (ValueError, RecursionError):
-        return None
-
-
-class _Places:
-    """Where things begin in a text, each part of which is read once."""
-
-    def __init__(self, text: str) -> None:
-        """Read it; ValueError or RecursionError: it is not JSON."""
-        self.text = text
-        self.start = _skip_blank(text, 0)
-        self._inner: dict[int, dict[str, tuple[int, int]]] = {}
-        _SKIPPER.raw_decode(text, self.start)
-
-    def enter(self, start: int) -> dict[str, tuple[int, int]]:
-        """Return where each key and its value begin in what begins at *start*."""
-        if start not in self._inner:
-            self._inner[start] = {
-                "{": _enter_object,
-                "[": _enter_list,
-            }.get(self.text[start], _enter_nothing)(self.text, start)
-        return self._inner[start]
-
-
-def _enter_object(text: str, start: int) -> dict[str, tuple[int, int]]:
-    found = {}
+def _enter_object(text: str, start: int) -> Iterator[_Entry]:
     at = _skip_blank(text, start + 1)
     while text[at] == '"':
         key_at = at
         name, at = _SKIPPER.raw_decode(text, at)
         at = _skip_blank(text, _skip_blank(text, at) + 1)  # the colon
-        found[name] = key_at, at
+        yield name, (key_at, at)
         at = _skip_value(text, at)
         if text[at] != ",":
             break
         at = _skip_blank(text, at + 1)
-    return found
 
 
-def _enter_list(text: str, start: int) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+def _enter_list(text: str, start: int) -> Iterator[_Entry]:
     at = _skip_blank(text, start + 1)
+    number = 0
     while text[at] != "]":
-        found[str(len(found))] = at, at
+        yield str(number), (at, at)
+        number += 1
         at = _skip_value(text, at)
         if text[at] == ",":
             at = _skip_blank(text, at + 1)
-    return found
-
-
-def _enter_nothing(_text: str, _start: int) -> dict[str, tuple[int, int]]:
-    return {}
 
 
 def _skip_value(text: str, at: int) -> int:

@@ -40,7 +40,7 @@ class SentEvents:
 
 def read_cloud_events(text: str | bytes) -> tuple[CloudEventModel, ...]:
     """
-    Return the CloudEvents of a JSON list of at most 32 MiB, which may be empty.
+    Return the CloudEvents of a JSON list, which may be empty; at most 32 MiB.
 
     Raises:
         InvalidDocumentError: With every problem. Pointers begin with the number of
@@ -51,7 +51,9 @@ def read_cloud_events(text: str | bytes) -> tuple[CloudEventModel, ...]:
         hint = "Write a list, [...], or send it as application/cloudevents+json."
         msg = f"{show(value)} is not a list."
         raise InvalidDocumentError((Problem("", msg, hint),))
-    return read_each(value, read_cloud_event_object, "", "") if value else ()
+    if not value:
+        return ()
+    return read_each(value, read_cloud_event_object, "", most=MOST_EVENTS)
 
 
 def read_cloud_event_headers(headers: Mapping[str, str]) -> CloudEventModel:
@@ -98,14 +100,6 @@ def read_sent_events(headers: Mapping[str, str], body: bytes) -> SentEvents:
     if kind == ONE:
         return SentEvents((read_cloud_event_object(decode_json(body)),), is_list=False)
     if kind == BATCH:
-        found = SentEvents(read_cloud_events(body), is_list=True)
-    else:
-        events = read_events(body)
-        is_list = len(events) != 1 or body.lstrip()[:1] == b"["
-        found = SentEvents(events, is_list)
-    if len(found.events) > MOST_EVENTS:
-        msg = (
-            f"{len(found.events):,} events are too many; {MOST_EVENTS:,} are accepted."
-        )
-        raise InvalidDocumentError((Problem("", msg, "Send them in several parts."),))
-    return found
+        return SentEvents(read_cloud_events(body), is_list=True)
+    events = read_events(body, most=MOST_EVENTS)
+    return SentEvents(events, len(events) != 1 or body.lstrip()[:1] == b"[")

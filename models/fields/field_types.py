@@ -23,7 +23,7 @@ from pydantic import (
 from models.errors import RuleError
 from models.fields.duration import Duration
 from models.fields.instants import parse_date, parse_due_date, parse_instant
-from models.fields.strict_model import show
+from models.fields.strict_model import Most, show
 from models.fields.zone import load_zone
 
 #: Characters. Rules, dates and durations are never longer, so parsers get no more.
@@ -176,11 +176,9 @@ DomainName = Annotated[
 ]
 #: A user is named by id or mail address, which may have 320 characters.
 UserName = Annotated[str, Field(max_length=320), AfterValidator(check_name)]
-Names = Annotated[
-    tuple[Name, ...], Field(max_length=MOST_NAMES), AfterValidator(drop_repeated)
-]
+Names = Annotated[tuple[Name, ...], Most(MOST_NAMES), AfterValidator(drop_repeated)]
 UserNames = Annotated[
-    tuple[UserName, ...], Field(max_length=MOST_NAMES), AfterValidator(drop_repeated)
+    tuple[UserName, ...], Most(MOST_NAMES), AfterValidator(drop_repeated)
 ]
 Day = Annotated[
     date,

@@ -11,17 +11,21 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     model_validator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import CoreSchema, no_info_wrap_validator_function
 
 from models.errors import RuleError
 
@@ -30,6 +34,12 @@ LONGEST_SHOWN = 60
 
 #: Complaints about one document; more would help nobody and take time.
 MOST_PROBLEMS = 100
+
+#: Keys of one object of a document; none has a quarter of them.
+MOST_KEYS = 200
+
+#: Entries that are read before their problems are looked at.
+_PART = 100
 
 #: The pydantic error type of a complaint that is already in our words.
 _SAID = "problem"
@@ -88,10 +98,63 @@ class DocumentModel(BaseModel):
         cls, value: object, handler: ModelWrapValidatorHandler[Self]
     ) -> Self:
         """Let pydantic validate, and put its complaints in our words."""
+        if isinstance(value, dict) and len(value) > MOST_KEYS:
+            said = _say_too_long(value, {"max_length": MOST_KEYS})
+            raise refuse_all(cls.__name__, [refuse(said, value=value)])
         try:
             return handler(value)
         except ValidationError as error:
             raise restate(error, cls) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """
+    The most entries of a tuple or dict, as metadata of its type.
+
+    They are counted before any of them is read, and read in parts: what comes after a
+    part with problems is not looked at, so that a refusal costs little however much
+    there is to refuse.
+    """
+
+    count: int
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Read the type in parts; its JSON schema has the bound as any other."""
+        schema: Any = {**handler(source), "max_length": self.count}
+        return no_info_wrap_validator_function(self._read, schema)
+
+    def _read(self, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if not isinstance(value, list | tuple | dict) or len(value) <= _PART:
+            return handler(value)
+        if len(value) > self.count:
+            said = _say_too_long(value, {"max_length": self.count})
+            raise refuse_all("list", [refuse(said, value=value)])
+        if isinstance(value, dict):
+            entries = iter(value.items())
+            parts = iter(lambda: dict(islice(entries, _PART)), {})
+            return {key: each for part in parts for key, each in handler(part).items()}
+        starts = range(0, len(value), _PART)
+        return tuple(
+            each
+            for start in starts
+            for each in _read_part(value[start : start + _PART], start, handler)
+        )
+
+
+def _read_part(part: Any, start: int, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Read the entries of a list from *start* on."""
+    try:
+        return handler(part)
+    except ValidationError as error:
+        details = complain(error, DocumentModel)
+        for each in details:
+            index, *inner = each["loc"]
+            assert isinstance(index, int)  # of an entry of a list
+            each["loc"] = (start + index, *inner)
+        raise refuse_all(error.title, details) from None
 
 
 def restate(error: ValidationError, model: type[BaseModel]) -> ValidationError:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from models.errors import RuleError
 from models.fields.field_types import Instant, Name
-from models.fields.strict_model import DocumentModel, show
+from models.fields.strict_model import DocumentModel, Most, show
 
 #: The longest note, in characters: some sentences.
 LONGEST_NOTE = 1000
@@ -49,7 +49,7 @@ class RunModel(DocumentModel):
         note: Why.
     """
 
-    steps: Annotated[tuple[Name, ...], Field(min_length=1, max_length=_MOST_STEPS)] | (
+    steps: Annotated[tuple[Name, ...], Field(min_length=1), Most(_MOST_STEPS)] | (
         None
     ) = Field(default=None, examples=[["publish"]])
     user: Name | None = Field(default=None, examples=["u1"])

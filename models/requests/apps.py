@@ -8,16 +8,17 @@ from pydantic import ConfigDict, Field, model_validator
 
 from models.errors import RuleError
 from models.fields.field_types import MOST_NAMES, DomainName, Uid, UserName
-from models.fields.strict_model import DocumentModel
+from models.fields.strict_model import DocumentModel, Most
 from models.small_app import SmallAppModel, UserModel
 
 #: The largest number of a version that the database takes.
 LARGEST_VERSION = 2**31 - 1
 
-_Domains = Annotated[tuple[DomainName, ...], Field(min_length=1, max_length=MOST_NAMES)]
+_Domains = Annotated[tuple[DomainName, ...], Field(min_length=1), Most(MOST_NAMES)]
 _Versions = Annotated[
     dict[DomainName, Annotated[int, Field(ge=1, le=LARGEST_VERSION)]],
-    Field(min_length=1, max_length=MOST_NAMES),
+    Field(min_length=1),
+    Most(MOST_NAMES),
 ]
 
 

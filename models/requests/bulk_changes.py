@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, WrapValidator, model_validator
 from models.errors import RuleError
 from models.fields.field_types import Instant, Name, Uid
 from models.fields.instants import format_instant
-from models.fields.strict_model import DocumentModel
+from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.when import KINDS
 
@@ -84,8 +84,8 @@ class OperationFilterModel(DocumentModel):
 
     app: Uid | None = None
     action: Name | None = None
-    state: tuple[OperationState, ...] = Field(
-        default=(), max_length=len(OperationState), examples=[["failed"]]
+    state: Annotated[tuple[OperationState, ...], Most(len(OperationState))] = Field(
+        default=(), examples=[["failed"]]
     )
     reason: Reason | None = None
     queue: Queue | None = None
@@ -94,7 +94,7 @@ class OperationFilterModel(DocumentModel):
     until: Instant | None = None
     recorded_since: Instant | None = Field(default=None, alias="recorded_from")
     recorded_until: Instant | None = None
-    ids: tuple[UUID, ...] | None = Field(default=None, max_length=MOST_NAMED)
+    ids: Annotated[tuple[UUID, ...], Most(MOST_NAMED)] | None = None
 
 
 class ActionFilterModel(DocumentModel):
@@ -117,7 +117,7 @@ class ActionFilterModel(DocumentModel):
     queue: Queue | None = None
     text: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = None
     trouble: ChosenTrouble | None = None
-    uids: tuple[Uid, ...] | None = Field(default=None, max_length=MOST_NAMED)
+    uids: Annotated[tuple[Uid, ...], Most(MOST_NAMED)] | None = None
 
 
 def _read_filter(value: object, _handler: object, info: ValidationInfo) -> object:

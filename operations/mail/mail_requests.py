@@ -12,7 +12,7 @@ from pydantic import Field
 from models.database.engine import Author, reading, writing
 from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.fields.field_types import Instant, Uid, UserName
-from models.fields.strict_model import DocumentModel
+from models.fields.strict_model import DocumentModel, Most
 from models.operation_state import DeliveryState
 from operations.mail.count_mails import count_mails, count_operations
 from operations.mail.list_mails import (
@@ -55,8 +55,8 @@ class ConfirmMailsModel(DocumentModel):
         description="Only mails of this scheduled action.",
         examples=["weekly-report"],
     )
-    recipients: Annotated[tuple[UserName, ...], Field(max_length=_MOST_RECIPIENTS)] = (
-        Field(default=(), description="Only to these; empty: to all.")
+    recipients: Annotated[tuple[UserName, ...], Most(_MOST_RECIPIENTS)] = Field(
+        default=(), description="Only to these; empty: to all."
     )
     from_: Instant | None = Field(
         default=None,

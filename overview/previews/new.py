@@ -21,7 +21,7 @@ from actions.previews.preview import Preview, PreviewJson, make_preview
 from models.database.engine import read_clock
 from models.door.documents import read_action_object
 from models.door.json_text import decode_json
-from models.door.places import locate
+from models.door.places import Places
 from models.errors import Problem
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
@@ -100,29 +100,31 @@ class FullPreview:
     warnings: tuple[Problem, ...] = ()
     changes: Changes | None = None
 
-    def place(self, problem: Problem) -> PlacedWarningJson:
-        """Return *problem* with its place in the text."""
-        place = locate(problem, self.text)
-        return {
-            **make_warning(problem),
-            "line": None if place is None else place[0],
-            "column": None if place is None else place[1],
-            "instead": problem.instead,
-        }
-
     def as_json(self) -> FullPreviewJson:
         """Return the documented object; keys are only added."""
         asked = None if self.action is None else self.action.operations
         who = self.recipients
+        places = Places(self.text)
         return {
             **self.preview.as_json(),
             "queue": None if asked is None else asked.queue,
             "steps": [] if asked is None else list(asked.step_names),
             "recipients": None if who is None else who.as_json(),
-            "refusals": [self.place(each) for each in self.refusals],
-            "warnings": [self.place(each) for each in self.warnings],
+            "refusals": [_place(each, places) for each in self.refusals],
+            "warnings": [_place(each, places) for each in self.warnings],
             "changes": None if self.changes is None else self.changes.as_json(),
         }
+
+
+def _place(problem: Problem, places: Places) -> PlacedWarningJson:
+    """Return *problem* with its place in the text."""
+    place = places.locate(problem)
+    return {
+        **make_warning(problem),
+        "line": None if place is None else place[0],
+        "column": None if place is None else place[1],
+        "instead": problem.instead,
+    }
 
 
 @dataclass(frozen=True, slots=True)

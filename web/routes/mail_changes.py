@@ -164,10 +164,10 @@ def ask_test(context: Operator) -> Response:
 @heavy
 async def send_test(context: Operator) -> Response:
     """Mail a template to one person, and show what it said."""
-    form = read_form(context.body)
+    form = await run_in_threadpool(read_form, context.body)
     try:
         app = context.narrow(form.get("app") or None)
-        asked = form.read(TestMailModel, "the test mail")
+        asked = await run_in_threadpool(form.read, TestMailModel, "the test mail")
         name = await run_in_threadpool(_name_app, context, app or "")
         author = context.caller.as_author(context.request_id)
         send = partial(context.services.trials.send, app or "", name, asked, by=author)

@@ -119,7 +119,7 @@ def test_too_many_are_refused(web: Web):
     refused = _send(web, events)
 
     assert 422 == refused.status_code
-    assert "Send them in several parts." in refused.text
+    assert "at most 10,000 are accepted. Split it up." in refused.text
 
 
 def test_events_are_listed_and_filtered(web: Web):

@@ -217,3 +217,36 @@ def test_problems_are_declared(route: dict[str, Any]):
 
     assert needed <= problems
     assert "500" not in problems
+
+
+def find_lists(schema: Any, path: str = "") -> Iterator[str]:
+    """Yield each list of a JSON schema that has no bound."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from find_lists(each, path)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "array" and "maxItems" not in schema:
+            yield path
+        for key, each in schema.items():
+            if key not in {"examples", "default"}:
+                yield from find_lists(each, f"{path}/{key}")
+
+
+def test_every_list_of_a_body_has_a_bound():
+    """
+    But for the arguments of a task, which nobody looks into, and rules: 20 at most,
+    which is said in other words.
+    """
+    routes = [each for router in ROUTERS for each in router.routes]
+    taken = [each.takes for each in routes if isinstance(each, ApiRoute)]
+    bodies = {each.schema for each in taken if each and isinstance(each.schema, type)}
+    found = {
+        f"{body.__name__}{path}"
+        for body in bodies
+        for path in find_lists(body.model_json_schema())
+    }
+
+    assert len(bodies) > 10
+    assert {
+        each for each in found if not each.endswith(("/args", "/when/anyOf"))
+    } == set()

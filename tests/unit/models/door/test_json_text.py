@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.door.json_text import LARGEST_TEXT, check_json, decode_json, make_pointer
+from models.door.json_text import (
+    BYTES_PER_ENTRY,
+    LARGEST_TEXT,
+    TooLargeError,
+    check_json,
+    decode_json,
+    make_pointer,
+)
 from models.errors import InvalidDocumentError
 
 VALUES = st.recursive(
@@ -69,6 +76,39 @@ def test_largest_text_is_accepted():
 
     with pytest.raises(InvalidDocumentError, match="1048578 bytes"):
         decode_json(f'"{filling}é"')
+
+
+MOST = LARGEST_TEXT // BYTES_PER_ENTRY
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[{'0,' * MOST}0]",
+        f"[{'[],' * MOST}0]",
+        "[" * (MOST + 1),
+        f"[{'{},' * MOST}0]",
+        '["' + '","' * MOST * 2,
+        f"[{'[],' * MOST}" + '"' + '\\"' * 1000,
+    ],
+)
+def test_entries_are_counted_before_anything_is_read(text: str):
+    """
+    Whatever is wrong with the text besides.
+    """
+    with pytest.raises(TooLargeError, match="more than 52,428 entries"):
+        decode_json(text)
+
+
+@pytest.mark.parametrize("filling", [",[{", '\\"', "\\\\"])
+def test_what_stands_in_a_text_is_no_entry(filling: str):
+    """
+    As in a mail, which is one text.
+    """
+    size = LARGEST_TEXT // len(filling) - 10
+    value = decode_json(f'["{filling * size}", ["", 1]]')
+
+    assert ["", 1] == value[1]  # type: ignore[index]  # a list
 
 
 def test_half_a_character_in_text_is_counted():
