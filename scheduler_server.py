@@ -45,7 +45,6 @@ from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
 from celery_app.worker_start import keep_trying
 from dispatch.clocks import follow_clock_set_back
-from dispatch.due_pauses import end_due_pauses
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
 from settings import Settings, read_settings
@@ -103,7 +102,7 @@ class Scheduler(SchedulerParts):
         self.next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
         minute_ends_at = self._find_end(now, started)
         try:
-            end_due_pauses(self.engine, self.leader, now=now)
+            self.upkeep.end_pauses(now)
             report = run_tick(  # step 4
                 now,
                 engine=self.engine,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
@@ -193,7 +194,7 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
         with read_database() as connection:
             instant = read_clock(connection)
         return scheduler.tick(instant)
-    end_due_pauses(scheduler.engine, scheduler.leader, now=instant)
+    do_all(partial(end_due_pauses, scheduler.engine, scheduler.leader, now=instant))
     # Not scheduler.tick: it would take another instant for a jump of the clock.
     return run_tick(
         instant,

@@ -15,17 +15,21 @@ from telemetry import Event
 log = structlog.get_logger()
 
 
-def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
+def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> int:
     """
-    Resume what was paused until *now* (aware UTC) or before.
+    Resume a part of what was paused until *now* (aware UTC) or before.
+
+    Returns:
+        How many actions are affected; if there are any, others may follow.
 
     Raises:
         LeadershipLostError, UnreachableError: Nothing was written.
     """
     with reading(engine) as connection:
         if not has_ended_pause(connection, now=now):
-            return
+            return 0
     with writing(engine) as connection:
         leader.check(connection)
         actions = end_pauses(connection, now=now)
     log.info(Event.PAUSE_ENDED, actions=actions)
+    return actions

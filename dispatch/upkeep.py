@@ -15,7 +15,7 @@ import time as seconds
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import time
+from datetime import UTC, datetime, time
 
 import sqlalchemy as sa
 import structlog
@@ -25,6 +25,7 @@ from actions.maintenance_action import ensure_maintenance
 from actions.tick import TickReport
 from dispatch.backfills.progress import Backfiller
 from dispatch.dispatcher import Dispatcher
+from dispatch.due_pauses import end_due_pauses
 from dispatch.noticer import Noticer
 from models.database.engine import writing
 from models.errors import UnreachableError
@@ -107,15 +108,35 @@ class Upkeep:
         self._monotonic = monotonic
         self._noticer = noticer
         self._notices = _Work(self._notice, every_s=NEVER, at=NEVER)
+        self._pauses = _Work(self._end_pauses, every_s=NEVER, at=NEVER)
         self._works = deque(
             (
                 _Work(dispatcher.send_waiting),
                 _Work(dispatcher.rescue, every_s=RESCUE_EVERY_S),
+                self._pauses,
                 self._notices,
                 _Work(Backfiller(engine, leader).look),
             )
         )
+        self._begun_at = datetime.min.replace(tzinfo=UTC)
         self._maintained_as: int | None = None
+
+    def end_pauses(self, now: datetime) -> None:
+        """
+        End a part of the pauses that are over at *now* (aware UTC), before its tick.
+
+        Whoever pauses an action until seven wants its run of seven. If there are more
+        than a part, the look ends the others, and the next tick decides about them.
+
+        Raises:
+            LeadershipLostError, UnreachableError: Nothing was written.
+        """
+        self._begun_at = now
+        if self._end_pauses():
+            self._pauses.at = self._monotonic()
+
+    def _end_pauses(self) -> int:
+        return end_due_pauses(self._engine, self._leader, now=self._begun_at)
 
     def note_tick(self, report: TickReport, *, took_s: float) -> None:
         """

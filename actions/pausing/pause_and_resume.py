@@ -9,6 +9,7 @@ however late the tick is that notices.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from actions.pausing.pause_state import (
     UNPAUSED,
     Pause,
     begin_pause,
+    fetch_paused_apps,
     get_pause,
     hold_pause,
     select_pause,
@@ -50,6 +52,9 @@ from models.errors import (
 )
 from models.operation_state import Queue
 from models.revision import Change
+
+#: Pauses of actions that end in one transaction, within some tenth of a second.
+ENDED_AT_ONCE = 1_000
 
 _kept = scheduled_actions.c
 
@@ -275,28 +280,16 @@ def resume_app(
         msg = f"small app {app!r} is not paused"
         raise ConflictError(msg)
     now = read_clock(connection)
-    _end_pause_of_app(connection, app, rows, above, at=now, by=by)
-    note_pause_of_all(connection, app, known, None, len(rows), note)
-    return len(rows)
-
-
-def _end_pause_of_app(
-    connection: sa.Connection,
-    app: str,
-    rows: Sequence[sa.Row[Any]],
-    above: Pause | None,
-    *,
-    at: datetime,
-    by: str | None,
-) -> None:
     connection.execute(
         sa.update(small_apps).where(small_apps.c.uid == app).values(**UNPAUSED)
     )
     if above is None:
-        let_go_on(connection, rows, at=at, by=by)
+        let_go_on(connection, rows, at=now, by=by)
     else:
         pause = replace(above, scope=INSTALLATION)
-        write_pause(connection, rows, pause, by=by, at=at)
+        write_pause(connection, rows, pause, by=by, at=now)
+    note_pause_of_all(connection, app, known, None, len(rows), note)
+    return len(rows)
 
 
 def pause_installation(
@@ -370,11 +363,9 @@ def resume_installation(
 def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
     """Tell whether ``end_pauses`` has anything to do; costs three looks at indexes."""
     ended = [
-        sa.exists().where(
-            table.c.paused_until <= now, table.c.paused_at.is_not(None), *alive
-        )
+        sa.exists().where(*_is_over(table, now), *alive)
         for table, alive in (
-            (scheduled_actions, (scheduled_actions.c.deleted_at.is_(None),)),
+            (scheduled_actions, (_kept.deleted_at.is_(None),)),
             (small_apps, ()),
             (installation, ()),
         )
@@ -384,7 +375,7 @@ def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
 
 def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     """
-    End the pauses whose time has come, each at its own instant.
+    End a part of the pauses whose time has come, each at its own instant.
 
     So an occurrence at the very end of a pause counts again, however late the tick is
     that ends the pause; whether it still runs is up to the window and catch_up.
@@ -395,47 +386,58 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
         now: The time of the tick, aware UTC.
 
     Returns:
-        How many actions are affected: they go on, or stay paused with their app or
-        the installation.
+        How many actions are affected, at most ENDED_AT_ONCE: they go on, or stay paused
+        with their app or the installation, whose own pauses end after the last of them.
     """
-    ended = 0
-    above = _lock_installation(connection)
-    if above is not None and above.until is not None and above.until <= now:
-        connection.execute(sa.update(installation).values(**UNPAUSED))
-        rows = _lock_actions(connection, _kept.pause_scope == INSTALLATION)
-        let_go_on(connection, rows, at=above.until, by=SCHEDULER)
-        ended += len(rows)
-        above = None
-    over = connection.execute(
-        sa.select(small_apps.c.uid, small_apps.c.paused_until)
-        .where(small_apps.c.paused_until <= now, small_apps.c.paused_at.is_not(None))
+    # In this order, as everybody who pauses; nobody begins or ends a pause of an app or
+    # of the installation meanwhile, for that keeps the leader out.
+    whole = _lock_installation(connection)
+    connection.execute(
+        sa.select(small_apps.c.uid)
+        .where(*_is_over(small_apps, now))
         .order_by(small_apps.c.uid)
         .with_for_update()
-    ).all()
-    for app, until in over:
-        rows = _lock_actions(connection, _kept.app == app, _kept.pause_scope == APP)
-        _end_pause_of_app(connection, app, rows, above, at=until, by=SCHEDULER)
-        ended += len(rows)
-    own = _lock_actions(
-        connection, _kept.paused_until <= now, _kept.paused_at.is_not(None)
     )
-    for row in own:
-        over_at = row.paused_until
-        of_app = hold_pause(connection, row.app)
-        if of_app is None:
-            let_go_on(connection, [row], at=over_at, by=SCHEDULER)
+    rows = _lock_actions(
+        connection, *_is_over(scheduled_actions, now), at_most=ENDED_AT_ONCE
+    )
+    apps = fetch_paused_apps(connection) if rows else {}
+    going_on: list[sa.Row[Any]] = []
+    held: dict[tuple[Pause, datetime], list[sa.Row[Any]]] = defaultdict(list)
+    for row in rows:
+        above = [apps.get(row.app)]
+        if whole is not None and row.queue != Queue.DEFAULT:
+            above.append(replace(whole, scope=INSTALLATION))
+        lasting = [p for p in above if p and (p.until is None or p.until > now)]
+        if lasting:
+            held[lasting[0], row.paused_until].append(row)
         else:
-            write_pause(connection, [row], of_app, by=SCHEDULER, at=over_at)
-    return ended + len(own)
+            going_on.append(row)
+    let_go_on(connection, going_on, at=None, by=SCHEDULER)
+    for (pause, over_at), each in held.items():
+        write_pause(connection, each, pause, by=SCHEDULER, at=over_at)
+    if len(rows) < ENDED_AT_ONCE:
+        for table in (small_apps, installation):
+            connection.execute(
+                sa.update(table).where(*_is_over(table, now)).values(**UNPAUSED)
+            )
+    return len(rows)
+
+
+def _is_over(table: sa.Table, now: datetime) -> list[sa.ColumnElement[bool]]:
+    return [table.c.paused_until <= now, table.c.paused_at.is_not(None)]
 
 
 def _lock_actions(
-    connection: sa.Connection, *where: sa.ColumnElement[bool]
+    connection: sa.Connection,
+    *where: sa.ColumnElement[bool],
+    at_most: int | None = None,
 ) -> Sequence[sa.Row[Any]]:
     return connection.execute(
         sa.select(scheduled_actions)
         .where(_kept.deleted_at.is_(None), *where)
         .order_by(_kept.uid)
+        .limit(at_most)
         .with_for_update()
     ).all()
 
@@ -462,29 +464,41 @@ def let_go_on(
     connection: sa.Connection,
     rows: Sequence[sa.Row[Any]],
     *,
-    at: datetime,
+    at: datetime | None,
     by: str | None,
 ) -> None:
-    """Let actions go on from *at*; quarantine those that cannot be read."""
+    """
+    Let actions go on; quarantine those that cannot be read.
+
+    Args:
+        connection: In a transaction that has locked them.
+
+        rows: As they were.
+
+        at: From when on, aware UTC. None: each from the end of its pause.
+
+        by: Who lets them.
+    """
     changes: list[tuple[sa.Row[Any], dict[str, object]]] = []
     broken: list[tuple[sa.Row[Any], dict[str, object]]] = []
     for row in rows:
+        over_at = at or row.paused_until
         # Never before an earlier revision, even if the tick is late and it was edited.
         values = {
             **UNPAUSED,
             "pause_scope": None,
-            "updated_at": max(at, row.updated_at),
+            "updated_at": max(over_at, row.updated_at),
         }
         if row.quarantined_at is not None:
             changes.append((row, values))
             continue
         problem = find_problem(row)
         if problem is not None:
-            values |= {"quarantined_at": at, "quarantine_reason": problem}
+            values |= {"quarantined_at": over_at, "quarantine_reason": problem}
             broken.append((row, values))
             continue
         schedule = None if row.timing is None else parse_timing(row.timing)
-        start = max(at, row.effective_from)
+        start = max(over_at, row.effective_from)
         # A due date at that very instant is not over.
         values |= start_from(row.uid, schedule, start, timedelta.resolution)
         changes.append((row, values))

@@ -225,6 +225,17 @@ def fetch_pauses(
         sa.select(*(installation.c[name] for name in UNPAUSED))
     ).first()
     whole = None if row is None else get_pause(row)
+    actions = connection.execute(
+        sa.select(sa.func.count())
+        .select_from(scheduled_actions)
+        .where(_kept.paused_at.is_not(None), _kept.deleted_at.is_(None))
+    ).scalar_one()
+    apps = fetch_paused_apps(connection)
+    return whole and replace(whole, scope=INSTALLATION), apps, actions
+
+
+def fetch_paused_apps(connection: sa.Connection) -> dict[str, Pause]:
+    """Return the pause of each small app that has one, by the uid of the app."""
     apps = {}
     for each in connection.execute(
         sa.select(small_apps.c.uid, *(small_apps.c[name] for name in UNPAUSED))
@@ -234,12 +245,7 @@ def fetch_pauses(
         pause = get_pause(each)
         assert pause is not None  # the query asked for those that have one
         apps[each.uid] = replace(pause, scope=APP)
-    actions = connection.execute(
-        sa.select(sa.func.count())
-        .select_from(scheduled_actions)
-        .where(_kept.paused_at.is_not(None), _kept.deleted_at.is_(None))
-    ).scalar_one()
-    return whole and replace(whole, scope=INSTALLATION), apps, actions
+    return apps
 
 
 def fetch_app_pauses(

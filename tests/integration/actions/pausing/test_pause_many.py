@@ -26,6 +26,7 @@ from actions.read_rules import find_next
 from models.database.engine import reading, writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.errors import ConflictError, NotFoundError, UsageError
+from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -366,11 +367,8 @@ def test_why_names_who_paused_and_until_when(engine: sa.Engine):
     assert Verdict.WILL_RUN is after.verdict
 
 
-def test_thousands_are_paused_and_resumed_at_once(postgres_engine: sa.Engine):
-    """
-    In batches of statements, with a revision each.
-    """
-    engine = postgres_engine
+def copy_to_thousands(engine: sa.Engine) -> None:
+    """Let the small app "app" have 2,501 actions."""
     with writing(engine) as connection:
         connection.execute(
             sa.text(
@@ -380,6 +378,14 @@ def test_thousands_are_paused_and_resumed_at_once(postgres_engine: sa.Engine):
                 " where a.uid = 'app-1'"
             )
         )
+
+
+def test_thousands_are_paused_and_resumed_at_once(postgres_engine: sa.Engine):
+    """
+    In batches of statements, with a revision each.
+    """
+    engine = postgres_engine
+    copy_to_thousands(engine)
 
     assert 2501 == call(engine, pause_app, "app")
     assert 2501 == call(engine, resume_app, "app")
@@ -391,6 +397,41 @@ def test_thousands_are_paused_and_resumed_at_once(postgres_engine: sa.Engine):
         ).all()
     assert {("paused", 2501), ("resumed", 2501)} <= {tuple(row) for row in counts}
     assert {} == scopes(engine)
+
+
+@pytest.mark.parametrize("level", ["action", "app", "installation"])
+def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str):
+    """
+    Each in few statements; the app goes on with the last of its actions.
+    """
+    engine = postgres_engine
+    copy_to_thousands(engine)
+    until = next_hour(engine)
+    paused = 2501
+    if level == "action":
+        with writing(engine) as connection:
+            connection.execute(
+                sa.update(scheduled_actions)
+                .where(scheduled_actions.c.app == "app")
+                .values(paused_at=until - HOUR, paused_until=until)
+            )
+    elif level == "app":
+        call(engine, pause_app, "app", until=until)
+    else:
+        paused = call(engine, pause_installation, until=until)
+
+    ended, costs = [], []
+    for _ in range(4):
+        with counting(engine) as counts:
+            ended.append(call(engine, end_pauses, now=until + MINUTE))
+        costs.append(counts.statements)
+
+    assert [1000, 1000, paused - 2000, 0] == ended
+    assert max(costs) <= 10
+    assert {} == scopes(engine)
+    assert until == fetch_action(engine, "many-2500").effective_from
+    with reading(engine) as connection:
+        assert (None, {}, 0) == fetch_pauses(connection)
 
 
 def test_what_an_older_program_left_of_a_pause_is_no_pause(engine: sa.Engine):
