@@ -73,6 +73,11 @@ class Context:
         """The only small app that the caller may see. None: all of them."""
         return self.caller.app
 
+    @property
+    def tenant(self) -> str:
+        """Whose turn it is, of those who ask at the same time: an app, or a caller."""
+        return self.caller.owner if self.app is None else f"app {self.app}"
+
     def narrow(self, app: str | None) -> str | None:
         """
         Return the small app that a list is kept to: *app*, or the caller's only one.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -108,13 +108,18 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guard(request: Request) -> Response:
-            try:
-                context = await self._admit(request)
-            except MinutehandError as error:
-                tell_unserved(request, error)
-                return await self.refuse(request, error)
-            request.state.context = context
-            response = await self.answer(handle, request, context)
+            async with AsyncExitStack() as turn:
+                try:
+                    context = await self._admit(request)
+                    # What is read of many such bodies would fill the memory.
+                    if len(context.body) > LARGEST_TEXT:
+                        turns = context.services.reading_bulk
+                        await turn.enter_async_context(turns.take(context.tenant))
+                except MinutehandError as error:
+                    tell_unserved(request, error)
+                    return await self.refuse(request, error)
+                request.state.context = context
+                response = await self.answer(handle, request, context)
             response.headers.update(request.state.limit_headers)
             if context.caller.use_is_due:
                 await run_in_threadpool(_note_use, context)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 import sqlalchemy as sa
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actions.posting.edit import Terms
@@ -31,6 +31,7 @@ from serving.kept import Kept
 from serving.limits import Limits
 from serving.shared import Shared
 from serving.stream import Hub, make_hub
+from serving.turns import Turns
 from serving.waiting import Waiters, make_waiters
 from settings import Settings
 
@@ -42,6 +43,12 @@ READY_EVERY = timedelta(seconds=1)
 
 #: How often metrics are written; overview/installation/metrics.py reads less often.
 METRICS_EVERY = timedelta(seconds=1)
+
+#: How much of what takes long is done at the same time, for different small apps.
+AT_ONCE = 2
+
+#: How long the mails of one request may take to render; workers wait longer.
+RENDERED_WITHIN = timedelta(seconds=20)
 
 #: How long a request may take in the database: less than a proxy or a person waits.
 DATABASE_TIMEOUT = timedelta(seconds=5)
@@ -71,13 +78,15 @@ class Services:
 
         metrics: The same, as Prometheus reads them.
 
-        auditing: One audit at a time.
+        auditing: Audits, in turns.
 
         trials: Sends test mails.
 
         previews: Shows mails without sending them.
 
-        trying: One test mail, or one preview, at a time.
+        trying: Test mails and previews of mails, in turns.
+
+        reading_bulk: Requests with large bodies, in turns.
 
         kept: What took long to find out, for all who ask the same.
     """
@@ -91,16 +100,17 @@ class Services:
     obstacle: Shared[str | None] = field(init=False)
     work: WorkMetrics = field(init=False)
     metrics: Shared[bytes] = field(init=False)
-    auditing: CapacityLimiter = field(init=False)
+    auditing: Turns = field(init=False)
     trials: Trials = field(init=False)
     previews: MailPreviews = field(init=False)
-    trying: CapacityLimiter = field(init=False)
+    trying: Turns = field(init=False)
+    reading_bulk: Turns = field(init=False)
     kept: Kept = field(init=False, default_factory=Kept)
 
     def __post_init__(self) -> None:
         """Give it what no other web process has."""
         work = WorkMetrics(self.settings, leads=lambda: True)
-        renderer = ChildRenderer()
+        renderer = ChildRenderer(deadline=RENDERED_WITHIN)
         registry = CollectorRegistry(auto_describe=True)
         registry.register(work)
         for name, value in (
@@ -110,10 +120,11 @@ class Services:
             ("obstacle", Shared(partial(find_obstacle, self.engine), READY_EVERY)),
             ("work", work),
             ("metrics", Shared(partial(generate_latest, registry), METRICS_EVERY)),
-            ("auditing", CapacityLimiter(1)),
+            ("auditing", Turns("another audit", AT_ONCE)),
             ("trials", self._make_trials(renderer)),
             ("previews", MailPreviews.make(self.engine, self.settings, renderer)),
-            ("trying", CapacityLimiter(1)),
+            ("trying", Turns("another test mail or preview", AT_ONCE)),
+            ("reading_bulk", Turns("another request with a large body", AT_ONCE)),
         ):
             object.__setattr__(self, name, value)
 

@@ -97,13 +97,26 @@ def demand_own_page(settings: Settings, request: Request) -> None:
 
 def count_attempt(services: Services, request: Request) -> None:
     """
-    Let nobody try keys for long.
+    Let nobody try keys for long: count an attempt that failed.
+
+    Those who share an address with somebody who tries get in all the same.
 
     Raises:
         HttpError: There were too many attempts from this address: 429.
     """
-    address = name_address(request.client.host if request.client else None)
+    address = name_address(_find_address(services.settings, request))
     refuse_too_many(services.limits.take(address, Kind.ANONYMOUS))
+
+
+def _find_address(settings: Settings, request: Request) -> str | None:
+    """Return the address of who asks, as far as our proxies tell of it."""
+    address = request.client.host if request.client else None
+    told = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+    # Each of them adds whom it speaks for to the end; what is before that, any client
+    # could have written.
+    while _is_proxy(settings, address) and told:
+        address = told.pop().strip() or address
+    return address
 
 
 def refuse_too_many(allowance: Allowance) -> None:
@@ -145,7 +158,8 @@ def _find_by_proxy(services: Services, request: Request) -> Caller | None:
     """Return whom a proxy signed in; what anybody else says of that is not heard."""
     settings = services.settings
     header = settings.web_proxy_header
-    if header is None or not _is_proxy(settings, request):
+    host = request.client.host if request.client else None
+    if header is None or not _is_proxy(settings, host):
         return None
     names = request.headers.getlist(header)
     if not names:
@@ -161,14 +175,14 @@ def _find_by_proxy(services: Services, request: Request) -> Caller | None:
     return Caller(None, name, Role(settings.web_proxy_role), None)
 
 
-def _is_proxy(settings: Settings, request: Request) -> bool:
+def _is_proxy(settings: Settings, address: str | None) -> bool:
     try:
-        address = ip_address(request.client.host if request.client else "")
+        found = ip_address(address or "")
     except ValueError:
         return False
     # IPv4 on a socket of IPv6 has a form of its own
-    address = getattr(address, "ipv4_mapped", None) or address
-    return any(address in network for network in settings.web_proxies)
+    found = getattr(found, "ipv4_mapped", None) or found
+    return any(found in network for network in settings.web_proxies)
 
 
 def _is_from_own_page(settings: Settings, request: Request) -> bool:

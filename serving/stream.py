@@ -54,7 +54,8 @@ class StreamSettings:
 
         listeners: The most at a time.
 
-        listeners_per_caller: The most at a time with one key or session.
+        listeners_per_tenant: The most at a time of one small app, with all of its keys
+            and sessions; or of one key or session of the installation.
     """
 
     every: timedelta = timedelta(seconds=1)
@@ -64,7 +65,7 @@ class StreamSettings:
     kept: int = 2000
     queue: int = 500
     listeners: int = 1000
-    listeners_per_caller: int = 500
+    listeners_per_tenant: int = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ class Listener:
         app: Uid of the only small app that they may know of. None: all.
     """
 
-    def __init__(self, caller: str, app: str | None, size: int) -> None:
+    def __init__(self, tenant: str, app: str | None, size: int) -> None:
         """Wait for the first event."""
-        self.caller = caller
+        self.tenant = tenant
         self.app = app
         self._size = size
         self._waiting: deque[str] = deque()
@@ -144,14 +145,14 @@ class Hub:
     number: int = 0
     is_closed: bool = False
     _listeners: set[Listener] = field(default_factory=set)
-    _callers: Counter[str] = field(default_factory=Counter)
+    _tenants: Counter[str] = field(default_factory=Counter)
     _kept: deque[_Told] = field(default_factory=deque)
     _looking: asyncio.Task[None] | None = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _thread: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
     async def join(
-        self, caller: str, app: str | None, last_id: str | None
+        self, tenant: str, app: str | None, last_id: str | None
     ) -> Listener | None:
         """
         Return a new listener: ``follow`` it, and let it ``leave`` in the end.
@@ -159,7 +160,7 @@ class Hub:
         It is told whatever happens from now on; what there is can be read at leisure.
 
         Args:
-            caller: Whose listeners these are, for the bound of one caller.
+            tenant: Whose listeners these are, for the bound of each.
 
             app: Uid of the only small app that they may know of. None: all.
 
@@ -171,7 +172,7 @@ class Hub:
         Raises:
             UnreachableError: The database is away, and nobody listens yet.
         """
-        if not self._has_room(caller):
+        if not self._has_room(tenant):
             return None
         async with self._starting:
             if self._looking is None or self._looking.done():
@@ -181,11 +182,11 @@ class Hub:
                 going_on = self._go_on(sight)
                 self._looking = asyncio.get_running_loop().create_task(going_on)
         # Others may have come, or the end, while we waited.
-        if not self._has_room(caller):
+        if not self._has_room(tenant):
             return None
-        listener = Listener(caller, app, self.settings.queue)
+        listener = Listener(tenant, app, self.settings.queue)
         self._listeners.add(listener)
-        self._callers[caller] += 1
+        self._tenants[tenant] += 1
         self._greet(listener, last_id)
         return listener
 
@@ -196,12 +197,12 @@ class Hub:
             return None
         return self._name(self.number)
 
-    def _has_room(self, caller: str) -> bool:
+    def _has_room(self, tenant: str) -> bool:
         settings = self.settings
         return (
             not self.is_closed
             and len(self._listeners) < settings.listeners
-            and self._callers[caller] < settings.listeners_per_caller
+            and self._tenants[tenant] < settings.listeners_per_tenant
         )
 
     def _greet(self, listener: Listener, last_id: str | None) -> None:
@@ -245,9 +246,9 @@ class Hub:
         if listener not in self._listeners:
             return
         self._listeners.remove(listener)
-        self._callers[listener.caller] -= 1
-        if not self._callers[listener.caller]:
-            del self._callers[listener.caller]
+        self._tenants[listener.tenant] -= 1
+        if not self._tenants[listener.tenant]:
+            del self._tenants[listener.tenant]
 
     def close(self) -> None:
         """End all streams; the server is ending."""

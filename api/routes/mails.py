@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated
 from uuid import UUID
 
-from anyio import to_thread
 from fastapi import APIRouter, Depends, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -180,7 +179,7 @@ async def send_test_mail(context: Operator) -> Response:
         asked,
         by=context.caller.as_author(context.request_id),
     )
-    return answer(await to_thread.run_sync(send, limiter=services.trying))
+    return answer(await services.trying.run(context.tenant, send))
 
 
 @router.post("/preview", response_model=MailPreviewJson)
@@ -210,7 +209,7 @@ async def preview_mails(context: Operator) -> Response:
     """
     asked = await run_in_threadpool(context.read, PreviewMailsModel, "the request")
     show = partial(_preview, context, asked)
-    found = await to_thread.run_sync(show, limiter=context.services.trying)
+    found = await context.services.trying.run(context.tenant, show)
     return answer(found.as_json())
 
 

@@ -81,7 +81,7 @@ async def listen(
     """
     hub = context.services.hub
     app = context.narrow(app)
-    listener = await hub.join(context.caller.owner, app, last_event_id or begin_after)
+    listener = await hub.join(context.tenant, app, last_event_id or begin_after)
     if listener is None:
         msg, after = _FULL if not hub.is_closed else _STOPPING
         raise HttpError(

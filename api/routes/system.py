@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated
 
-from anyio import to_thread
 from fastapi import APIRouter, Query
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
@@ -23,7 +21,6 @@ from overview.installation.status import StatusJson, fetch_status
 from overview.installation.workers import WorkerAtWork, WorkerJson, fetch_workers
 from serving.context import Viewer
 from serving.guarding import heavy
-from serving.refusals import HttpError
 
 router = APIRouter(tags=["system"], route_class=ApiRoute)
 
@@ -91,7 +88,7 @@ async def audit(
     """
     Compare what was recorded with an independent reading of the rules.
 
-    One audit is made at a time, in 25 seconds at most.
+    Each small app has one at a time, which takes 25 seconds at most.
     """
     services = context.services
     run = partial(
@@ -103,11 +100,7 @@ async def audit(
         lookback=services.settings.lookback,
         at_most=_AUDIT_WITHIN,
     )
-    if not services.auditing.available_tokens:
-        msg = "another audit is being made. Ask again when it is done."
-        headers = {"Retry-After": "10"}
-        raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, msg, headers=headers)
-    audited = await to_thread.run_sync(run, limiter=services.auditing)
+    audited = await services.auditing.run(context.tenant, run)
     return answer(audited.as_json())
 
 

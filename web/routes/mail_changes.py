@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from anyio import to_thread
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -171,7 +170,7 @@ async def send_test(context: Operator) -> Response:
         name = await run_in_threadpool(_name_app, context, app or "")
         author = context.caller.as_author(context.request_id)
         send = partial(context.services.trials.send, app or "", name, asked, by=author)
-        told = await to_thread.run_sync(send, limiter=context.services.trying)
+        told = await context.services.trying.run(context.tenant, send)
     except MinutehandError as error:
         app = context.app or form.get("app") or None
         return await run_in_threadpool(_show_test, context, app, form, error=error)

@@ -118,9 +118,10 @@ def _begin(request: Request, secret: str) -> Session:
 
     Raises:
         ForbiddenError: The secret is none, or none any more.
+
+        HttpError: There were too many such attempts.
     """
     services: Services = request.app.state.services
-    count_attempt(services, request)
     if "origin" in request.headers or "sec-fetch-site" in request.headers:
         # Another site could sign somebody in as whom it likes, and see what they do.
         demand_own_page(services.settings, request)
@@ -130,6 +131,7 @@ def _begin(request: Request, secret: str) -> Session:
         if secret.startswith(LINK_PREFIX):
             session = follow_link(connection, secret)
             if session is None:
+                count_attempt(services, request)
                 msg = (
                     "This link was used, or is older than a quarter of an hour. Ask for"
                     " another one, which minutehand keys link prints."
@@ -138,6 +140,7 @@ def _begin(request: Request, secret: str) -> Session:
             return session
         found = recognize(connection, secret)
         if isinstance(found, Refused):
+            count_attempt(services, request)
             why = found.why
             msg = f"{why[0].upper()}{why[1:]}."
             raise ForbiddenError(msg)

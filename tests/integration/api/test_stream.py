@@ -251,7 +251,7 @@ def test_listeners_are_bounded(hub: Hub):
     """
     All together, and those of one caller, who leaves room to the others.
     """
-    hub.settings = replace(CALM, listeners=3, listeners_per_caller=2)
+    hub.settings = replace(CALM, listeners=3, listeners_per_tenant=2)
 
     async def test() -> list[bool]:
         first = await join(hub, caller="a")
@@ -267,13 +267,30 @@ def test_listeners_are_bounded(hub: Hub):
     assert [False, False, True] == run(test())
 
 
+def test_keys_of_one_app_share_its_bound(web: Web):
+    """
+    However many keys it has.
+    """
+    hub = web.client.app.state.services.hub  # type: ignore[attr-defined]  # of ours
+    hub.settings = replace(CALM, listeners_per_tenant=1)
+    portal = web.client.portal
+    assert portal is not None  # the application runs
+    portal.call(hub.join, f"app {APP}", APP, None)
+
+    answers = [web.get("/stream", role=role) for role in (Role.VIEWER, Role.ADMIN)]
+
+    assert [503, 503] == [each.status_code for each in answers]
+
+
 def test_five_hundred_listeners_cost_as_many_looks_as_one(hub: Hub, database: Database):
     """
     Who comes at the same time as the first does not look again.
     """
 
     async def test() -> list[list[str]]:
-        listeners = await asyncio.gather(*(join(hub) for _ in range(500)))
+        listeners = await asyncio.gather(
+            *(join(hub, caller=f"key {number % 2}") for number in range(500))
+        )
         hub.tell(TICK)
         return [await read(each) for each in listeners]
 
@@ -339,7 +356,9 @@ def test_listeners_share_one_statement(engine: sa.Engine):
     hub.settings = CALM
 
     async def test() -> None:
-        await asyncio.gather(*(join(hub) for _ in range(500)))
+        await asyncio.gather(
+            *(join(hub, caller=f"key {number % 2}") for number in range(500))
+        )
 
     with counting(engine) as counts:
         run(test())

@@ -297,6 +297,20 @@ def test_nobody_tries_keys_for_long(engine: sa.Engine, tmp_path: Path):
     assert [403, 403, 429] == statuses
 
 
+def test_those_who_get_in_are_no_attempts(engine: sa.Engine, tmp_path: Path):
+    """
+    Nor does anybody who tries keep those out who share their address.
+    """
+    limits = Limits(clock=lambda: 0.0, rates={kind: Rate(2) for kind in Kind})
+    services = Services(make_settings(tmp_path, engine), engine, limits)
+    key = new_key(engine)
+    with TestClient(make_app(services), follow_redirects=False) as browser:
+        secrets = [key] * 3 + ["mh_x"] * 3 + [key]
+        statuses = [enter(browser, secret).status_code for secret in secrets]
+
+    assert [303] * 3 + [403, 403, 429] + [303] == statuses
+
+
 def test_form_has_bounds(browser: TestClient):
     """
     It holds one secret and one path.
@@ -327,6 +341,33 @@ def behind(browse: Browser) -> Browser:
         return browse(address, **settings)
 
     return connect
+
+
+def test_attempts_are_counted_by_the_address_behind_our_proxies(
+    engine: sa.Engine, tmp_path: Path
+):
+    """
+    What a client adds to the header counts for nothing, nor does a stranger's header.
+    """
+    proxies = {"web_proxies": read_settings(PROXIES, None).web_proxies}
+    settings = make_settings(tmp_path, engine).model_copy(update=proxies)
+    limits = Limits(clock=lambda: 0.0, rates={kind: Rate(1) for kind in Kind})
+    app = make_app(Services(settings, engine, limits))
+
+    def attempt(peer: str, *told: str) -> int:
+        headers = [*OWN.items(), *(("X-Forwarded-For", each) for each in told)]
+        browser = TestClient(app, client=(peer, 1))
+        data = {"secret": "mh_x"}
+        return browser.post("/sign-in", data=data, headers=headers).status_code
+
+    assert [403, 429, 429, 403, 403] == [
+        attempt("10.0.0.7", "192.0.2.1"),
+        attempt("10.0.0.7", "203.0.113.1, 192.0.2.1, 192.168.2.9"),
+        attempt("10.0.0.7", "203.0.113.2", "192.0.2.1"),
+        attempt("10.0.0.7", "192.0.2.2"),
+        attempt("10.0.0.7"),
+    ]
+    assert [403, 429] == [attempt("10.1.1.1", f"192.0.2.{each}") for each in (3, 4)]
 
 
 @pytest.mark.parametrize(
