@@ -46,6 +46,14 @@ from operations.adapters.guarded_http import (
         ("3fff::1", False),
         ("5f00::1", False),
         ("192.88.99.1", False),
+        ("192.0.0.8", False),
+        ("192.0.0.255", False),
+        ("198.19.0.1", False),
+        ("203.0.113.7", False),
+        ("240.0.0.1", False),
+        ("2001:20::1", False),
+        ("2001:db8::1", False),
+        ("64:ff9b::c000:8", False),
     ],
 )
 def test_only_addresses_of_the_internet_are_public(address: str, *, public: bool):
