@@ -309,8 +309,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    if arguments is None:
+        # Whatever this process and its children write holds data of small apps, or
+        # secrets: 0600, and folders 0700.
+        os.umask(0o077)
+        arguments = sys.argv[1:]
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return _run(list(arguments))
     except MinutehandError as error:
         _print_refusal(error)
         return error.exit_code

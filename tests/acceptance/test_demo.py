@@ -65,6 +65,11 @@ def test_demo_shows_a_run_and_stops_at_once(tmp_path: Path):
     assert "weekly update" in looked.stdout, looked.stderr
     assert 3 <= len(list((home / "mails").glob("*.eml")))
     assert "Traceback" not in log.read_text() + (home / "demo.log").read_text()
+    # Database, data versions, mails, a key: they are nobody else's on this host.
+    written = [home, *home.rglob("*")]
+    kinds = {path.suffix for path in written}
+    assert {".sqlite3", ".parquet", ".eml", ".log", ".sh"} <= kinds
+    assert [] == [path for path in written if path.stat().st_mode & 0o077]
 
 
 def test_demo_shows_what_no_cron_does(tmp_path: Path):
