@@ -48,6 +48,7 @@ from models.fields.server_url import (
 from models.fields.sql_connection import (
     SqlConnection,
     find_databases,
+    find_roles,
     find_sqlite_path,
     read_sql_connections,
 )
@@ -537,6 +538,13 @@ class Settings(BaseModel):
                     "sql_connections",
                     f"has a connection {name!r} to Minutehand's own database.",
                     "Name another database.",
+                )
+            if find_roles(self.database_url) & find_roles(url):
+                raise _clash(
+                    "sql_connections",
+                    f"has a connection {name!r} as Minutehand's own role: its queries "
+                    "could end our sessions.",
+                    "Name a role that may do nothing but read.",
                 )
 
     def _check_bounds(self) -> None:

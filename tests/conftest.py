@@ -113,6 +113,24 @@ def postgres_server_url() -> Iterator[str]:
         yield server.url
 
 
+@pytest.fixture(scope="session")
+def reader_url(postgres_server_url: str) -> str:
+    """Give the same server for a role that may do nothing but read, as a source has."""
+    server = sa.create_engine(postgres_server_url, poolclass=sa.NullPool)
+    with server.begin() as connection:
+        connection.execute(
+            sa.text(
+                "do $$ begin create role minutehand_reader login password 'reader';"
+                " exception when duplicate_object then null; end $$"
+            )
+        )
+    return _text(
+        sa.make_url(postgres_server_url).set(
+            drivername="postgresql", username="minutehand_reader", password="reader"
+        )
+    )
+
+
 @contextmanager
 def _new_database(server_url: str, template: str) -> Iterator[sa.URL]:
     """Create a database as a copy of *template*, and drop it at the end."""

@@ -99,12 +99,23 @@ def find_databases(url: str) -> frozenset[tuple[str, int, str]]:
     Spellings that certainly mean the same become equal; whether two host names lead to
     one server is known only after connecting. Empty if *url* cannot be read.
     """
+    return frozenset((host, port, name) for host, port, name, _ in _find_places(url))
+
+
+def find_roles(url: str) -> frozenset[tuple[str, int, str]]:
+    """Return host, port and role, as ``find_databases`` does; SQLite has none."""
+    if not url.startswith("postgresql"):
+        return frozenset()
+    return frozenset((host, port, role) for host, port, _, role in _find_places(url))
+
+
+def _find_places(url: str) -> frozenset[tuple[str, int, str, str]]:
     try:
         parts = urlsplit(url)
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         place = parts.netloc.rpartition("@")[2]
-        name = query.get("dbname") or unquote(parts.path.lstrip("/"))
-        name = name or query.get("user") or unquote(parts.username or "")
+        role = query.get("user") or unquote(parts.username or "")
+        name = query.get("dbname") or unquote(parts.path.lstrip("/")) or role
         ports = query.get("port", "").split(",")
         found = set()
         for number, each in enumerate((query.get("host") or place).split(",")):
@@ -113,7 +124,7 @@ def find_databases(url: str) -> frozenset[tuple[str, int, str]]:
             host = unquote(split.hostname or "").rstrip(".")
             if host in _LOOPBACK or host.startswith("/"):
                 host = "localhost"
-            found.add((host, port, name))
+            found.add((host, port, name, role))
     except ValueError:
         return frozenset()
     return frozenset(found)

@@ -587,6 +587,19 @@ def test_own_database_is_no_connection(database: str, connection: str) -> None:
     assert "connection 'erp' to Minutehand's own database" in message
 
 
+def test_own_role_is_no_connection() -> None:
+    """
+    On another database of the same server, its queries could end our sessions.
+    """
+    text = '{"erp": {"url": "postgresql://minutehand:x@db:5432/erp", "apps": ["shop"]}}'
+    message = refuse(
+        database_url="postgresql://minutehand:y@db/minutehand", sql_connections=text
+    )
+
+    assert "connection 'erp' as Minutehand's own role" in message
+    read(database_url="postgresql://we@db/minutehand", sql_connections=text)
+
+
 def test_sizes_have_units() -> None:
     """
     As people write them; what is too little to start with is refused.

@@ -42,6 +42,15 @@ OUR_TABLES = (
     "leases",
 )
 
+#: Roles of PostgreSQL whose members reach beyond the rows of a database: the sessions
+#: of others, files and programs of the server.
+_POWERS = (
+    "pg_signal_backend",
+    "pg_read_server_files",
+    "pg_write_server_files",
+    "pg_execute_server_program",
+)
+
 #: The actions of SQLite that a read-only query needs.
 _ALLOWED = frozenset(
     {
@@ -155,10 +164,15 @@ def _find_passwords(url: str) -> Iterator[str]:
 
 @contextmanager
 def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator[Query]:
-    with psycopg.connect(
-        url,
-        connect_timeout=CONNECT_TIMEOUT_S,
-        application_name="minutehand source",
+    # Closed in the middle of its transaction, which nothing ever commits: so the server
+    # ends the session, and takes back whatever the query set, locked or announced, also
+    # where a pooler would give the session to somebody else.
+    with closing(
+        psycopg.connect(
+            url,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            application_name="minutehand source",
+        )
     ) as connection:
         connection.read_only = True
         found = connection.execute(
@@ -169,6 +183,7 @@ def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator
         )
         if found.fetchone() is not None:
             raise _refuse_ours(shown)
+        _refuse_power(connection, shown)
         if connection.info.server_version >= 140000:
             # The query ends soon after this process, however this process ends.
             connection.execute("set local client_connection_check_interval = '2s'")
@@ -187,6 +202,24 @@ def _open_postgresql(url: str, query: str, seconds: int, shown: str) -> Iterator
                 ]
 
             yield Query(names, fetch, connection.cancel)
+
+
+def _refuse_power(connection: psycopg.Connection[Row], shown: str) -> None:
+    """Refuse a role whose queries reach beyond the rows that they read."""
+    row = connection.execute(
+        "select case when rolsuper then 'it is a superuser' else"
+        " (select 'it has ' || min(more.rolname) from pg_catalog.pg_roles more"
+        " where more.rolname = any(%s)"
+        " and pg_catalog.pg_has_role(ours.oid, more.oid, 'MEMBER')) end"
+        " from pg_catalog.pg_roles ours where rolname = session_user",
+        [list(_POWERS)],
+    ).fetchone()
+    if row is not None and row[0] is not None:
+        msg = (
+            f"{shown}: its role may do more than read ({row[0]}). The operator must"
+            " name another one in MINUTEHAND_SQL_CONNECTIONS."
+        )
+        raise StepError(msg, permanent=True)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from overview.doctor.checks.scheduler import (
     look_at_tick,
 )
 from overview.doctor.checks.schema import look_at_schema
+from overview.doctor.checks.sources import look_at_sources
 from overview.doctor.checks.strangers import look_at_strangers
 from overview.doctor.checks.tasks import look_at_tasks
 from overview.doctor.checks.work import (
@@ -54,6 +55,7 @@ LOOKS: dict[str, Look] = {
     "programs": look_at_programs,
     "space": look_at_space,
     "broker": look_at_broker,
+    "sources": look_at_sources,
     "tasks": look_at_tasks,
     "strangers": look_at_strangers,
     "mail": look_at_mail,
@@ -71,7 +73,7 @@ LOOKS: dict[str, Look] = {
 
 #: Those that ask others than the database, or read much of it: they are done now and
 #: then, and what they found is kept.
-FAR = ("grants", "broker", "tasks", "sender", "tzdata")
+FAR = ("grants", "broker", "sources", "tasks", "sender", "tzdata")
 
 #: The others, which are done whenever somebody asks how it is.
 NEAR = tuple(name for name in LOOKS if name not in FAR)

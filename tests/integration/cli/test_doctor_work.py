@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -379,6 +380,31 @@ def restricted_url(call: Call, postgres_url: str) -> str:
     engine.dispose()
     url = sa.make_url(postgres_url).set(username=role, password="x")
     return url.render_as_string(hide_password=False)
+
+
+def test_small_apps_that_share_a_role_are_told(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Whether they share a connection or two of the same role; files have no role.
+    """
+    url = "postgresql://{0}:x@{1}/sales"
+    connections = {
+        "one": {"url": url.format("a", "db"), "apps": ["shop", "other"]},
+        "every": {"url": url.format("b", "db"), "apps": ["*"]},
+        "first": {"url": url.format("c", "db"), "apps": ["shop"]},
+        "second": {"url": url.format("c", "db:5432"), "apps": ["other"]},
+        "elsewhere": {"url": url.format("c", "db2"), "apps": ["other"]},
+        "file": {"url": "sqlite:////tmp/s.db", "apps": ["*"]},
+    }
+    monkeypatch.setenv("MINUTEHAND_SQL_CONNECTIONS", json.dumps(connections))
+    get_settings.cache_clear()
+
+    told = list_details(call("doctor", "--json"), "sources")
+
+    roles = re.findall(r"as one role \((.*?)\)", "\n".join(told))
+    assert ["every", "first, second", "one"] == roles
+    assert all("MINUTEHAND_SQL_CONNECTIONS" in each for each in told)
 
 
 def test_look_that_is_refused_is_a_finding(

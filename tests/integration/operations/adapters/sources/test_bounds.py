@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sqlite3
 import zlib
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import polars as pl
 import psycopg
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import make_url
 
 from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.sources.sources import RealSources
 from operations.domains import Domain, Limits, Reading
 from settings import read_child_environment
+from tests.conftest import run_pooler
 
 Read = Callable[..., Reading | None]
 
@@ -234,7 +239,7 @@ def test_memory_is_bounded(read: Read, tmp_path: Path):
 
 
 def test_sql_is_read_in_batches_of_one_schema(
-    read: Read, postgres_server_url: str, tmp_path: Path
+    read: Read, reader_url: str, tmp_path: Path
 ):
     """
     Late NULLs, late fractions and late texts decide the type of the whole column.
@@ -247,9 +252,7 @@ def test_sql_is_read_in_batches_of_one_schema(
         " from generate_series(1, 2000) n"
     )
 
-    reading = read(
-        {"sql": query, "connection": "c"}, make_connection(postgres_server_url)
-    )
+    reading = read({"sql": query, "connection": "c"}, make_connection(reader_url))
 
     frame = pl.read_parquet(tmp_path / "out.part")
     assert reading is not None
@@ -269,25 +272,25 @@ def make_connection(url: str) -> SqlConnection:
     return SqlConnection(SecretStr(url.replace("+psycopg", "")), ("shop",))
 
 
-def test_rows_of_sql_are_bounded(read: Read, postgres_server_url: str):
+def test_rows_of_sql_are_bounded(read: Read, reader_url: str):
     """
     A query without an end is ended at the bound.
     """
     query = (
         "with recursive t as (select 1 as n union all select n from t) select * from t"
     )
-    connection = make_connection(postgres_server_url)
+    connection = make_connection(reader_url)
 
     with pytest.raises(StepError, match=r"more than 5,000 rows"):
         read({"sql": query, "connection": "c"}, connection, rows=5_000)
 
 
-def test_one_large_value_of_sql_is_bounded(read: Read, postgres_server_url: str):
+def test_one_large_value_of_sql_is_bounded(read: Read, reader_url: str):
     """
     The driver holds it whole: its process ends, and the worker does not.
     """
     query = "select repeat('x', 300000000)"
-    connection = make_connection(postgres_server_url)
+    connection = make_connection(reader_url)
 
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_MEMORY") as caught:
         read({"sql": query, "connection": "c"}, connection, memory=256 * MIB)
@@ -295,12 +298,12 @@ def test_one_large_value_of_sql_is_bounded(read: Read, postgres_server_url: str)
     assert caught.value.permanent
 
 
-def test_slow_query_is_ended_in_its_database(read: Read, postgres_server_url: str):
+def test_slow_query_is_ended_in_its_database(read: Read, reader_url: str):
     """
     At the bound nothing of it runs any more, whatever it set before it slept.
     """
     query = "select set_config('statement_timeout', '0', false), pg_sleep(600)"
-    connection = make_connection(postgres_server_url)
+    connection = make_connection(reader_url)
 
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_TIMEOUT") as caught:
         read({"sql": query, "connection": "c"}, connection, time=timedelta(seconds=3))
@@ -312,6 +315,73 @@ def test_slow_query_is_ended_in_its_database(read: Read, postgres_server_url: st
             " where application_name = 'minutehand source' and state = 'active'"
         ).fetchall()
     assert [] == running
+
+
+def read_sessions(url: str) -> list[tuple[str, str]]:
+    """Return what a session tells of its settings and locks."""
+    told = (
+        "select current_setting('search_path'), count(*)::text from pg_locks"
+        " where locktype = 'advisory'"
+    )
+    with psycopg.connect(url) as other:
+        return [tuple(row) for row in other.execute(told).fetchall()]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_query_leaves_nothing_to_others(read: Read, reader_url: str, *, fails: bool):
+    """
+    Neither settings nor locks nor messages, where a pooler shares its session, too.
+    """
+    query = (
+        "select set_config('search_path', 'theirs', false) as a,"
+        " pg_advisory_lock(7)::text as b, pg_notify('them', 'x')::text as c,"
+        f" 1 / n as d from generate_series({0 if fails else 1}, 3) n"
+    )
+    options = ("default_pool_size = 1", "max_client_conn = 10")
+    with run_pooler(reader_url, *options) as pooled:
+        url = pooled.replace("+psycopg", "")
+        with psycopg.connect(reader_url, autocommit=True) as listener:
+            listener.execute("listen them")
+            with nullcontext() if not fails else pytest.raises(StepError):
+                read({"sql": query, "connection": "c"}, make_connection(url))
+
+            assert [('"$user", public', "0")] == read_sessions(url)
+            assert [] == list(listener.notifies(timeout=0))
+
+
+@pytest.mark.parametrize(
+    ("power", "told"),
+    [
+        ("alter role {0} superuser", "it is a superuser"),
+        ("grant pg_signal_backend to {0}", "it has pg_signal_backend"),
+        ("grant pg_read_server_files to {0}", "it has pg_read_server_files"),
+    ],
+)
+def test_role_that_may_do_more_is_refused(
+    read: Read, postgres_server_url: str, power: str, told: str
+):
+    """
+    Its queries could end the sessions of other small apps, or read files.
+    """
+    role = f"powerful_{os.getpid()}_{uuid4().hex}"
+    server = psycopg.connect(
+        postgres_server_url.replace("+psycopg", ""), autocommit=True
+    )
+    with closing(server):
+        server.execute(f"create role {role} login password 'x'".encode())
+        server.execute(power.format(role).encode())
+        try:
+            url = make_url(postgres_server_url).set(
+                drivername="postgresql", username=role, password="x"
+            )
+            connection = make_connection(url.render_as_string(hide_password=False))
+            query = {"sql": "select pg_terminate_backend(1)", "connection": "c"}
+            with pytest.raises(StepError, match=told) as caught:
+                read(query, connection)
+        finally:
+            server.execute(f"drop role {role}".encode())
+
+    assert caught.value.permanent
 
 
 @pytest.mark.parametrize(
@@ -329,11 +399,11 @@ def test_slow_query_is_ended_in_its_database(read: Read, postgres_server_url: st
         "with t as (insert into x values (1) returning 1) select * from t",
     ],
 )
-def test_postgresql_only_reads(read: Read, postgres_server_url: str, query: str):
+def test_postgresql_only_reads(read: Read, reader_url: str, query: str):
     """
     Nothing but one query can be declared, in a transaction that only reads.
     """
-    connection = make_connection(postgres_server_url)
+    connection = make_connection(reader_url)
 
     with pytest.raises(StepError) as caught:
         read({"sql": query, "connection": "c"}, connection)

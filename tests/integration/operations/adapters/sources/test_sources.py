@@ -203,12 +203,11 @@ def test_query_is_read_and_cannot_write(sources: Reader, tmp_path: Path):
     assert [(1, "50%", None), (2, ":x", None)] == read_rows(target)
 
 
-def test_query_on_postgres(postgres_server_url: str, tmp_path: Path, sources: Reader):
+def test_query_on_postgres(reader_url: str, tmp_path: Path, sources: Reader):
     """
     Types of PostgreSQL arrive; a wrong query is permanent and names no password.
     """
-    url = postgres_server_url.replace("+psycopg", "")
-    sources.connections["pg"] = SqlConnection(SecretStr(url), ("shop",))
+    sources.connections["pg"] = SqlConnection(SecretStr(reader_url), ("shop",))
     query = (
         "select 1.5::numeric as n, now() as t, gen_random_uuid() as u, '{1}'::int[] a"
     )
