@@ -106,8 +106,8 @@ def find_first_minute(after: float) -> datetime:
 
 
 @contextmanager
-def run_scheduler(servers: Servers) -> Iterator[Popen[bytes]]:
-    """Run ``scheduler_server.py`` for the length of the block."""
+def run_scheduler(servers: Servers, **settings: str) -> Iterator[Popen[bytes]]:
+    """Run ``scheduler_server.py`` with *settings* for the length of the block."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "scheduler.log"
         environment = {
@@ -117,6 +117,7 @@ def run_scheduler(servers: Servers) -> Iterator[Popen[bytes]]:
             "MINUTEHAND_QUEUE_PREFIX": "none",
             # One lane, so that messages are found in the order in which they came.
             "MINUTEHAND_APP_SHARE": "1",
+            **{f"MINUTEHAND_{name}": value for name, value in settings.items()},
         }
         command = [sys.executable, "scheduler_server.py"]
         with run_process(command, log=log, environ=environment) as process:

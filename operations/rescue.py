@@ -30,8 +30,8 @@ LOST_AFTER = timedelta(minutes=2)
 RESEND_AFTER = timedelta(hours=1)
 
 #: Lost messages that are given back in one transaction: a broker may have lost all of a
-#: million, and a statement must end within the deadline of the database.
-RESENT_AT_ONCE = 20_000
+#: million, and this is a part of what is done between ticks.
+RESENT_AT_ONCE = 5_000
 
 #: An operation fails when this many processes have died while running it; the first may
 #: have died for another reason.

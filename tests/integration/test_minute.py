@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.leader import LEASE_NAME, Leader
+from actions.pausing.pause_and_resume import has_ended_pause
 from actions.tick import TickReport
-from models.database.engine import make_engine
+from models.database.engine import make_engine, reading, writing
+from models.database.tables import leases, operations, scheduled_actions
 from models.operation_state import Queue
+from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
 from scheduler_server import Scheduler
 from settings import read_settings
+from tests.integration.dispatch.backfills.backfilling import post_daily, start
 from tests.scheduling import (
     MINUTE,
     Clock,
@@ -41,6 +46,10 @@ class World(Clock):
         """Return the time of the database."""
         return SEVEN + timedelta(seconds=self.now)
 
+    def pass_by(self, *_statement: object) -> None:
+        """Let the time pass that a statement takes."""
+        self.now += 0.01
+
 
 class SlowSender(FakeSender):
     """A broker that takes two messages a second."""
@@ -63,6 +72,7 @@ def world() -> World:
 def slow_engine(sqlite_url: str, world: World) -> Iterator[sa.Engine]:
     """Give an engine whose clock is that of *world*."""
     engine = make_engine(sqlite_url, clock=world.read)
+    sa.event.listen(engine, "before_cursor_execute", world.pass_by)
     yield engine
     engine.dispose()
 
@@ -77,7 +87,13 @@ def scheduler(slow_engine: sa.Engine, world: World) -> Scheduler:
         slow_engine,
         Leader(slow_engine, monotonic=world),
         sender,
-        read_settings({"MINUTEHAND_CHUNK": "1"}, env_file=None),
+        read_settings(
+            {
+                "MINUTEHAND_CHUNK": "1",
+                "MINUTEHAND_NOTICE_MAIL": "ops@example.org",
+            },
+            env_file=None,
+        ),
         monotonic=world,
         host_clock=world.read,
     )
@@ -130,3 +146,47 @@ def test_tick_that_takes_longer_than_a_minute_lets_the_next_one_begin(
     assert [True, False, False] == [tick.is_cut for tick in ticks]
     assert 200 == sum(tick.recorded for tick in ticks)
     assert {"queued"} == {row.state for row in fetch_all(scheduler.engine)}
+
+
+def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
+    scheduler: Scheduler, world: World
+):
+    """
+    Operations that wait, lost messages, failures to report, pauses that end, a
+    backfill, and a clock that was set back: no tick is late, and all of it is done.
+    """
+    engine = scheduler.engine
+    uid = post_daily(engine, when={"cron_rule": "0 8 * * *"})
+    start(engine, uid, at_once=2)
+    record_all(engine, *(make_operation(number) for number in range(120)))
+    lost, failed = (range(n, n + 60) for n in (1000, 2000))
+    record_all(engine, *(make_operation(number) for number in (*lost, *failed)))
+    with writing(engine) as connection:
+        for numbers, values in (
+            (lost, {"state": "queued", "sent_at": SEVEN - LOST_AFTER}),
+            (failed, {"state": "failed", "finished_at": SEVEN}),
+        ):
+            ids = [make_operation(number).id for number in numbers]
+            connection.execute(
+                sa.update(operations).where(operations.c.id.in_(ids)).values(values)
+            )
+        connection.execute(
+            sa.insert(leases).values(
+                name=LEASE_NAME, fence=0, expires_at=SEVEN, last_tick_at=SEVEN + MINUTE
+            )
+        )
+    copy_action(engine, uid, 1200)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(scheduled_actions)
+            .where(scheduled_actions.c.uid != uid)
+            .values(paused_at=SEVEN - MINUTE, paused_until=SEVEN)
+        )
+
+    ticks = live(scheduler, world, minutes=4)
+
+    assert max(find_delays(ticks)) <= 2
+    states = Counter(row.state for row in fetch_all(engine))
+    assert {"queued": 183, "failed": 60} == states
+    with reading(engine) as connection:
+        assert not has_ended_pause(connection, now=SEVEN)

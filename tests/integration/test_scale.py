@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
+from dispatch.noticer import Noticer
 from models.database.engine import read_clock, reading, writing
 from models.operation_state import Queue
 from operations.list_operations import fetch_latest
@@ -285,3 +286,36 @@ def test_a_period_long_ago_costs_what_was_due_in_it(postgres_engine: sa.Engine):
 
     assert read[None] < 100
     assert read[Queue.QUICK] < 2 * due
+
+
+def test_a_part_of_what_waits_costs_no_look_at_all_of_it(postgres_engine: sa.Engine):
+    """
+    Of 20,000 that wait among others a part reads those that it sends; nor do rescue and
+    notices read what they leave alone.
+    """
+    engine = postgres_engine
+    add_app(engine, APP)
+    add_history(engine)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(
+            "update operations set state = 'pending', finished_at = null"
+            " where state = 'succeeded' and hashtext(id::text) > -500000000"
+        )
+        connection.exec_driver_sql("vacuum analyze")
+        waiting = count_waiting(connection)
+    dispatcher = make_dispatcher(engine)
+    noticer = Noticer(engine, dispatcher.leader, mail=("ops@example.org",))
+
+    with explaining(engine) as plans:
+        sent = dispatcher.send_waiting()
+        dispatcher.rescue()
+        noticer.look()
+
+    assert waiting > 10_000
+    assert 1_000 == sent
+    assert max(count_read(plan, "operations") for plan in plans) <= 2 * sent
+
+
+def count_waiting(connection: sa.Connection) -> int:
+    query = "select count(*) from operations where state = 'pending'"
+    return int(connection.exec_driver_sql(query).scalar_one())

@@ -1,0 +1,142 @@
+"""
+How late each tick begins while much else is to be done, all at once.
+
+Run it as ``python -m benchmarks.minute``. Beside a million finished operations there
+are many that wait to be sent, whose message was lost, that failed and are to be
+reported, and many actions whose pauses end in the first minute. A real
+``scheduler_server.py`` begins with all of that, while a hundred actions are due each
+minute. Whoever looks at the database from outside sees when each tick began; none is to
+be later than two seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+from benchmarks.command import describe_load, make_parser, run_command
+from benchmarks.servers import Servers, empty, run_servers
+from benchmarks.sizes import fill
+from benchmarks.soak import (
+    HEAD_START_S,
+    MINUTE,
+    Quick,
+    find_first_minute,
+    run_scheduler,
+)
+from models.database.engine import make_engine
+
+#: What is promised while the database answers.
+GOAL_S = 2.0
+
+DUE = 100
+
+_LOOK_EVERY_S = 0.1
+
+_OPERATIONS = """
+insert into operations (id, action_uid, action_revision, app, trigger, triggered_by,
+    occurrence, queue, overlap, state, reason, recorded_at, send_at, sent_at, sends,
+    finished_at)
+select gen_random_uuid(), 'action-' || n %% 10, 1, 'app', 'schedule', 'a benchmark', at,
+    'quick', 'allow', %(state)s::text, 'as the benchmark says', at, at,
+    case %(state)s::text when 'queued' then at - interval '1 day' end, 0,
+    case %(state)s::text when 'failed' then at end
+from (
+    select n, statement_timestamp() - n * interval '1 ms' as at
+    from generate_series(1, %(count)s::int) n
+) numbers
+"""
+_PAUSES = """
+update scheduled_actions set paused_at = created_at, paused_until = %(until)s
+where next_due_at > created_at
+"""
+_CLOCK = """
+insert into leases (name, fence, expires_at, last_tick_at)
+values ('scheduler', 0, statement_timestamp(), statement_timestamp() + interval '1 h')
+"""
+_LEFT = """
+select count(*) filter (where state = 'pending'),
+    count(*) filter (where state = 'failed' and noticed_at is null),
+    (select count(*) from scheduled_actions where paused_at is not null)
+from operations where state in ('pending', 'failed') and triggered_by = 'a benchmark'
+"""
+
+
+def prepare(servers: Servers, options: dict[str, int], *, set_back: bool) -> datetime:
+    """Fill a database; return the minute in which everything begins."""
+    Quick(servers, DUE + options["pauses"], DUE).register()
+    engine = make_engine(servers.postgres, timeout=timedelta(minutes=5))
+    fill(engine, options["done"])
+    engine.dispose()
+    with psycopg.connect(servers.dsn, autocommit=True) as connection:
+        for state in ("pending", "queued", "failed"):
+            values = {"state": state, "count": options[state]}
+            connection.execute(_OPERATIONS, values)
+        if set_back:
+            connection.execute(_CLOCK)
+        # the update of so many actions and a vacuum take a while, too
+        patience = HEAD_START_S + sum(options.values()) / 20_000
+        first = find_first_minute(time.time() + patience)
+        connection.execute(_PAUSES, {"until": first})
+        connection.execute("vacuum analyze")
+    return first
+
+
+def watch(servers: Servers, first: datetime, minutes: int) -> list[float]:
+    """Return how late the tick of each minute began, from *first* on."""
+    ticks: dict[datetime, float] = {}
+    end = first + minutes * MINUTE
+    told = 0
+    with psycopg.connect(servers.dsn, autocommit=True) as connection:
+        while (now := datetime.now(UTC)) < end:
+            query = "select last_tick_at from leases"
+            row = connection.execute(query).fetchone()
+            ticked_at = row and row[0]
+            if ticked_at is not None and first <= ticked_at <= now:
+                minute = ticked_at.replace(second=0, microsecond=0)
+                ticks.setdefault(minute, (ticked_at - minute).total_seconds())
+            if len(ticks) > told:
+                told = len(ticks)
+                left = connection.execute(_LEFT).fetchone()
+                late_s = list(ticks.values())[-1]
+                print(
+                    f"{ticked_at:%H:%M} began {late_s:.2f} s late; left to send, to"
+                    f" report, paused: {left}; {describe_load()}",
+                    flush=True,
+                )
+            time.sleep(_LOOK_EVERY_S)
+    return [ticks.get(first + n * MINUTE, 60.0) for n in range(minutes)]
+
+
+def main() -> int:
+    """Print how late each tick began; return the exit code."""
+    parser = make_parser("minute", __doc__)
+    sizes = {
+        "done": (1_000_000, "operations that are final"),
+        "pending": (300_000, "operations that wait to be sent"),
+        "queued": (100_000, "operations whose message was lost"),
+        "failed": (20_000, "operations that are to be reported"),
+        "pauses": (20_000, "actions whose pauses end together"),
+    }
+    for name, (size, words) in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=size, help=words)
+    parser.add_argument("--minutes", type=int, default=5)
+    parser.add_argument("--set-back", action="store_true", help="the clock, by an hour")
+    options = parser.parse_args()
+    with run_servers() as shared:
+        servers = empty(shared, "minute")
+        began = time.monotonic()
+        counts = {name: getattr(options, name) for name in sizes}
+        first = prepare(servers, counts, set_back=options.set_back)
+        print(f"filled in {time.monotonic() - began:.0f} s; {describe_load()}")
+        with run_scheduler(servers, NOTICE_MAIL="ops@example.org"):
+            late = watch(servers, first, options.minutes)
+    print("seconds late: " + ", ".join(f"{each:.2f}" for each in late))
+    return int(max(late) > GOAL_S)
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
