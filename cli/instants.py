@@ -8,9 +8,10 @@ which people also see all times.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 
 from models.errors import RuleError
+from models.fields.delay import read_clock
 from models.fields.instants import parse_instant
 from models.fields.strict_model import find_near
 
@@ -20,18 +21,13 @@ _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 #: What may follow the number, and what it counts.
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-_NOON = 12
-
 #: Of these the clock keeps its hour, also in a night that has 23 hours or 25.
 _NOMINAL = frozenset({"d", "w"})
 
 _RELATIVE = re.compile(r"([+-])(\d{1,6})([smhdw])", re.ASCII)
 
-#: A distance without a sign, and a time of day without a day.
+#: A distance without a sign.
 _UNSIGNED = re.compile(r"\d{1,6}[smhdw]", re.ASCII)
-_CLOCK = re.compile(
-    r"(\d{1,2})(?::(\d{2}))?(?::(\d{2}))? ?([ap]m)?", re.ASCII | re.IGNORECASE
-)
 
 #: How an instant in full begins.
 _YEAR = re.compile(r"\d{4}-", re.ASCII)
@@ -101,26 +97,7 @@ def _find_meant(text: str, now: datetime) -> str:
 
 def _find_today(text: str, now: datetime) -> datetime | None:
     """Return when this host's clock shows *text* today; None: it is not a clock's."""
-    match = _CLOCK.fullmatch(text)
-    if match is None:
+    at = read_clock(text)
+    if at is None:
         return None
-    hour, minute, second, half = match.groups()
-    if minute is None and half is None:
-        return None
-    local = now.astimezone().replace(tzinfo=None)
-    try:
-        at = time(int(hour), int(minute or 0), int(second or 0))
-        if half is not None:
-            at = _read_half(at, half)
-    except ValueError:
-        return None
-    return datetime.combine(local, at).astimezone()
-
-
-def _read_half(at: time, half: str) -> time:
-    """Return what a clock of twelve hours shows, by one of 24."""
-    if not 1 <= at.hour <= _NOON:
-        msg = f"{at.hour} is not an hour of a clock of twelve"
-        raise ValueError(msg)
-    later = _NOON if half.casefold() == "pm" else 0
-    return at.replace(hour=at.hour % _NOON + later)
+    return datetime.combine(now.astimezone().replace(tzinfo=None), at).astimezone()

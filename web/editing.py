@@ -1,14 +1,13 @@
 """
 What the editor knows of an action that is being written.
 
-The text is the truth; the form beside it is another look at the same. Who saves, checks
-or writes is decided below the pages: here is only what becomes of a request, and what
-the page shows of the answer.
+The text is the document; builders beside it write into it when a button is pressed, and
+never by themselves. What may be saved is decided below the pages: here is only what
+becomes of a request, and what the page shows of the answer.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,6 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from actions.list_actions import WHEN_KEYS
-from actions.posting.edit import Terms
 from models.door.json_text import decode_json
 from models.door.places import Places
 from models.errors import (
@@ -27,32 +25,15 @@ from models.errors import (
     MinutehandError,
     NotFoundError,
     Problem,
+    RuleError,
 )
 from overview.previews.new import Asked, FullPreview, preview_text
 from serving.context import Context
 from serving.refusals import place_problem
-from web.action_form import (
-    DAYS,
-    PREFIX,
-    ActionForm,
-    Kind,
-    apply_form,
-    show_action,
-)
-from web.document_text import replace_token
+from web.builders import BUILDERS
+from web.document_text import replace_members, replace_token
 from web.forms import Form
 from web.reading import Unread, read_part
-
-#: The fields of a form that hold text; the others are boxes.
-_TEXTS = (
-    *("name", "kind", "time", "every", "anchor", "date", "rule", "event", "delay"),
-    *("at", "zone", "domains", "template", "url", "task", "queue"),
-    *("users", "groups", "overlap"),
-)
-_BOXES = (
-    *("refresh", "publish", "send_email", "send_execsum", "call_webhook", "run_task"),
-    *("data", "design", "permissions", "not_activated", "inactive"),
-)
 
 
 @dataclass(frozen=True)
@@ -86,72 +67,28 @@ class Draft:
             return None
         return value if isinstance(value, dict) else None
 
-    @cached_property
-    def form(self) -> ActionForm:
-        """The same as a form."""
-        return show_action(self.document or {})
-
-    @property
-    def digest(self) -> str:
-        """Of the text: it tells whether somebody typed on."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
-
     @property
     def line_count(self) -> int:
         """How many lines the text has."""
         return self.text.count("\n") + 1
 
-    def write_form(self, form: ActionForm) -> Draft:
-        """Return the draft with what was changed in the form."""
-        if self.document is None:
-            return self
-        return replace(self, text=apply_form(self.text, self.document, form))
+    def put(self, name: str, form: Form) -> Draft:
+        """
+        Return the draft with what the builder *name* says.
 
-
-def digest_form(form: ActionForm) -> str:
-    """Return what tells whether somebody changed a form."""
-    values = {key: value.strip() for key, value in form.values.items() if value.strip()}
-    said = json.dumps([values, form.days], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
-
-
-def read_action_form(form: Form) -> ActionForm:
-    """Return the fields of the action in what was sent."""
-    values = {name: form.get(f"{PREFIX}{name}") for name in _TEXTS}
-    values |= {name: "on" for name in _BOXES if form.has(f"{PREFIX}{name}")}
-    if values["kind"] not in list(Kind):
-        values["kind"] = Kind.AS_WRITTEN.value
-    chosen = form.get_all(f"{PREFIX}day")
-    return ActionForm(values, tuple(day for day in DAYS if day in chosen))
-
-
-def read_draft(form: Form, draft: Draft, field: str) -> tuple[Draft, bool]:
-    """
-    Return what was sent, and whether a change of the form was left out.
-
-    Text and form may both have been changed, without a script that asks in between:
-    then the text counts.
-
-    Args:
-        form: As it was sent; without fields of an action, the text counts.
-
-        draft: What is edited; its text does not matter.
-
-        field: The last field that was typed into, if the script tells.
-    """
-    draft = replace(draft, text=form.find("document") or "")
-    if not form.has(f"{PREFIX}kind"):
-        return draft, False
-    sent = read_action_form(form)
-    is_form_changed = digest_form(sent) != form.get("shown")
-    is_text_changed = draft.digest != form.get("of")
-    if field:
-        is_asked = field.startswith(PREFIX)
-    else:
-        is_asked = form.get("do") == "form" or (is_form_changed and not is_text_changed)
-    if is_asked:
-        return draft.write_form(sent), draft.document is None and is_form_changed
-    return draft, is_form_changed and not field
+        Raises:
+            InvalidDocumentError: It says nothing; or the text is no JSON object.
+        """
+        problem = Problem("", "The document is no JSON object.", "Mend it first.")
+        if self.document is not None:
+            try:
+                changed = BUILDERS[name].put(self.document, form)
+                return replace(
+                    self, text=replace_members(self.text, self.document, changed)
+                )
+            except RuleError as error:
+                problem = Problem("", error.message, error.hint)
+        raise InvalidDocumentError((problem,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +150,7 @@ class Judged:
         return lines
 
 
-def judge(
-    context: Context, draft: Draft, *, terms: Terms, viewer_zone: ZoneInfo
-) -> Judged | Unread:
+def judge(context: Context, draft: Draft, *, viewer_zone: ZoneInfo) -> Judged | Unread:
     """
     Return what the server says of *draft*; nothing is stored.
 
@@ -224,13 +159,11 @@ def judge(
 
         draft: What is edited.
 
-        terms: Of the installation.
-
         viewer_zone: Of whoever looks.
     """
     if not draft.text.strip():
         return Judged()
-    asked = Asked(viewer_zone, uid=draft.uid)
+    asked, terms = Asked(viewer_zone, uid=draft.uid), context.services.terms
 
     def preview(connection: sa.Connection) -> FullPreview:
         text = draft.text.encode()
@@ -246,7 +179,11 @@ def judge(
         found = read_part(context, preview)
     except InvalidDocumentError as error:
         graves = _place_all(error.problems, draft.text, is_grave=True)
-        return Judged(graves, _preview_rule(context, draft, terms, viewer_zone))
+        try:
+            rule = draft.document or {}
+            return Judged(graves, _preview_rule(context, draft, rule, asked))
+        except MinutehandError:
+            return Judged(graves)
     if isinstance(found, Unread):
         return found
     if found.action is None:
@@ -258,22 +195,65 @@ def judge(
 
 
 def _preview_rule(
-    context: Context, draft: Draft, terms: Terms, viewer_zone: ZoneInfo
+    context: Context,
+    draft: Draft,
+    document: Mapping[str, JsonValue],
+    asked: Asked,
 ) -> FullPreview | None:
-    """Return when a draft would run that cannot be saved; None: nobody can tell."""
-    given = draft.document or {}
-    rule = {key: given[key] for key in WHEN_KEYS if key in given}
-    text, asked = json.dumps(rule), Asked(viewer_zone, uid=draft.uid)
-    try:
-        found = read_part(
-            context,
-            lambda connection: preview_text(
-                connection, draft.app, text, terms=terms, asked=asked
-            ),
-        )
-    except MinutehandError:
-        return None
+    """Return when *document* would run in the place of *draft*; None: unread."""
+    text = json.dumps({key: document[key] for key in WHEN_KEYS if key in document})
+    terms = context.services.terms
+    found = read_part(
+        context,
+        lambda connection: preview_text(
+            connection, draft.app, text, terms=terms, asked=asked
+        ),
+    )
     return None if isinstance(found, Unread) else found
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """
+    What the builder of ``when`` would do.
+
+    Args:
+        problems: Why its fields say nothing.
+
+        is_said: Whether the document says the same.
+
+        found: When it would run. None: there is a problem.
+    """
+
+    problems: tuple[str, ...] = ()
+    is_said: bool = False
+    found: FullPreview | None = None
+
+
+def foresee(
+    context: Context, draft: Draft, form: Form, *, viewer_zone: ZoneInfo
+) -> Foreseen:
+    """
+    Return what the builder of ``when`` would do; the document stays as it is.
+
+    Args:
+        context: Of the request.
+
+        draft: What is edited.
+
+        form: With the fields of the builder.
+
+        viewer_zone: Of whoever looks.
+    """
+    asked = Asked(viewer_zone, uid=draft.uid)
+    try:
+        document = BUILDERS["when"].put(draft.document or {}, form)
+        found = _preview_rule(context, draft, document, asked)
+    except InvalidDocumentError as error:
+        return Foreseen(tuple(f"{e.message} {e.hint}" for e in error.problems))
+    except (RuleError, MinutehandError) as error:
+        return Foreseen((str(error),))
+    return Foreseen((), document == draft.document, found)
 
 
 def _place_all(

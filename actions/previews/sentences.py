@@ -215,9 +215,18 @@ def _describe_working_day(number: int) -> str:
     """
     if number == -1:
         return "last working day"
-    count = abs(number)
+    return f"{tell_nth(abs(number))} {'to last ' if number < 0 else ''}working day"
+
+
+def tell_nth(count: int) -> str:
+    """
+    Return the number of a day of a month, as it is said.
+
+    >>> tell_nth(22), tell_nth(13)
+    ('22nd', '13th')
+    """
     suffix = "th" if 10 <= count < 20 else _SUFFIXES.get(count % 10, "th")
-    return f"{count}{suffix} {'to last ' if number < 0 else ''}working day"
+    return f"{count}{suffix}"
 
 
 def _describe_move(instead: Instead | None) -> str:

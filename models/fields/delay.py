@@ -27,7 +27,10 @@ LONGEST_WAIT = timedelta(days=3)
 
 _NOTHING = Duration(0, 0, timedelta())
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
-_ABOUT = re.compile(r"([0-9]{1,2})(?:[:.h]([0-9]{2}))?(?::00)? *([ap]m)?", re.ASCII)
+_SHOWN = re.compile(
+    r"([0-9]{1,2})(?:[:.h]?([0-9]{2})(?::([0-9]{2}))?|h)? *([ap]m)?",
+    re.ASCII | re.IGNORECASE,
+)
 _NOON = 12
 
 
@@ -111,14 +114,38 @@ def parse_time_of_day(text: str) -> time:
     return time.fromisoformat(text)
 
 
+def read_clock(text: str) -> time | None:
+    """
+    Return what a clock shows, as people type it. None: nobody can tell.
+
+    Args:
+        text: Of 24 hours, or of 12 with their half. An hour alone is none: it may be of
+            either.
+
+    >>> [str(read_clock(each)) for each in ("1700", "17h00", "5pm", "5:00 PM")]
+    ['17:00:00', '17:00:00', '17:00:00', '17:00:00']
+    >>> read_clock("5"), read_clock("13pm"), read_clock("24:00")
+    (None, None, None)
+    """
+    shown = _SHOWN.fullmatch(text.strip())
+    if shown is None or (text.strip().isdigit() and shown[2] is None):
+        return None
+    hour, minute, second = (int(each or 0) for each in shown.groups()[:3])
+    if shown[4]:
+        if not 1 <= hour <= _NOON:
+            return None
+        hour = hour % _NOON + (_NOON if shown[4].casefold() == "pm" else 0)
+    try:
+        return time(hour, minute, second)
+    except ValueError:
+        return None
+
+
 def _suggest(text: str) -> str:
     """Return the hint for *text*."""
-    about = _ABOUT.fullmatch(text.strip().lower())
-    if about is not None:
-        hour, minute = int(about[1]), int(about[2] or 0)
-        if about[3]:
-            hour = hour % _NOON + (_NOON if about[3] == "pm" else 0)
-        meant = f"{hour % 24:02}:{minute:02}"  # 24:00 is midnight
-        if (hour, minute) <= (24, 0) and _TIME.fullmatch(meant):
-            return f"Write {meant}."
+    meant = read_clock(text) or read_clock(f"{text.strip()}:00")
+    if re.match(r"24\b", text.strip()):
+        meant = read_clock(f"00{text.strip()[2:]}")  # it is midnight
+    if meant is not None and not meant.second:
+        return f"Write {meant:%H:%M}."
     return "Write hours and minutes, 00:00 to 23:59, such as 09:00."

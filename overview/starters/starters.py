@@ -7,7 +7,8 @@ be read; what is a date in them is filled in, so that none of them has passed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib.resources import files
@@ -119,17 +120,22 @@ STARTERS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def list_starters(today: date) -> list[Starter]:
-    """Return all starters; *today* is where dates are counted from."""
-    return [
-        Starter(kind, title, story, _fill_in(_read(kind), today))
-        for kind, (title, story) in STARTERS.items()
-    ]
+def list_starters(today: date, calendars: Collection[str] = ()) -> list[Starter]:
+    """Return all starters; the arguments are those of ``get_starter``."""
+    return [get_starter(kind, today, calendars) for kind in STARTERS]
 
 
-def get_starter(kind: str, today: date) -> Starter:
+def get_starter(kind: str, today: date, calendars: Collection[str] = ()) -> Starter:
     """
     Return the starter of *kind*.
+
+    Args:
+        kind: Its name.
+
+        today: Where dates are counted from.
+
+        calendars: Names of the holiday calendars of the small app that it is for.
+            Without any, two holidays stand for them.
 
     Raises:
         NotFoundError: There is none.
@@ -140,19 +146,21 @@ def get_starter(kind: str, today: date) -> Starter:
         msg = f"there is no starter {kind!r}. {meant}There are: {', '.join(STARTERS)}."
         raise NotFoundError(msg)
     title, story = STARTERS[kind]
-    return Starter(kind, title, story, _fill_in(_read(kind), today))
+    return Starter(kind, title, story, _fill_in(_read(kind), today, calendars))
 
 
 def _read(kind: str) -> str:
     return files(__package__).joinpath(f"{kind}.json").read_text(encoding="utf-8")
 
 
-def _fill_in(text: str, today: date) -> str:
-    """Return *text* with its dates."""
+def _fill_in(text: str, today: date, calendars: Collection[str]) -> str:
+    """Return *text* with its dates and holidays."""
     next_month = (today.replace(day=1) + _MONTH).replace(day=1)
     # A year in which Christmas is still to come.
     year = (today + 7 * _DAY).year
+    named = [{"calendar": name} for name in sorted(calendars)]
     filled = {
+        "holidays": json.dumps(named or ["{{year}}-12-25", "{{following_year}}-01-01"]),
         "today": today.isoformat(),
         "next_month": next_month.isoformat(),
         "in_two_years": f"{today.year + 2}-07-01",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
+from itertools import cycle
 
 import pytest
 import sqlalchemy as sa
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from models.database.engine import reading
 from models.database.tables import scheduled_actions
@@ -22,6 +25,7 @@ from tests.browser.looking import (
 )
 from tests.seeded.sites import Site
 from tests.servers import wait_until
+from web.builders import KINDS
 
 PROBLEMS = """{
     "name": "x",
@@ -30,8 +34,16 @@ PROBLEMS = """{
     "overlap": "skp"
 }"""
 
+#: Actions to begin with, of an app.
+NIGHTLY = "/actions/new?app=delta-energy&starter=nightly"
+
+WEEKDAYS = "/actions/new?app=delta-energy&starter=weekdays"
+
 #: After so long without a key, what is typed is checked.
 TYPED_MS = 300
+
+#: How long hands rest between two keys.
+PAUSES_MS = (80, 450, 120, 900, 200)
 
 
 def find_action(site: Site) -> str:
@@ -48,23 +60,18 @@ def find_action(site: Site) -> str:
     return found
 
 
-def test_text_and_form_follow_each_other(looker: Looker, site: Site):
+def test_problems_are_told_while_one_types(looker: Looker, site: Site):
     """
-    While one types: the sentence, the problems at their lines, and the other of both.
+    The sentence, the problems at their lines, and what was probably meant.
     """
-    page = looker.open(site, "/actions/new?starter=nightly")
+    page = looker.open(site, NIGHTLY)
     text, sentence = page.locator("#document"), page.locator("#preview .large")
     expect(sentence).to_contain_text("Every day at 02:30")
-
-    page.get_by_label("Time", exact=True).fill("04:15")
-    expect(sentence).to_contain_text("04:15")
-    expect(text).to_have_value(re.compile(re.escape('"15 4 * * *"')))
 
     text.fill(PROBLEMS)
     # Not by its words alone: ten seconds after the last one, it is announced as well.
     expect(page.locator("#problems-h")).to_contain_text("2 problems. Nothing is saved")
     expect(sentence).to_have_text("Mondays at 07:00, Europe/Paris")
-    expect(page.get_by_label("Name", exact=True)).to_have_value("x")
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
     expect(page.locator("#gutter .bad")).to_have_count(2)
     page.keyboard.press("F8")
@@ -79,6 +86,7 @@ def test_text_and_form_follow_each_other(looker: Looker, site: Site):
         page.get_by_role("button", name="Write “skip”").click()
     expect(page.get_by_text("No problem")).to_be_visible()
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_enabled()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("x")
 
 
 #: Answers are put into the page as soon as they are parsed.
@@ -98,9 +106,7 @@ def test_late_answer_takes_nothing_away(looker: Looker, site: Site):
     """
     What is written while a check is under way is newer than what that answers to.
     """
-    page = looker.open(site, "/actions/new?starter=nightly")
-    page.clock.install(time=0)
-    page.clock.pause_at(1000)  # in milliseconds; from now on time stands still
+    page = open_still(looker, site, NIGHTLY)
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -110,7 +116,7 @@ def test_late_answer_takes_nothing_away(looker: Looker, site: Site):
     page.evaluate(_COUNT_PARSED)
     text = page.locator("#document")
 
-    page.get_by_label("Time", exact=True).fill("04:15")
+    page.get_by_label("At", exact=True).fill("04:15")
     with page.expect_request(lambda request: request.method == "POST"):
         page.clock.run_for(TYPED_MS)
     text.fill(PROBLEMS)
@@ -121,6 +127,154 @@ def test_late_answer_takes_nothing_away(looker: Looker, site: Site):
     page.clock.run_for(TYPED_MS)
     expect(page.locator("#problems-h")).to_contain_text("2 problems.")
     expect(text).to_have_value(PROBLEMS)
+
+
+def open_still(looker: Looker, site: Site, path: str) -> Page:
+    """Return the page at *path*, for which time goes on only when it is told to."""
+    page = looker.open(site, path)
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
+    return page
+
+
+def type_like_hands(page: Page, keys: Sequence[str]) -> None:
+    """Press *keys*, each after a while; whatever is checked meanwhile is shown."""
+    for key, pause in zip(keys, cycle(PAUSES_MS), strict=False):
+        page.keyboard.press(key)
+        page.clock.run_for(pause)
+        if pause >= TYPED_MS:
+            page.locator("#edit:not([data-stale])").wait_for(state="attached")
+
+
+#: What the caret of whoever types is at, or what is selected.
+_CARET = "(field) => [field.selectionStart, field.selectionEnd]"
+
+
+def test_what_hands_type_stays_as_they_type_it(looker: Looker, site: Site):
+    """
+    In each text field, with pauses, corrections, selections and half a value.
+
+    Nobody presses the button of a builder, so none of it comes into the document.
+    """
+    page = open_still(looker, site, NIGHTLY)
+    text = page.locator("#document")
+    before, typed = text.input_value(), set()
+    for box in ("send_email", "call_webhook", "run_task"):
+        page.get_by_label(box, exact=True).check()
+
+    for kind in KINDS.values():
+        page.get_by_label("Runs", exact=True).select_option(kind)
+        for each in page.locator("#builders input[type=text]:visible").all():
+            name = each.get_attribute("name")
+            if name in typed:
+                continue
+            typed.add(name)
+            each.fill("")
+            each.focus()
+            type_like_hands(page, [*"ab d", "Backspace", *"c17"])
+            type_like_hands(page, ["ArrowLeft", "ArrowLeft", "x", "Shift+ArrowLeft"])
+            page.clock.run_for(1000)
+            expect(each).to_be_focused()
+            expect(each).to_have_value("ab cx17")
+            assert [4, 5] == each.evaluate(_CARET), name
+            page.keyboard.insert_text("a paste")
+            page.clock.run_for(1000)
+            page.keyboard.press("Tab")
+            expect(each).to_have_value("ab ca paste17")
+    assert {
+        "what_name",
+        "what_call_webhook_url",
+        "when_time",
+        "when_rule",
+        "who_users",
+    } < typed
+    expect(text).to_have_value(before)
+
+    text.focus()
+    page.keyboard.press("Control+End")
+    type_like_hands(page, ["Enter", *'{"ab', "Backspace"])
+    expect(text).to_be_focused()
+    expect(text).to_have_value(f'{before}\n{{"a')
+    assert [len(before) + 4] * 2 == text.evaluate(_CARET)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "when", "told"),
+    [
+        (
+            "every month",
+            {"At": "5pm", "Time zone": "Europe/Paris"},
+            {"working_day": -1, "at": "17:00", "timezone": "Europe/Paris"},
+            "On the last working day of each month at 17:00",
+        ),
+        (
+            "on weekdays",
+            {"At": "5:00 PM", "Time zone": "Europe/Paris"},
+            {"cron_rule": "0 17 * * 1-5", "timezone": "Europe/Paris"},
+            "Monday to Friday at 17:00",
+        ),
+        (
+            "once",
+            {"On": "12122026", "At": "1700", "Time zone": "Europe/Paris"},
+            {"due_date": "2026-12-12T17:00:00", "timezone": "Europe/Paris"},
+            "12 December 2026 at 17:00",
+        ),
+        (
+            "on an event",
+            {
+                "Event": "app.paid",
+                "How long after it": "7 days",
+                "At": "9h00",
+                "Time zone": "Europe/Paris",
+            },
+            {
+                "after": "app.paid",
+                "delay": "P7D",
+                "at": "09:00",
+                "timezone": "Europe/Paris",
+            },
+            "app.paid",
+        ),
+    ],
+)
+def test_rule_is_built_by_hand(
+    looker: Looker,
+    site: Site,
+    kind: str,
+    keys: dict[str, str],
+    when: dict[str, str | int],
+    told: str,
+):
+    """
+    With the keyboard: it is told while one types, and written when one says so.
+    """
+    page = open_still(looker, site, WEEKDAYS)
+    text, says = page.locator("#document"), page.locator("#when-says")
+    before = json.loads(text.input_value())
+    page.get_by_label("Runs", exact=True).select_option(kind)
+    for day in (1, 2, 3, 4, 5):
+        box = page.locator(f'[name="when_day"][value="{day}"]')
+        if box.is_visible():
+            box.check()
+    for label, typed in keys.items():
+        field = page.get_by_label(label, exact=True)
+        if field.get_attribute("type") == "text":
+            field.fill("")
+        field.focus()
+        type_like_hands(page, list(typed))
+        page.keyboard.press("Enter")  # which checks, and sends nothing away
+    page.clock.run_for(1000)
+
+    expect(says).to_contain_text(told)
+    expect(says).to_contain_text("Not in the document yet")
+    assert before == json.loads(text.input_value())
+    with leaving(page):
+        page.locator('[value="put-when"]').press("Enter")
+
+    assert {**before, "when": when} == json.loads(text.input_value())
+    expect(text).to_be_focused()
+    expect(says).to_contain_text("The document says the same.")
+    expect(page.locator("#preview .large")).to_contain_text(told)
 
 
 def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
@@ -148,7 +302,8 @@ def test_pages_are_for_everybody(looker: Looker, site: Site, width: int, theme: 
     Empty, with a stored action, its revisions and the question before one is restored.
     """
     place = f"/actions/{find_action(site)}"
-    for path in ("/actions/new", f"{place}/edit", f"{place}/revisions"):
+    app = "/actions/new?app=delta-energy"
+    for path in ("/actions/new", app, f"{place}/edit", f"{place}/revisions"):
         page = looker.open(site, path, width=width, theme=theme)
         check_axe(page)
         check_width(page)
@@ -166,7 +321,7 @@ def test_everything_is_reached_with_the_keyboard(looker: Looker, site: Site):
 
 def test_without_script_a_button_checks(looker: Looker, own_site: Site):
     """
-    Problems, a proposal, the form written as JSON, a revision saved and compared.
+    Problems, a proposal, a builder, a revision saved and compared.
     """
     looker.watch.expected = {404, 422}  # 404: while there is no page of an action
     uid = find_action(own_site)
@@ -183,7 +338,7 @@ def test_without_script_a_button_checks(looker: Looker, own_site: Site):
 
     page.get_by_label("Name", exact=True).fill("another name")
     with leaving(page):
-        page.get_by_role("button", name="Write it as JSON").click()
+        page.locator('[value="put-what"]').click()
     expect(page.locator("#document")).to_have_value(
         re.compile('"name": "another name"')
     )

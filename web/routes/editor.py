@@ -1,5 +1,5 @@
 """
-The editor: an action as text and as a form, and what it would do, before it is saved.
+The editor: an action as text, builders that write into it, and what it would do.
 
 Whatever is sent comes back with the page, so that nothing that was typed is lost.
 """
@@ -15,32 +15,43 @@ import sqlalchemy as sa
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from actions.lookup import SYSTEM_APP, fetch_app
 from actions.posting.edit import Signature, post_text, replace_text
 from actions.posting.foretell import OneOutcome
+from actions.previews.sentences import tell_nth
 from actions.read_actions import ActionState
 from actions.small_apps.apply import apply_small_app
 from dispatch.manual_runs import run_now
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
-from models.errors import MinutehandError, NotFoundError, StaleError
+from models.errors import (
+    InvalidDocumentError,
+    MinutehandError,
+    NotFoundError,
+    Problem,
+    StaleError,
+)
 from models.operation import MAILING_STEPS
 from models.paging import Page
 from overview.actions.revisions import fetch_shown_revision
 from overview.actions.shown import ShownAction, fetch_shown_action
 from overview.apps.shown import fetch_app_part
+from overview.previews.new import AppCalendar, fetch_app_calendar
 from overview.starters.starters import Starter, get_starter, list_starters
 from serving.context import Context, Editor
 from serving.refusals import find_status
-from web.action_form import DAYS, FLAGS, STEPS, Kind
+from web.builders import (
+    BUILDERS,
+    DAYS,
+    FLAGS,
+    KINDS,
+    STEPS,
+    is_typed,
+    open_builders,
+)
 from web.clocks import find_zone
 from web.document_text import write_text
-from web.editing import (
-    Draft,
-    digest_form,
-    judge,
-    read_draft,
-    take_proposal,
-)
+from web.editing import Draft, foresee, judge, take_proposal
 from web.forms import Form, Refused, make_refused, read_form, read_number
 from web.guarding import PageRoute, takes_form
 from web.meanwhile import Meanwhile, fetch_meanwhile
@@ -57,9 +68,8 @@ _APPS_LISTED = 200
 #: What the first small app is called, unless its author has a better name.
 _FIRST_APP = "main"
 
-_DAY_NAMES = dict(
-    zip(DAYS, ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), strict=True)
-)
+#: Which day of a month, in words.
+_NTHS = [(-1, "last"), *((nth, tell_nth(nth)) for nth in range(1, 32))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +89,39 @@ class _Attempt:
 
 
 _NONE = _Attempt()
+_UNSENT = Form()
 
 
 @router.get("/actions/new")
 def show_new(context: Editor) -> Response:
     """Show an empty text, a starter, or a copy of another action."""
     query = context.request.query_params
-    attempt, draft = _NONE, Draft("", context.narrow(_get_own_app(context)))
+    apps = _list_apps(context) if context.app is None else []
+    attempt, draft = _NONE, Draft("", context.app)
     try:
         if query.get("from"):
             draft = _copy(context, query["from"])
-        elif query.get("starter"):
-            draft = replace(draft, text=_get_starter(context, query["starter"]).text)
+        elif context.app is None:
+            only = apps[0] if apps and len(apps) == 1 else None
+            if app := query.get("app") or only:
+                with context.reading() as connection:
+                    draft = replace(draft, app=fetch_app(connection, app).uid)
+        if query.get("starter"):
+            starter = _get_starter(context, query["starter"], draft.app)
+            draft = replace(draft, text=starter.text)
     except NotFoundError as error:
         attempt = _Attempt(make_refused(error))
+    if draft.app is None and apps != []:
+        choices = [("", "choose one"), *((each, each) for each in apps)] if apps else []
+        values = {"choices": choices, "refused": attempt.refused}
+        return render(context, "editor_app.html", values)
     return _show(context, draft, None, attempt)
 
 
 @router.post("/actions/new")
 @takes_form
 def change_new(context: Editor) -> Response:
-    """Check, write as JSON, or save a new action."""
+    """Check, build or save a new action."""
     form = read_form(context.body)
     draft = Draft("", context.narrow(form.get("app") or None))
     return _answer(context, form, draft, None)
@@ -125,7 +147,7 @@ def show_stored(context: Editor, uid: str) -> Response:
 @router.post("/actions/{uid}/edit")
 @takes_form
 def change_stored(context: Editor, uid: str) -> Response:
-    """Check, write as JSON, or save a stored action."""
+    """Check, build or save a stored action."""
     form = read_form(context.body)
     action = _read_action(context, uid, deleted=True)
     read = form.get("revision")
@@ -136,37 +158,45 @@ def change_stored(context: Editor, uid: str) -> Response:
 def _answer(
     context: Context, form: Form, draft: Draft, action: ShownAction | None
 ) -> Response:
-    field = context.request.headers.get("x-field", "")
-    draft, left_out = read_draft(form, draft, field)
-    if form.has("fix"):
-        judged = judge(
-            context,
-            draft,
-            terms=context.services.terms,
-            viewer_zone=_find_zone(context),
-        )
-        return _show(context, take_proposal(draft, judged, form.get("fix")), action)
-    asked = form.get("do")
-    if asked not in {"save", "run", "overwrite"}:
-        return _show(context, draft, action, left_out=left_out, field=field)
-    if asked == "overwrite":
-        current = read_number(form.get("current"))
-        draft = replace(draft, revision=current if isinstance(current, int) else 0)
+    draft = replace(draft, text=form.find("document") or "")
+    asked, _, name = form.get("do").partition("-")
+    attempt, anew = _NONE, ""
     try:
-        outcome = _save(context, draft, form.get("note") or None)
-    except StaleError as error:
-        meanwhile = read_part(context, lambda c: fetch_meanwhile(c, draft, context.app))
-        attempt = _Attempt(
-            make_refused(error),
-            find_status(error),
-            None if isinstance(meanwhile, Unread) else meanwhile,
-        )
-        return _show(context, draft, action, attempt)
+        if form.has("fix"):
+            judged = judge(context, draft, viewer_zone=_find_zone(context))
+            draft = take_proposal(draft, judged, form.get("fix"))
+        elif name in BUILDERS:
+            draft = draft.put(name, form) if asked == "put" else draft
+            anew = name
+        elif asked in {"save", "run", "overwrite"}:
+            _refuse_left_out(form)
+            if asked == "overwrite":
+                current = read_number(form.get("current"))
+                revision = current if isinstance(current, int) else 0
+                draft = replace(draft, revision=revision)
+            outcome = _save(context, draft, form.get("note") or None)
+            return _go_on(context, outcome, is_run=asked == "run")
     except MinutehandError as error:
-        return _show(
-            context, draft, action, _Attempt(make_refused(error), find_status(error))
-        )
-    return _go_on(context, outcome, is_run=asked == "run")
+        found: Meanwhile | Unread | None = None
+        if isinstance(error, StaleError):
+            found = read_part(context, lambda c: fetch_meanwhile(c, draft, context.app))
+        meanwhile = None if isinstance(found, Unread) else found
+        attempt = _Attempt(make_refused(error), find_status(error), meanwhile)
+    return _show(context, draft, action, attempt, form=form, anew=anew)
+
+
+def _refuse_left_out(form: Form) -> None:
+    """
+    Let nothing be saved while somebody has filled in what is not in the document.
+
+    Raises:
+        InvalidDocumentError: Somebody has.
+    """
+    for name, builder in BUILDERS.items():
+        if is_typed(name, form):
+            told = f"What is filled in under “{builder.title}” is not in the document."
+            hint = "Put it into the document, or read it from there; then save."
+            raise InvalidDocumentError((Problem("", told, hint),))
 
 
 def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
@@ -190,7 +220,7 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
                 signed=signed,
             )
         app = draft.app or _FIRST_APP
-        if context.app is None and not fetch_app_part(connection, Page(1)).entries:
+        if context.app is None and not _find_apps(connection):
             first = read_small_app(b"{}", uid=app)
             apply_small_app(connection, first, by=context.caller.name)
         return post_text(connection, app, text, terms=terms, signed=signed)
@@ -227,44 +257,50 @@ def _show(
     action: ShownAction | None,
     attempt: _Attempt = _NONE,
     *,
-    left_out: bool = False,
-    field: str = "",
+    form: Form = _UNSENT,
+    anew: str = "",
 ) -> Response:
-    """Show the page with *draft*, and what the server says of it."""
+    """
+    Show the page with *draft*, and what the server says of it.
+
+    Args:
+        context: Of the request.
+
+        draft: What is edited.
+
+        action: That is stored. None: it is to be a new one.
+
+        attempt: To save.
+
+        form: What was sent: whatever was typed into a builder stays there.
+
+        anew: The builder that is to show the document all the same.
+    """
     viewer_zone = _find_zone(context)
-    is_part = "x-part" in context.request.headers
-    apps = [] if is_part or action else _list_apps(context)
-    if draft.app is None and isinstance(apps, list) and apps:
-        draft = replace(draft, app=apps[0])  # the one that the page offers first
-    judged = judge(
-        context, draft, terms=context.services.terms, viewer_zone=viewer_zone
-    )
+    calendar = _read_calendar(context, draft.app)
+    holidays = ", ".join(sorted(calendar.holidays))
+    built = open_builders(draft.document or {}, form, holidays=holidays, anew=anew)
     values: dict[str, Any] = {
         "action": action,
-        "apps": apps,
         "attempt": attempt,
-        "day_names": _DAY_NAMES,
-        "digest_form": digest_form,
+        "BUILDERS": BUILDERS,
+        "built": built,
+        "calendar": calendar,
+        "DAYS": DAYS,
         "draft": draft,
         "FLAGS": FLAGS,
         "first_app": _FIRST_APP,
+        "foreseen": foresee(context, draft, built, viewer_zone=viewer_zone),
         "is_mailing": MAILING_STEPS.intersection,
-        "is_part": is_part,
-        "is_typing": field == "document",
-        "judged": judged,
-        "Kind": Kind,
-        "left_out": left_out,
-        "starters": [] if draft.text.strip() else _list_starters(context),
+        "is_part": "x-part" in context.request.headers,
+        "judged": judge(context, draft, viewer_zone=viewer_zone),
+        "KINDS": KINDS,
+        "starters": [] if draft.text.strip() else _list_starters(context, calendar),
+        "NTHS": _NTHS,
         "STEPS": STEPS,
         "viewer_zone": viewer_zone,
     }
     return render(context, "editor.html", values, status=attempt.status)
-
-
-def _get_own_app(context: Context) -> str | None:
-    """Return the app that a link names, if it is one of the caller's."""
-    named = context.request.query_params.get("app")
-    return None if context.app is not None else named
 
 
 def _find_zone(context: Context) -> ZoneInfo:
@@ -295,21 +331,40 @@ def _copy(context: Context, uid: str) -> Draft:
     return Draft(write_text(copied), found.app)
 
 
-def _get_starter(context: Context, kind: str) -> Starter:
+def _get_starter(context: Context, kind: str, app: str | None) -> Starter:
+    calendars = _read_calendar(context, app).holidays
     with context.reading() as connection:
-        return get_starter(kind, read_clock(connection).date())
+        return get_starter(kind, read_clock(connection).date(), calendars)
 
 
-def _list_starters(context: Context) -> list[Starter]:
+def _list_starters(context: Context, calendar: AppCalendar) -> list[Starter]:
     found = read_part(context, lambda connection: read_clock(connection).date())
-    return [] if isinstance(found, Unread) else list_starters(found)
+    return [] if isinstance(found, Unread) else list_starters(found, calendar.holidays)
 
 
-def _list_apps(context: Context) -> list[str] | Unread | None:
+def _read_calendar(context: Context, app: str | None) -> AppCalendar:
+    """Return the zone and the holidays of *app*; of none, those of the installation."""
+    usual = AppCalendar(context.services.timezone)
+    if app is None:
+        return usual
+
+    def read(connection: sa.Connection) -> AppCalendar:
+        try:
+            return fetch_app_calendar(connection, app, default_timezone=usual.timezone)
+        except NotFoundError:
+            return usual  # it is to be made, or is gone: saving will tell
+
+    found = read_part(context, read)
+    return usual if isinstance(found, Unread) else found
+
+
+def _list_apps(context: Context) -> list[str] | None:
     """Return the uids of the small apps; None: there are too many to choose from."""
+    found = read_part(context, _find_apps)
+    return None if isinstance(found, Unread) or len(found) > _APPS_LISTED else found
 
-    def read(connection: sa.Connection) -> list[str] | None:
-        part = fetch_app_part(connection, Page(_APPS_LISTED), app=context.app)
-        return None if part.following else [each.uid for each in part.entries]
 
-    return read_part(context, read)
+def _find_apps(connection: sa.Connection) -> list[str]:
+    """Return the uids of small apps, a few more than are listed; not our own."""
+    part = fetch_app_part(connection, Page(_APPS_LISTED + 2))
+    return [each.uid for each in part.entries if each.uid != SYSTEM_APP]

@@ -131,7 +131,7 @@ def _ask(
     zone = find_zone(context.services.timezone)
     assert zone is not None  # the settings were checked at the start
     draft = Draft(compared.new_text, action.app, uid, current)
-    judged = judge(context, draft, terms=context.services.terms, viewer_zone=zone)
+    judged = judge(context, draft, viewer_zone=zone)
     found: FullPreview | None = judged.found if isinstance(judged, Judged) else None
     values = {
         "action": action,

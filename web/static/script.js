@@ -10,13 +10,11 @@
  *   data-say             text of a live part that is announced when it changes
  *   data-distance        a <time> that tells how far it is from now
  *   data-dialog          a link to a question, which opens in place
- *   data-check="PATH"    a form that is sent there while one types; its answer has the
- *                        parts that data-into names
+ *   data-check="PATH"    a form sent there while one types; data-into: parts, without fields
  *   data-key="g n"       pressed with these keys; data-row: j and k go there
  *   data-goto="ID 5 21"  a link to a line and column of a text; F8 goes to the next one
- *   data-unsaved         a form whose text would be lost: leaving the page asks
- *   data-link="ID"       a form that takes the secret behind the # of the address, and is
- *                        then shown instead of that element
+ *   data-unsaved="yes"   leaving asks, for text would be lost; "no": once somebody typed
+ *   data-link="ID"       a form for the secret behind the #, shown instead of that element
  *   data-copy="ID"       copies the text of an element; data-all="NAME" checks all boxes
  */
 "use strict";
@@ -28,7 +26,6 @@
   // ----------------------------------------------------------------- 1 words
 
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-
   /** A length of time in its two largest units, as the server writes it. */
   function tellAge(seconds) {
     let left = Math.max(0, Math.round(seconds));
@@ -63,13 +60,13 @@
 
   const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
-  /** Put what a part has become into its place; what has the focus keeps it. */
+  /** Put what a part has become into its place, unless somebody types there; the focus stays. */
   function replacePart(old, fresh) {
-    if (old.isEqualNode(fresh)) return;
+    if (old.isEqualNode(fresh) || isBusy(old)) return;
     const active = document.activeElement;
     const index = old.contains(active) ? findAll(FOCUSABLE, old).indexOf(active) : -1;
     const opened = new Set(findAll("details[open][id]", old).map((each) => each.id));
-    const checked = new Set(old.closest("form[data-check]") ? [] : findAll("input:checked", old).map((each) => each.value));
+    const checked = new Set(findAll("input:checked", old).map((each) => each.value));
     const scrolls = findAll("[id]", old).filter((each) => each.scrollTop || each.scrollLeft)
       .map((each) => [each.id, each.scrollLeft, each.scrollTop, isAtEnd(each)]);
     const said = find("[data-say]", old)?.textContent;
@@ -115,28 +112,32 @@
     button.onclick = () => { button.hidden = true; replacePart(document.getElementById(old.id), fresh); };
   }
 
-  /** Read the page anew and put in the parts that *wants* chooses. */
-  async function renew(wants) {
-    const answer = await fetch(location.href, { headers: { "X-Part": "1" } });
+  /** Return the parts of a page; nothing if the session has ended, which is told. */
+  async function read(address, options = {}) {
+    const answer = await fetch(address, { ...options, headers: { "X-Part": "1" } });
     if (answer.status === 401) return endSession();
     if (!answer.ok) throw new Error(String(answer.status));
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    return new DOMParser().parseFromString(await answer.text(), "text/html");
+  }
+
+  /** Read the page anew and put in the parts that *wants* chooses. */
+  async function renew(wants) {
+    const page = await read(location.href);
+    if (!page) return;
     document.body.dataset.now = page.body.dataset.now;
     synchronize();
     replacePart(find("#signs"), find("#signs", page));
     for (const part of findAll("[data-live]").filter(wants)) {
       const fresh = part.id && page.getElementById(part.id);
-      if (!fresh || isBusy(part)) continue;
-      if (part.dataset.hold !== undefined) renewHeld(part, fresh);
-      else if (part.isConnected) replacePart(part, fresh);
+      if (fresh && part.dataset.hold !== undefined) renewHeld(part, fresh);
+      else if (fresh && part.isConnected) replacePart(part, fresh);
     }
   }
 
   function endSession() {
     stream?.close();
-    const link = document.createElement("a");
-    link.href = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
-    link.textContent = "Sign in again";
+    const href = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
+    const link = Object.assign(document.createElement("a"), { href, textContent: "Sign in again" });
     warn("Your session has ended; this page does not follow any more.", link);
   }
 
@@ -193,9 +194,7 @@
   let ahead = 0;
 
   /** The server's clock is the one that counts. */
-  function synchronize() {
-    ahead = Date.parse(document.body.dataset.now) - Date.now();
-  }
+  const synchronize = () => { ahead = Date.parse(document.body.dataset.now) - Date.now(); };
 
   function renewDistances() {
     if (document.hidden) return;
@@ -216,20 +215,11 @@
 
   /** Open what a link leads to as a dialog; if that fails, go there. */
   async function ask(link) {
-    let page;
-    try {
-      const answer = await fetch(link.href, { headers: { "X-Part": "1" } });
-      if (!answer.ok) throw new Error(String(answer.status));
-      page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    } catch {
-      location.href = link.href;
-      return;
-    }
-    const inner = find("#dialog", page);
+    const page = await read(link.href).catch(() => null);
+    const inner = page && find("#dialog", page);
     if (!inner) { location.href = link.href; return; }
     replacePart(find("#signs"), joinSigns(find("#signs", page)));
-    const dialog = document.createElement("dialog");
-    dialog.className = "asking";
+    const dialog = Object.assign(document.createElement("dialog"), { className: "asking" });
     dialog.setAttribute("aria-labelledby", inner.getAttribute("aria-labelledby"));
     dialog.append(document.importNode(inner, true));
     dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
@@ -254,36 +244,30 @@
 
   // ---------------------------------------------------------------- 6 checks
 
-  /** Send a form while one types, and show the parts of the answer. */
+  /** Send a form while one types, and show the parts of the answer; no field is in any. */
   function check(form) {
     let pending = null;
     let typed = 0;
-    let field = "";  // the last that was typed into: it tells more than the others
     const send = async () => {
       const number = typed;
       try {
-        const answer = await fetch(form.dataset.check, {
-          method: "POST",
-          headers: { "X-Part": "1", "X-Field": field },
-          body: new URLSearchParams(new FormData(form)),
-        });
-        if (answer.status === 401) return endSession();
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        if (number !== typed) return;  // somebody typed on
-        replacePart(find("#signs"), joinSigns(find("#signs", page) ?? document.createElement("svg")));
-        for (const id of form.dataset.into.split(" ")) {
-          const [old, fresh] = [document.getElementById(id), page.getElementById(id)];
-          if (old && fresh) replacePart(old, fresh);
-        }
+        const page = await read(form.dataset.check, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+        if (!page || number !== typed) return;  // somebody typed on
+        replacePart(find("#signs"), joinSigns(find("#signs", page)));
+        for (const id of form.dataset.into.split(" ")) replacePart(document.getElementById(id), page.getElementById(id));
+        delete form.dataset.stale;
       } catch {
         warn("What you type could not be checked; the server does not answer. Nothing is lost.");
       }
     };
-    form.addEventListener("input", (event) => {
+    form.addEventListener("input", () => {
       typed += 1;  // an answer that is on its way knows nothing of it
-      field = event.target.name;
+      form.dataset.stale = "";
       clearTimeout(pending);
       pending = setTimeout(send, 300);
+    });
+    form.addEventListener("submit", (event) => {
+      if (event.submitter?.value === "check") { event.preventDefault(); send(); }
     });
   }
 
@@ -305,7 +289,7 @@
     if (links.length) goToPlace(links[placed = (placed + 1) % links.length]);
   }
 
-  let isUnsaved = false;
+  let isUnsaved = find("form[data-unsaved=yes]") !== null;
 
   // ------------------------------------------------------------------ 7 keys
 
@@ -400,7 +384,7 @@
   });
   document.addEventListener("keydown", press);
   document.addEventListener("input", (event) => { isUnsaved ||= Boolean(event.target.closest("form[data-unsaved]")); });
-  document.addEventListener("submit", () => { isUnsaved = false; });
+  document.addEventListener("submit", (event) => { isUnsaved &&= event.defaultPrevented; });
   addEventListener("beforeunload", (event) => { if (isUnsaved) event.preventDefault(); });
 
   synchronize();

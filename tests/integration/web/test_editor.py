@@ -14,11 +14,14 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from actions.lookup import SYSTEM_APP
 from actions.posting.edit import fetch_document
 from actions.posting.post import delete_action
+from actions.small_apps.apply import apply_small_app
 from cli.web_app import make_app
 from models.database.engine import reading, writing
 from models.database.tables import operations, scheduled_actions, small_apps
+from models.door.app_documents import read_small_app
 from overview.access.manage_keys import create_key
 from overview.access.roles import Role
 from overview.starters.starters import STARTERS
@@ -32,6 +35,7 @@ from tests.scheduling import (
     make_document,
     post,
 )
+from web.builders import BUILDERS
 
 OWN = {"Origin": "http://testserver"}
 ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
@@ -68,9 +72,9 @@ def ada(pages: TestClient, engine: sa.Engine) -> TestClient:
 
 
 def send(
-    pages: TestClient, path: str, part: str | None = None, **fields: Any
+    pages: TestClient, path: str, *, is_part: bool = False, **fields: Any
 ) -> httpx2.Response:
-    headers = OWN if part is None else {**OWN, "X-Part": "1", "X-Field": part}
+    headers = {**OWN, "X-Part": "1"} if is_part else OWN
     return pages.post(path, data=fields, headers=headers)
 
 
@@ -93,8 +97,7 @@ def get_fields(answer: httpx2.Response) -> dict[str, Any]:
                 fields.setdefault(name, []).append(at.get("value", "on"))
         elif name and name not in {"q", "current"}:
             value = at.get("value", "")
-            several = name == "f_day"
-            fields[name] = [*fields.get(name, []), value] if several else value
+            fields[name] = value
     for name, options in re.findall(
         r'<select[^>]* name="(\w+)"[^>]*>(.*?)</select>', answer.text, re.DOTALL
     ):
@@ -174,8 +177,8 @@ def test_unknown_starter_or_action_leaves_an_empty_page(ada: TestClient):
     """
     Which says what there is.
     """
-    starter = ada.get("/actions/new?starter=weekday")
-    copied = ada.get("/actions/new?from=never")
+    starter = ada.get("/actions/new?app=shop&starter=weekday")
+    copied = ada.get("/actions/new?app=shop&from=never")
 
     assert "Did you mean" in starter.text
     assert "there is no scheduled action" in html.unescape(copied.text).lower()
@@ -205,13 +208,15 @@ def test_problems_are_at_their_lines(ada: TestClient, engine: sa.Engine):
 )
 def test_text_that_is_no_action_comes_back(ada: TestClient, text: str):
     """
-    Whatever it is; the form waits.
+    Whatever it is; nothing can be put into it.
     """
     answer = send(ada, "/actions/new", app="shop", document=text, do="check")
 
     assert 200 == answer.status_code
     assert "Nothing is saved until" in answer.text
     assert text == get_text(answer)
+    put = send(ada, "/actions/new", app="shop", document=text, do="put-who")
+    assert (422, text) == (put.status_code, get_text(put))
 
 
 def test_proposal_is_taken(ada: TestClient):
@@ -230,62 +235,153 @@ def test_proposal_is_taken(ada: TestClient):
     assert text == get_text(nonsense)
 
 
-def test_form_is_written_as_json(ada: TestClient):
+def test_app_is_asked_for_first(ada: TestClient, engine: sa.Engine):
     """
-    With the button; what the form does not show stays.
+    None is the default, and the scheduler's own is none of them.
+    """
+    add_app(engine, SYSTEM_APP)
+    asked = ada.get("/actions/new?starter=weekdays")
+    unknown = ada.get("/actions/new?app=shp")
+    chosen = ada.get("/actions/new?app=shop&starter=weekdays")
+
+    for page in (asked, unknown):
+        assert "Which small app" in page.text
+        assert 'value="shop"' in page.text
+        assert f'value="{SYSTEM_APP}"' not in page.text
+    assert 'name="starter" value="weekdays"' in asked.text
+    assert "shp" in unknown.text
+    assert "shop" == get_fields(chosen)["app"]
+
+
+def test_only_app_is_not_asked_for(pages: TestClient, engine: sa.Engine):
+    """
+    Nor is the first one, beside the scheduler's own.
+    """
+    add_app(engine, SYSTEM_APP)
+    sign_in(pages, engine)
+
+    first = get_fields(pages.get("/actions/new?starter=weekdays"))
+    saved = send(pages, "/actions/new", **first, do="save")
+
+    assert "main" == first["app"]
+    assert "main" == fetch_action(engine, get_uid(saved)).app
+    assert "main" == get_fields(pages.get("/actions/new"))["app"]
+
+
+def test_starters_count_the_holidays_of_the_app(ada: TestClient, engine: sa.Engine):
+    """
+    So do the builders.
+    """
+    with writing(engine) as connection:
+        holidays = {"holidays": {"fr": ["2026-12-25"]}}
+        app = read_small_app(json.dumps(holidays).encode(), uid="shop")
+        apply_small_app(connection, app, by="ada")
+
+    opened = ada.get("/actions/new?app=shop&starter=month-end")
+    empty = ada.get("/actions/new?app=shop")
+
+    document = json.loads(get_text(opened))
+    assert [{"calendar": "fr"}] == document["except"]
+    assert -1 == document["when"]["working_day"]
+    assert "fr" == get_fields(opened)["when_holidays"]
+    assert "fr" == get_fields(empty)["when_holidays"]
+    assert "The document says the same" in opened.text
+
+
+def test_builder_writes_when_it_is_asked_to(ada: TestClient, engine: sa.Engine):
+    """
+    Sentence and runs are shown before; nothing else of the document changes.
     """
     opened = ada.get("/actions/new?app=shop&starter=nightly")
-    fields = {**get_fields(opened), "f_time": "04:15", "f_name": "other"}
+    fields = {**get_fields(opened), "when_time": "4:15 pm"}
 
-    written = send(ada, "/actions/new", **fields, do="form")
+    shown = send(ada, "/actions/new", **fields, do="check")
+    put = send(ada, "/actions/new", **fields, do="put-when")
+    saved = send(ada, "/actions/new", **get_fields(put), do="save")
 
-    before, after = get_text(opened), get_text(written)
-    assert after == before.replace("30 2 * * *", "15 4 * * *").replace(
-        "nightly load", "other"
+    before = get_text(opened)
+    assert (before, "4:15 pm") == (get_text(shown), get_fields(shown)["when_time"])
+    assert "Every day at 16:15" in shown.text
+    assert "Not in the document yet" in shown.text
+    assert before.replace("30 2 * * *", "15 16 * * *") == get_text(put)
+    assert "16:15" == get_fields(put)["when_time"]
+    document = fetch_action(engine, get_uid(saved)).document
+    assert "15 16 * * *" == document["when"]["cron_rule"]
+
+
+def test_action_is_built_without_a_line_of_json(ada: TestClient, engine: sa.Engine):
+    """
+    A builder after the other, from nothing.
+    """
+    fields = get_fields(ada.get("/actions/new?app=shop"))
+    fields |= {"what_name": "invoice", "what_send_execsum": "send_execsum"}
+    fields |= {"when_kind": "once", "when_date": "2099-12-01", "when_time": "17h00"}
+    fields |= {"who_groups": "all"}
+    for name in BUILDERS:
+        answer = send(ada, "/actions/new", **fields, do=f"put-{name}")
+        fields = get_fields(answer)
+
+    row = fetch_action(engine, get_uid(send(ada, "/actions/new", **fields, do="save")))
+
+    assert ("invoice", "shop") == (row.name, row.app)
+    assert "2099-12-01T17:00:00" == row.document["when"]["due_date"]
+    assert ["all"] == row.document["recipients"]["groups"]
+
+
+def test_what_a_builder_cannot_read_is_refused(ada: TestClient):
+    """
+    In words, with everything as it was typed.
+    """
+    opened = ada.get("/actions/new?app=shop&starter=nightly")
+    fields = {
+        **get_fields(opened),
+        "when_time": "half past",
+        "when_zone": "Europe/Pars",
+    }
+
+    put = send(ada, "/actions/new", **fields, do="put-when")
+    zone = send(ada, "/actions/new", **fields | {"when_time": "9:00"}, do="check")
+
+    assert (422, get_text(opened)) == (put.status_code, get_text(put))
+    assert "is not a time of day" in html.unescape(put.text)
+    assert "half past" == get_fields(put)["when_time"]
+    assert "Europe/Paris" in zone.text.partition('id="when-says"')[2]
+
+
+def test_nothing_that_was_filled_in_is_left_out(ada: TestClient, engine: sa.Engine):
+    """
+    It is put into the document, or read from there, before anything is saved.
+    """
+    opened = ada.get("/actions/new?app=shop&starter=nightly")
+    fields = {**get_fields(opened), "when_time": "04:15"}
+    text = fields["document"].replace("30 2", "30 3")
+
+    left = send(ada, "/actions/new", **fields, do="save")
+    read = send(ada, "/actions/new", **fields | {"document": text}, do="read-when")
+    written = send(
+        ada, "/actions/new", **get_fields(opened) | {"document": text}, do="save"
     )
-    assert "04:15" in get_sentence(written)
+
+    assert (422, "04:15") == (left.status_code, get_fields(left)["when_time"])
+    assert "under “When” is not in the document" in left.text
+    assert ("03:30", 303) == (get_fields(read)["when_time"], written.status_code)
+    assert 1 == count(engine)
 
 
-def test_form_that_was_changed_is_saved_as_it_is(ada: TestClient, engine: sa.Engine):
+def test_part_has_no_field(ada: TestClient):
     """
-    Without a script, too: whoever changed the form alone need not write it first.
-    """
-    opened = ada.get("/actions/new?app=shop&starter=nightly")
-    fields = {**get_fields(opened), "f_time": "04:15"}
-
-    uid = get_uid(send(ada, "/actions/new", **fields, do="save"))
-
-    assert "15 4 * * *" == fetch_action(engine, uid).document["when"]["cron_rule"]
-
-
-def test_text_counts_if_both_were_changed(ada: TestClient):
-    """
-    And the page says what was left out.
+    What is put into the page while somebody types takes nothing away from them.
     """
     opened = ada.get("/actions/new?app=shop&starter=nightly")
-    fields = {**get_fields(opened), "f_time": "04:15"}
-    fields["document"] = fields["document"].replace("30 2", "30 3")
+    fields = {**get_fields(opened), "when_time": "04:15"}
 
-    checked = send(ada, "/actions/new", **fields, do="check")
+    part = send(ada, "/actions/new", is_part=True, **fields).text
 
-    assert "03:30" in get_sentence(checked)
-    assert "left out" in checked.text
-
-
-def test_script_says_which_of_the_two_was_typed_into(ada: TestClient):
-    """
-    The text is not sent back to whoever types it; the form is, and the other way round.
-    """
-    opened = ada.get("/actions/new?app=shop&starter=nightly")
-    fields = {**get_fields(opened), "f_time": "04:15"}
-
-    of_form = send(ada, "/actions/new", part="f_time", **fields)
-    of_text = send(ada, "/actions/new", part="document", **fields)
-
-    assert "15 4 * * *" in get_text(of_form)
-    assert 'id="document"' not in of_text.text
-    assert "02:30" in get_sentence(of_text)
-    assert 'value="02:30"' in of_text.text
+    form = part.partition('id="edit"')[2].partition("</form>")[0]
+    named = re.findall(r'<(?:input|select|textarea)[^>]* name="(\w+)"', form)
+    assert ["app"] == named
+    assert "04:15" in form.partition('id="when-says"')[2]
+    assert "02:30" in form.partition('id="preview"')[2]
 
 
 def test_edit_shows_what_it_changes(ada: TestClient, engine: sa.Engine):
