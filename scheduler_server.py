@@ -44,7 +44,7 @@ from actions.tick import TickReport, run_tick
 from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
 from celery_app.worker_start import keep_trying
-from dispatch.clocks import follow_clock_set_back
+from dispatch.clocks import notice_clock_set_back
 from models.errors import MinutehandError, UnreachableError
 from overview.installation.metrics import giving_metrics
 from settings import Settings, read_settings
@@ -98,7 +98,7 @@ class Scheduler(SchedulerParts):
             LeadershipLostError, UnreachableError: The next tick decides what is left.
         """
         started = self.monotonic()
-        follow_clock_set_back(self.engine, self.leader, now=now)  # step 3
+        notice_clock_set_back(self.engine, self.leader, now=now)  # step 3
         self.next_tick_at = now.replace(second=0, microsecond=0) + MINUTE
         minute_ends_at = self._find_end(now, started)
         try:

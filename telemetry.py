@@ -89,7 +89,7 @@ class Event(StrEnum):
     )
     CLOCK_SET_BACK = (
         "clock_set_back",
-        "The database clock is earlier than at the last tick; due times were redone.",
+        "The database clock is earlier than at the last tick; due times are redone.",
     )
     ZONE_CHANGED = (
         "zone_changed",

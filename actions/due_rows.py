@@ -360,18 +360,38 @@ def fetch_events(
     )
 
 
-def recompute_due(connection: sa.Connection, *, now: datetime) -> int:
+def recompute_due(
+    connection: sa.Connection, *, now: datetime, after: str, at_most: int
+) -> str | None:
     """
-    Recompute when every action is due next, after the clock was set back to *now*.
+    Recompute when some actions are due next, after the clock was set back to *now*.
+
+    What is due by then stays due. Occurrences that ran before the clock was set back
+    have their rows, and do not run again.
+
+    Args:
+        connection: In a leader's transaction.
+
+        now: Aware UTC.
+
+        after: Only actions whose uid is greater.
+
+        at_most: How many to look at.
 
     Returns:
-        How many actions were changed. Occurrences that ran before the clock was set
-        back have their rows, and do not run again.
+        The greatest uid of those that were looked at; None if there are no more.
     """
     rows = connection.execute(
-        sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from).where(
-            _kept.deleted_at.is_(None), _kept.active, _kept.timing.is_not(None)
+        sa.select(_kept.uid, _kept.revision, _kept.timing, _kept.effective_from)
+        .where(
+            _kept.uid > after,
+            _kept.deleted_at.is_(None),
+            _kept.active,
+            _kept.timing.is_not(None),
+            sa.or_(_kept.next_due_at.is_(None), _kept.next_due_at > now),
         )
+        .order_by(_kept.uid)
+        .limit(at_most)
     ).all()
     decisions = []
     for row in rows:
@@ -387,4 +407,6 @@ def recompute_due(connection: sa.Connection, *, now: datetime) -> int:
         )
         next_due_at = None if due is None else due.due_at
         decisions.append(Decision(row.uid, row.revision, next_due_at))
-    return len(advance(connection, decisions)) if decisions else 0
+    if decisions:
+        advance(connection, decisions)
+    return rows[-1].uid if len(rows) == at_most else None

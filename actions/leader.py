@@ -299,6 +299,49 @@ def get_last_tick_at(connection: sa.Connection) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
+class SetBack:
+    """
+    The last time that the database's clock was set back.
+
+    Args:
+        was: What it showed before, at the last tick; aware UTC.
+
+        to: What it showed when a leader noticed; aware UTC.
+
+        recomputed_until: The uid of the action up to which due instants were computed
+            again. None: all were.
+    """
+
+    was: datetime
+    to: datetime
+    recomputed_until: str | None
+
+
+def record_set_back(connection: sa.Connection, set_back: SetBack) -> None:
+    """Record that the clock was set back, or what was done since; first ``check``."""
+    connection.execute(
+        sa.update(leases)
+        .where(leases.c.name == LEASE_NAME)
+        .values(
+            set_back_from=set_back.was,
+            set_back_to=set_back.to,
+            recomputed_until=set_back.recomputed_until,
+        )
+    )
+
+
+def get_set_back(connection: sa.Connection) -> SetBack | None:
+    """Return when the clock was set back last; None if it never was."""
+    kept = leases.c
+    row = connection.execute(
+        sa.select(kept.set_back_from, kept.set_back_to, kept.recomputed_until).where(
+            kept.name == LEASE_NAME, kept.set_back_from.is_not(None)
+        )
+    ).one_or_none()
+    return None if row is None else SetBack(*row)
+
+
+@dataclass(frozen=True, slots=True)
 class SendFailure:
     """Since when the leader cannot send (aware UTC), and the broker's last error."""
 

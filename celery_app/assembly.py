@@ -123,7 +123,12 @@ class SchedulerParts:
             zone=settings.timezone,
         )
         self.upkeep = Upkeep(
-            engine, leader, self.dispatcher, self.noticer, monotonic=monotonic
+            engine,
+            leader,
+            self.dispatcher,
+            self.noticer,
+            lease=settings.operation_lease,
+            monotonic=monotonic,
         )
         self.read_clock = partial(read_compared_clock, engine, host_clock)
         #: Functions that are called with the report of each tick.

@@ -8,14 +8,22 @@ due instants are computed again.
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 import structlog
 
 from actions.adopting_zones import adopt_zones
 from actions.due_rows import recompute_due
-from actions.leader import Leader, get_last_tick_at, record_tick
+from actions.leader import (
+    Leader,
+    SetBack,
+    get_last_tick_at,
+    get_set_back,
+    record_set_back,
+    record_tick,
+)
 from models.database.engine import (
     TOLERATED_SKEW,
     Clock,
@@ -23,9 +31,14 @@ from models.database.engine import (
     reading,
     writing,
 )
+from operations.rescue import date_back
 from telemetry import CLOCK_SKEW, Event
 
 log = structlog.get_logger()
+
+#: Actions or operations that follow a clock that was set back in one transaction: a
+#: part of a second.
+FOLLOWED = 1_000
 
 
 def read_compared_clock(engine: sa.Engine, host_clock: Clock) -> datetime:
@@ -44,21 +57,58 @@ def read_compared_clock(engine: sa.Engine, host_clock: Clock) -> datetime:
     return now
 
 
-def follow_clock_set_back(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
+def notice_clock_set_back(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
     """
-    Compute all due instants again if *now* (aware UTC) lies before the last tick.
+    Record it if *now* (aware UTC) lies before the last tick; see below what follows.
 
     Raises:
         LeadershipLostError, UnreachableError: Nothing was written.
     """
     with writing(engine) as connection:
-        last_tick_at = get_last_tick_at(connection)
-        if last_tick_at is None or last_tick_at <= now:
+        ticked_at = get_last_tick_at(connection)
+        if ticked_at is None or ticked_at <= now:
             return
         leader.check(connection)
-        moved = recompute_due(connection, now=now)
+        former = get_set_back(connection)
+        was = ticked_at if former is None else max(ticked_at, former.was)
+        record_set_back(connection, SetBack(was, now, recomputed_until=""))
         record_tick(connection, now)
-    log.warning(Event.CLOCK_SET_BACK, last_tick_at=last_tick_at, moved=moved)
+    log.warning(Event.CLOCK_SET_BACK, last_tick_at=ticked_at)
+
+
+def follow_clock_set_back(
+    engine: sa.Engine, leader: Leader, *, lease: timedelta, at_most: int = FOLLOWED
+) -> bool:
+    """
+    Date some operations back, or compute some due instants again, if any are left.
+
+    Args:
+        engine: The scheduler's engine.
+
+        leader: Checked in the transaction.
+
+        lease: Of the workers' claims.
+
+        at_most: How many rows of a kind to change.
+
+    Returns:
+        Whether more is left to do.
+
+    Raises:
+        LeadershipLostError, UnreachableError: Nothing was written.
+    """
+    with reading(engine) as connection:
+        set_back = get_set_back(connection)
+    if set_back is None or set_back.recomputed_until is None:
+        return False
+    with writing(engine) as connection:
+        leader.check(connection)
+        after = set_back.recomputed_until
+        if not after and date_back(connection, lease=lease, at_most=at_most) == at_most:
+            return True
+        until = recompute_due(connection, now=set_back.to, after=after, at_most=at_most)
+        record_set_back(connection, replace(set_back, recomputed_until=until))
+    return until is not None
 
 
 def adopt_changed_zones(engine: sa.Engine, leader: Leader) -> None:

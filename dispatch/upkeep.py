@@ -15,7 +15,8 @@ import time as seconds
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
 
 import sqlalchemy as sa
 import structlog
@@ -24,6 +25,7 @@ from actions.leader import Leader, LeadershipLostError, record_tick
 from actions.maintenance_action import ensure_maintenance
 from actions.tick import TickReport
 from dispatch.backfills.progress import Backfiller
+from dispatch.clocks import follow_clock_set_back
 from dispatch.dispatcher import Dispatcher
 from dispatch.due_pauses import end_due_pauses
 from dispatch.noticer import Noticer
@@ -35,6 +37,9 @@ log = structlog.get_logger()
 
 #: Seconds between two looks for lost workers and messages; leases last a minute.
 RESCUE_EVERY_S = 5.0
+
+#: Seconds between two looks for a clock that was set back.
+FOLLOW_EVERY_S = 5.0
 
 #: Of work that something else makes due.
 NEVER = float("inf")
@@ -90,6 +95,8 @@ class Upkeep:
 
         noticer: Reports failures.
 
+        lease: How long the claims of workers last.
+
         monotonic: Returns seconds that never jump.
     """
 
@@ -100,6 +107,7 @@ class Upkeep:
         dispatcher: Dispatcher,
         noticer: Noticer,
         *,
+        lease: timedelta,
         monotonic: Callable[[], float] = seconds.monotonic,
     ) -> None:
         """Rescue at the first look; notice after the first tick."""
@@ -112,6 +120,10 @@ class Upkeep:
         self._works = deque(
             (
                 _Work(dispatcher.send_waiting),
+                _Work(
+                    partial(follow_clock_set_back, engine, leader, lease=lease),
+                    every_s=FOLLOW_EVERY_S,
+                ),
                 _Work(dispatcher.rescue, every_s=RESCUE_EVERY_S),
                 self._pauses,
                 self._notices,

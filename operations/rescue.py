@@ -15,7 +15,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import UtcDateTime, db_now
-from models.database.tables import NO_CLAIM, UNDER_WAY, operations
+from models.database.tables import NO_CLAIM, PENDING, UNDER_WAY, operations
 from models.operation_state import LANES, OperationState, Queue, Reason
 from operations.back_off import make_pause
 from operations.running.step_records import abandon_steps
@@ -344,6 +344,56 @@ def _lost_statement() -> sa.Update:
         sa.update(operations)
         .where(operations.c.id.in_(sa.select(found.c.id)), waits)
         .values(state=OperationState.PENDING, send_at=db_now())
+    )
+
+
+def date_back(connection: sa.Connection, *, lease: timedelta, at_most: int) -> int:
+    """
+    Date operations back that lie ahead since the database's clock was set back.
+
+    What waits to be sent is sent now, but for what waits for a task; messages count
+    as sent now, and leases as renewed now: they would be lost for as long as the clock
+    was set back before anybody looked for them.
+
+    Args:
+        connection: In a transaction of the leader's own.
+
+        lease: How long a claim lasts without renewal.
+
+        at_most: How many operations of each kind to change.
+
+    Returns:
+        The largest number that was changed of one kind: less than *at_most* if none
+        is left.
+    """
+    return max(
+        connection.execute(statement, {"at_most": at_most}).rowcount
+        for statement in _ahead_statements(lease)
+    )
+
+
+@cache
+def _ahead_statements(lease: timedelta) -> tuple[sa.Update, ...]:
+    kept, leased_until = operations.c, db_now(lease)
+    of_task = sa.and_(kept.reason.is_not(None), kept.reason.startswith(Reason.TASK))
+    kinds = (
+        (PENDING.of(), kept.send_at, db_now(), ~of_task),
+        (UNDER_WAY.of(), kept.sent_at, db_now(), sa.true()),
+        (UNDER_WAY.of(), kept.lease_expires_at, leased_until, sa.true()),
+    )
+    return tuple(
+        sa.update(operations)
+        .where(
+            kept.id.in_(
+                sa.select(kept.id)
+                .where(rows, column > latest, condition)
+                .limit(sa.bindparam("at_most", type_=sa.Integer))
+                # Whoever holds one now writes by the new clock, and is not waited for.
+                .with_for_update(skip_locked=True)
+            )
+        )
+        .values({column: latest})
+        for rows, column, latest, condition in kinds
     )
 
 

@@ -749,6 +749,11 @@ leases = sa.Table(
     Column("send_error", sa.Text),
     # up to when failures were looked for, for notices; null: notices are off
     Column("noticed_until", UtcDateTime),
+    # what the database's clock had shown when it was set back, and to what; null: never
+    Column("set_back_from", UtcDateTime),
+    Column("set_back_to", UtcDateTime),
+    # the action up to which due instants were computed again since; null: all of them
+    Column("recomputed_until", sa.Text),
 )
 
 #: Servers that many operations need and that fail: a row for each, for as long as that

@@ -37,9 +37,13 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
         other.c.id != operations.c.id,
     )
     waits = sa.and_(
-        sa.or_(  # IN would have to be expanded at each execution
-            operations.c.state == OperationState.PENDING,
+        sa.or_(
+            # Who was sent has waited: its time may lie ahead only by another clock.
             operations.c.state == OperationState.QUEUED,
+            sa.and_(
+                operations.c.state == OperationState.PENDING,
+                operations.c.send_at <= db_now(),
+            ),
         ),
         # If it was canceled and retried, its former worker may still be running it.
         operations.c.claim_token.is_(None),
@@ -50,7 +54,7 @@ def claim_statement(lease: timedelta) -> ReturningUpdate[Any]:
         .where(
             operations.c.id == sa.bindparam("operation_id"),
             sa.or_(
-                sa.and_(waits, operations.c.send_at <= db_now()),
+                waits,
                 sa.and_(lost, operations.c.lease_expires_at <= db_now()),
             ),
             operations.c.attempt < operations.c.attempts_allowed,

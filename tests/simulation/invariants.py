@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from models.operation_state import (
     TRANSITIONS,
     OperationState,
 )
+from operations.claiming.claimed import LEASE
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.loop import Process
 
@@ -204,8 +205,14 @@ class Invariants:
                 new_token,
                 new_lease,
             )
+            dated_back = (
+                process.kind == "scheduler"
+                and (old, token) == (new, new_token)
+                and _lies_ahead(lease, now, LEASE)
+                and not _lies_ahead(new_lease, now, LEASE)
+            )
             _insist(
-                (new_token is None and ran_out) or asked,
+                (new_token is None and ran_out) or asked or dated_back,
                 f"{process.name} changed {id_} ({old} to {new}), claimed by another",
             )
         if new == OperationState.QUEUED and old != new:
@@ -253,7 +260,7 @@ class Invariants:
         may_end = (
             expires <= now
             or (new_holder is None and believed == fence)
-            or _lies_ahead(expires, now)
+            or _lies_ahead(expires, now, 2 * TTL)
         )
         _insist(
             may_end,
@@ -286,9 +293,9 @@ _JUDGES: dict[str, Judge] = {
 }
 
 
-def _lies_ahead(expires: str, now: str) -> bool:
+def _lies_ahead(expires: str, now: str, most: timedelta) -> bool:
     """Tell whether a lease has its heartbeat from before the clock was set back."""
-    return datetime.fromisoformat(expires) - datetime.fromisoformat(now) > 2 * TTL
+    return datetime.fromisoformat(expires) - datetime.fromisoformat(now) > most
 
 
 def _insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence

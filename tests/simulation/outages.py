@@ -101,11 +101,12 @@ class Outages:
         self.world.mail_server.down = not self.world.mail_server.down
 
     def make_clock_jump(self) -> None:
-        """Set the database's clock forward or back by up to a quarter of an hour."""
+        """Set the database's clock forward or back, by up to two hours."""
         if self.world.clock_jumps:
             self._note("clock jump")
             sign = self.world.rng.choice([-1, 1])
-            self.world.jump += sign * self.world.rng.randrange(15 * MINUTE)
+            farthest = self.world.rng.choice([15 * MINUTE, 2 * HOUR])
+            self.world.jump += sign * self.world.rng.randrange(farthest)
 
     def _victim(self) -> Process:
         places = self.world.places

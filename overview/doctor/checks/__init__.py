@@ -24,6 +24,7 @@ from overview.doctor.checks.scheduler import (
     look_at_leader,
     look_at_pauses,
     look_at_sending,
+    look_at_set_back,
     look_at_tick,
 )
 from overview.doctor.checks.schema import look_at_schema
@@ -49,6 +50,7 @@ LOOKS: dict[str, Look] = {
     "grants": look_at_grants,
     "leader": look_at_leader,
     "tick": look_at_tick,
+    "set back": look_at_set_back,
     "sending": look_at_sending,
     "clock": look_at_clocks,
     "settings": look_at_settings,
@@ -82,4 +84,13 @@ NEAR = tuple(name for name in LOOKS if name not in FAR)
 ON_NOW = tuple(name for name in NEAR if name != "troubles")
 
 #: Those that concern whoever may know one small app alone, and tell of no other.
-FOR_APPS = ("database", "leader", "tick", "sending", "queues", "lag", "pause")
+FOR_APPS = (
+    "database",
+    "leader",
+    "tick",
+    "set back",
+    "sending",
+    "queues",
+    "lag",
+    "pause",
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from actions.leader import Holder, get_last_tick_at, get_send_failure
+from actions.leader import Holder, get_last_tick_at, get_send_failure, get_set_back
 from actions.pausing.pause_state import fetch_app_pauses, fetch_pauses
 from models.units import format_age
 from operations.fleet.processes import Role, Seen
@@ -108,6 +108,24 @@ def is_tick_late(
     led_since = None if holder is None or holder.is_stale else holder.acquired_at
     since = max((e for e in (ticked_at, led_since) if e is not None), default=None)
     return since is None or now - since > TICK_LATE_AFTER
+
+
+def look_at_set_back(view: View) -> Iterator[Finding]:
+    """Say that the database's clock was set back, until it has caught up."""
+    back = get_set_back(view.connection)
+    if back is None or (back.was <= view.now and back.recomputed_until is None):
+        return
+    by = format_age(back.was - back.to)
+    done = "Due instants were computed again"
+    if back.recomputed_until is not None:
+        done = "Due instants are being computed again, a thousand actions at a time"
+    detail = (
+        f"the database's clock was set back by {by}, to {view.show(back.to)}. What ran"
+        f" before, up to {view.show(back.was)}, does not run again; what waited to be"
+        f" sent is sent. {done}. Let a daemon (NTP) slew the clock, and never set it."
+    )
+    title = "the database's clock was set back"
+    yield Finding("clock", Health.DOUBTFUL, detail, title, back.to)
 
 
 def look_at_sending(view: View) -> Iterator[Finding]:

@@ -333,19 +333,24 @@ def test_decision_about_an_older_revision_writes_nothing(engine: sa.Engine):
 
 def test_clock_set_back_looks_at_every_action_again(engine: sa.Engine):
     """
-    Due instants move back with the clock, but never before an action took effect.
+    Due instants move back with the clock, but never before an action took effect; what
+    was not decided yet stays due.
     """
     early = post_at(engine, at("06:00"), when=MINUTELY, name="early")
     late = post_at(engine, at("07:30"), when=MINUTELY, name="late")
     event = post_at(engine, at("06:00"), when={"on": "app.x"}, name="event")
     broken = post_at(engine, at("06:00"), when=MINUTELY, name="broken")
     edit_action(engine, broken, timing="no timing")
-    for uid in (early, late, event):
+    for uid in (early, late, event, broken):
         edit_action(engine, uid, next_due_at=at("08:00"))
+    undecided = post_at(engine, at("06:00"), when=MINUTELY, name="undecided")
     with writing(engine) as connection:
-        moved = recompute_due(connection, now=at("07:00"))
+        until = recompute_due(connection, now=at("07:00"), after="", at_most=2)
+        assert until is not None
+        end = recompute_due(connection, now=at("07:00"), after=until, at_most=2)
 
-    assert 2 == moved
+    assert end is None
+    assert at("06:00") == fetch_action(engine, undecided).next_due_at
     assert at("07:00") == fetch_action(engine, early).next_due_at
     assert at("07:30") == fetch_action(engine, late).next_due_at
     assert at("08:00") == fetch_action(engine, event).next_due_at

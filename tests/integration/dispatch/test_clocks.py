@@ -1,0 +1,216 @@
+"""The database's clock is set back: everything follows, in parts, beside ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from actions.leader import Leader, LeadershipLostError, record_tick
+from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
+from models.database.engine import make_engine, reading, writing
+from models.database.transaction import AtOnce
+from operations.claiming.claim import await_task, guard, retry_later
+from operations.claiming.claim import claim_operation as claim
+from operations.claiming.claimed import LEASE, Claim
+from operations.sending.order import fetch_sendable, mark_sent
+from overview.doctor.checks.scheduler import look_at_set_back
+from overview.doctor.finding import Finding, Health, View
+from scheduler_server import Scheduler
+from settings import read_settings
+from tests.scheduling import (
+    MINUTE,
+    Clock,
+    FakeSender,
+    add_revision,
+    copy_action,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get,
+    make_operation,
+    record_all,
+)
+
+SEVEN = datetime(2026, 11, 23, 7, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+class World(Clock):
+    """A clock for the scheduler, and what that of the database adds to it."""
+
+    now = 0.0
+    fast_by = HOUR
+
+    def read(self) -> datetime:
+        """Return the time of the database."""
+        return SEVEN + timedelta(seconds=self.now) + self.fast_by
+
+
+@pytest.fixture
+def world() -> World:
+    """Give the clocks: the database's is an hour fast."""
+    return World()
+
+
+@pytest.fixture
+def engine(sqlite_url: str, world: World) -> Iterator[sa.Engine]:
+    """Give an engine whose clock is that of *world*."""
+    engine = make_engine(sqlite_url, clock=world.read)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def leader(engine: sa.Engine, world: World) -> Leader:
+    """Give a leader, after a tick at eight by the wrong clock."""
+    leader = Leader(engine, monotonic=world)
+    assert leader.hold()
+    with writing(engine) as connection:
+        record_tick(connection, world.read())
+    return leader
+
+
+def set_right(engine: sa.Engine, world: World, leader: Leader) -> None:
+    """Set the clock back to seven; *leader* notices at once."""
+    world.fast_by = timedelta()
+    notice_clock_set_back(engine, leader, now=world.read())
+
+
+def follow(engine: sa.Engine, leader: Leader) -> bool:
+    """Do a small part of what follows."""
+    return follow_clock_set_back(engine, leader, lease=LEASE, at_most=2)
+
+
+def must_claim(engine: sa.Engine, number: int) -> Claim:
+    """Claim the operation of that number."""
+    claimed = claim(engine, make_operation(number).id, worker="w")
+    assert claimed is not None
+    return claimed
+
+
+def test_operations_are_dated_back(engine: sa.Engine, world: World, leader: Leader):
+    """
+    What waits is sent at once, a message counts as sent now, and the lease of a worker
+    that died ends in a minute; a task that is waited for keeps its deadline.
+    """
+    add_revision(engine)
+    rows = [make_operation(n) for n in range(7)]
+    fresh, busy, sent, running, awaiting, *_others = (each.id for each in rows)
+    record_all(engine, *rows)
+    with writing(engine) as connection:
+        messages = fetch_sendable(connection, limit=9)
+        mark_sent(AtOnce(connection), [each for each in messages if each.id == sent])
+    claims = {number: must_claim(engine, number) for number in (1, 3, 4)}
+    with writing(engine) as connection:
+        retry_later(connection, claims[1], delay=MINUTE, error="busy")
+        deadline = guard(connection, claims[4]) + HOUR
+        await_task(connection, claims[4], deadline=deadline, what="a task")
+
+    set_right(engine, world, leader)
+    assert claim(engine, fresh, worker="w") is None
+    while follow(engine, leader):
+        pass
+
+    assert SEVEN == get(engine, fresh).send_at
+    assert SEVEN == get(engine, busy).send_at
+    assert SEVEN == get(engine, sent).sent_at
+    assert SEVEN + LEASE == get(engine, running).lease_expires_at
+    assert deadline == get(engine, awaiting).send_at
+    assert {0, 1, 2, 5, 6} == {
+        number for number in range(7) if claim(engine, rows[number].id, worker="w")
+    }
+
+
+def test_actions_follow_whoever_leads(engine: sa.Engine, world: World, leader: Leader):
+    """
+    Each part is a transaction under the lease, and the next leader goes on with it.
+    """
+    add_revision(engine, when={"cron_rule": "* * * * *"})
+    edit_action(engine, "daily", next_due_at=SEVEN + HOUR, effective_from=SEVEN)
+    uids = ["daily", *copy_action(engine, "daily", 6)]
+    set_right(engine, world, leader)
+
+    assert follow(engine, leader)
+    other = Leader(engine, monotonic=world)
+    assert other.hold()  # the lease is from the future
+    with pytest.raises(LeadershipLostError):
+        follow(engine, leader)
+    parts = 1
+    while follow(engine, other):
+        parts += 1
+
+    assert 3 == parts
+    assert {SEVEN} == {fetch_action(engine, uid).next_due_at for uid in uids}
+    assert not follow(engine, other)
+
+
+def look(engine: sa.Engine, world: World) -> list[Finding]:
+    """Return what doctor says of it."""
+    with reading(engine) as connection:
+        settings = read_settings({}, env_file=None)
+        view = View(connection, settings, world.read())
+        return list(look_at_set_back(view))
+
+
+def test_doctor_tells_until_the_clock_has_caught_up(
+    engine: sa.Engine, world: World, leader: Leader
+):
+    """
+    Since when, by how much, and what that does; also if it is set back again.
+    """
+    assert [] == look(engine, world)
+    set_right(engine, world, leader)
+    [begun] = look(engine, world)
+    while follow(engine, leader):
+        pass
+    [done] = look(engine, world)
+    world.fast_by = -HOUR
+    notice_clock_set_back(engine, leader, now=world.read())
+    [again] = look(engine, world)
+    while follow(engine, leader):
+        pass
+    world.now += 2 * 3600
+
+    assert [] == look(engine, world)
+    assert (Health.DOUBTFUL, SEVEN) == (begun.health, begun.since)
+    assert "set back by 1 h, to 2026-11-23 07:00:00Z" in begun.detail
+    assert "are being computed again" in begun.detail
+    assert "were computed again" in done.detail
+    assert "set back by 2 h" in again.detail
+
+
+def test_ticks_go_on_at_once(engine: sa.Engine, world: World):
+    """
+    The hour that the clock shows a second time has all its ticks, and runs nothing of
+    what ran before a second time.
+    """
+    world.fast_by = timedelta()
+    add_revision(engine, when={"cron_rule": "*/2 * * * *"})
+    edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN)
+    scheduler = Scheduler(
+        engine,
+        Leader(engine, monotonic=world),
+        FakeSender(),
+        read_settings({}, env_file=None),
+        monotonic=world,
+        host_clock=world.read,
+    )
+    ticks: list[datetime] = []
+    scheduler.on_tick.append(lambda report: ticks.append(report.now))
+
+    def live(until: float) -> None:
+        while world.now < until:
+            world.now += max(0.01, scheduler.wake())
+
+    live(5 * 60)
+    world.fast_by = -3 * MINUTE
+    live(10 * 60)
+
+    minutes = [round((each - SEVEN) / MINUTE) for each in ticks]
+    assert [0, 1, 2, 3, 4, 2, 3, 4, 5, 6] == minutes
+    assert [0, 2, 4, 6] == [
+        (row.occurrence - SEVEN) // MINUTE for row in fetch_all(engine)
+    ]
